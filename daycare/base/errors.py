@@ -1,0 +1,74 @@
+"""One tree of errors. The class is the decision the caller can take; `code` is stable; `hint` is the next step.
+
+what was tried, on what, why.  Hint: the command that repairs it
+"""
+
+
+class DaycareError(Exception):
+    """Base of every error that daycare raises on purpose.
+
+    `message` says what was tried, on what, and why it failed. `hint` is the next command or edit. `code` is a stable
+    upper-case name that programs may match on. Neither ever contains a secret.
+    """
+
+    exit_code = 1
+    http_status = 500
+
+    def __init__(self, code: str, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        return f"{self.message}. Hint: {self.hint}" if self.hint else self.message
+
+
+class InvalidError(DaycareError):
+    """The input is wrong and stays wrong: correct it before trying again."""
+
+    exit_code = 2
+    http_status = 400
+
+
+class NotFoundError(DaycareError):
+    """The thing that was named does not exist (or no longer)."""
+
+    exit_code = 3
+    http_status = 404
+
+
+class ForbiddenError(DaycareError):
+    """The caller may not do this; somebody else has to, or permission has to be given."""
+
+    exit_code = 4
+    http_status = 403
+
+
+class ConflictError(DaycareError):
+    """The state of the thing forbids it now: look at it first."""
+
+    exit_code = 5
+    http_status = 409
+
+
+class BusyError(DaycareError):
+    """A bound is reached or a holder is in the way: try again after `retry_after_s` seconds."""
+
+    exit_code = 75
+    http_status = 429
+
+
+class UnavailableError(DaycareError):
+    """Something outside (a provider, a platform, the disk) failed: retrying later may help."""
+
+    exit_code = 69
+    http_status = 503
+
+
+class BrokenError(DaycareError):
+    """Configuration or stored data cannot be used: an operator has to repair it before the daemon can start."""
+
+    exit_code = 78
+    http_status = 500

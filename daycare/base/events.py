@@ -1,0 +1,152 @@
+"""Typed events: what happened, for logs, `tail`, streams and dashboards. Observers are never in a message's path.
+
+Every event has a heading in doc/events.md; `name` is stable.
+"""
+
+import msgspec
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
+    """Base: wall time in ms, and what joins it to the rest (`trace`), empty where it does not apply."""
+
+    at_ms: int
+    path: str = ""
+    user: str = ""
+    agent_id: str = ""
+    trace: str = ""
+
+
+class MessageAccepted(Event, frozen=True, kw_only=True, tag="message.accepted"):
+    """An inbox row was committed; `seq` is its number."""
+
+    seq: int
+    sender: str
+    duplicate: bool = False
+
+
+class AgentWoke(Event, frozen=True, kw_only=True, tag="agent.woke"):
+    """A sleeping agent became awake."""
+
+
+class AgentSlept(Event, frozen=True, kw_only=True, tag="agent.slept"):
+    """An awake agent without work went back to being a row."""
+
+
+class AgentParked(Event, frozen=True, kw_only=True, tag="agent.parked"):
+    """An agent crashed too often and takes no turns until it is unparked."""
+
+    reason: str
+
+
+class AgentDied(Event, frozen=True, kw_only=True, tag="agent.died"):
+    """An incarnation ended; its path may be taken by a new one."""
+
+    reason: str
+
+
+class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
+    """A turn began or was resumed; `attempt` counts from 1."""
+
+    turn: int
+    attempt: int
+    messages: int
+
+
+class TurnDelta(Event, frozen=True, kw_only=True, tag="turn.delta"):
+    """A piece of the reply as the model streams it; a preview, the reply is what `TurnFinished` carries."""
+
+    turn: int
+    text: str
+
+
+class ToolStarted(Event, frozen=True, kw_only=True, tag="tool.started"):
+    """A tool call was journaled and starts now."""
+
+    turn: int
+    step: int
+    tool: str
+
+
+class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
+    """A tool call ended: ok, error or uncertain."""
+
+    turn: int
+    step: int
+    tool: str
+    status: str
+
+
+class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
+    """A turn was committed; `seqs` are the inbox rows it answered."""
+
+    turn: int
+    reply: str
+    seqs: tuple[int, ...]
+    stopped: bool = False
+
+
+class TurnFailed(Event, frozen=True, kw_only=True, tag="turn.failed"):
+    """A try of a turn failed; it is tried again after `retry_in_s`, or was parked when that is absent."""
+
+    turn: int
+    attempt: int
+    code: str
+    reason: str
+    retry_in_s: float | None = None
+
+
+class DeadLettered(Event, frozen=True, kw_only=True, tag="dead.lettered"):
+    """A message or delivery was given up on; `daycare dead show NO` tells why."""
+
+    no: int
+    source: str
+    code: str
+    reason: str
+
+
+class ReplySent(Event, frozen=True, kw_only=True, tag="reply.sent"):
+    """A connector confirmed an outbox row."""
+
+    outbox: int
+    connector: str
+
+
+class DeliveryFailed(Event, frozen=True, kw_only=True, tag="reply.failed"):
+    """A try to deliver an outbox row failed and will be repeated."""
+
+    outbox: int
+    connector: str
+    reason: str
+
+
+class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
+    """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
+
+    reason: str
+    cleared: bool = False
+
+
+class Notice(Event, frozen=True, kw_only=True, tag="notice"):
+    """Something a person should know; also given to `notify`."""
+
+    text: str
+
+
+AnyEvent = (
+    MessageAccepted
+    | AgentWoke
+    | AgentSlept
+    | AgentParked
+    | AgentDied
+    | TurnStarted
+    | TurnDelta
+    | ToolStarted
+    | ToolFinished
+    | TurnFinished
+    | TurnFailed
+    | DeadLettered
+    | ReplySent
+    | DeliveryFailed
+    | DiskTrouble
+    | Notice
+)

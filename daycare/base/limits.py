@@ -1,0 +1,60 @@
+"""Every bound of the daemon, with its unit in its name and the reason for the number."""
+
+from typing import Final
+
+MESSAGE_MAX_BYTES: Final = 64 * 1024  # four times the longest message of any chat platform; a paste still fits
+KEY_MAX_CHARS: Final = 200  # idempotency key: platform + account + chat + kind + id is about 80
+INBOX_MAX_MESSAGES: Final = 1_000  # unread per agent; past that a person waits for hours anyway
+OUTBOX_MAX_MESSAGES: Final = 1_000  # undelivered per agent
+ASK_CHAIN_MAX: Final = 8  # agents asking agents; deeper chains exceed every sensible deadline
+ASK_DEADLINE_S: Final = 300.0
+
+COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
+COMMIT_MAX_BYTES: Final = 4 * 1024 * 1024  # keeps a commit under some 50 ms on slow disks
+WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
+
+MAILBOX_MAX_ROWS: Final = 64  # rows an awake agent keeps in memory; the rest waits in the store
+AWAKE_IDLE_S: Final = 30.0  # an awake agent without work goes back to sleep
+SWEEP_S: Final = 5.0  # how often idle agents are looked for
+TURNS_MAX_RUNNING: Final = 64  # turns at the same time in one daemon; bounds memory and provider load
+WAKE_PAGE_AGENTS: Final = 256  # agents woken at a time while the backlog after a start is worked off
+
+ATTEMPTS_MAX: Final = 5  # tries of one turn before its messages are parked as dead letters
+RETRY_BASE_S: Final = 1.0  # backoff 1, 4, 16, 64 s
+RETRY_FACTOR: Final = 4.0
+RETRY_MAX_S: Final = 300.0
+CRASHES_MAX: Final = 5  # parked turns of one agent within CRASH_WINDOW_S before the agent itself is parked
+CRASH_WINDOW_S: Final = 600.0
+
+MERGE_MAX_MESSAGES: Final = 16  # queued messages of one person merged into one turn
+MERGE_MAX_BYTES: Final = 64 * 1024
+COLLECT_QUIET_S: Final = 1.5  # `collect` waits for this long a silence ...
+COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
+
+TURN_DEADLINE_S: Final = 1_800.0
+MODEL_STEPS_MAX: Final = 16  # model calls in one turn; ends a loop of tool calls
+TOOL_DEADLINE_S: Final = 120.0
+TOOL_RESULT_MAX_CHARS: Final = 16_000  # about 4,000 tokens
+MODEL_FIRST_TOKEN_S: Final = 120.0  # local models load for a minute
+MODEL_NEXT_TOKEN_S: Final = 60.0
+REPLY_MAX_CHARS: Final = 200_000
+HISTORY_MAX_MESSAGES: Final = 200  # of the session, newest first, go into the prompt
+HISTORY_MAX_CHARS: Final = 200_000  # about 50,000 tokens
+
+DELIVERY_ATTEMPTS_MAX: Final = 8  # 1 s .. 5 min apart: about ten minutes of a platform being away
+DELIVERY_DEADLINE_S: Final = 60.0
+
+DONE_KEEP_S: Final = 30 * 86_400.0  # how long idempotency keys, turns, events and receipts outlive completion
+EVENTS_RING: Final = 4_096  # live events kept for resuming observers
+EVENTS_MAX_ROWS: Final = 200_000
+DEAD_LETTERS_MAX: Final = 10_000
+TIMERS_MAX_PER_AGENT: Final = 1_000
+TIMERS_PAGE: Final = 256  # timers fired in one transaction
+CHILDREN_MAX: Final = 10_000
+AGENT_CONFIG_MAX_BYTES: Final = 64 * 1024
+
+SHUTDOWN_GRACE_S: Final = 10.0  # running turns may finish before they are suspended
+
+assert MAILBOX_MAX_ROWS >= MERGE_MAX_MESSAGES, "one merge must fit in memory"
+assert INBOX_MAX_MESSAGES >= MAILBOX_MAX_ROWS
+assert COMMIT_MAX_BYTES >= 16 * MESSAGE_MAX_BYTES

@@ -1,0 +1,120 @@
+"""What travels: the envelope in an inbox, the message in a history, the reply in an outbox.
+
+`Envelope` is routing (who, to whom, which lane, which key); `Message` is conversation (what a model reads). They are
+kept apart because a control message is never conversation, and a conversation outlives every envelope.
+"""
+
+from enum import IntEnum, StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+
+class Lane(IntEnum):
+    """The two lanes of a mailbox. CONTROL may be claimed by a running turn; MESSAGES go strictly in order."""
+
+    CONTROL = 0
+    MESSAGES = 1
+
+
+class Origin(StrEnum):
+    """Where a row's words first came from. Every stored row carries one; permissions and taint build on it."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    CRON = "cron"
+    TIMER = "timer"
+    SYSTEM = "system"
+    GROUP = "group"
+    FORWARD = "forward"
+    FILE = "file"
+
+
+class EnvelopeKind(StrEnum):
+    """What the recipient is to do with an envelope."""
+
+    TEXT = "text"  # read it and answer
+    COMMAND = "command"  # a chat command such as `/stop`: body is the command line
+    NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
+    DISMISS = "dismiss"  # finish and die with a last word to the parent (the actors' poison pill)
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message on its way to one agent.
+
+    `to` is a path; `agent_id`, when set, pins one incarnation of it: a reply to a dead incarnation does not reach the
+    next. `sender` is a path or a connector key (`telegram:42`). `key` is unique per recipient; a repeat is answered
+    with the first one's result. `chain` lists the agents that wait for this answer, outermost first.
+    """
+
+    to: str
+    user: str
+    origin: Origin
+    sender: str
+    key: str
+    text: str
+    trace: str
+    kind: EnvelopeKind = EnvelopeKind.TEXT
+    lane: Lane = Lane.MESSAGES
+    agent_id: str | None = None
+    chain: tuple[str, ...] = ()
+    reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
+    meta: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class Text(msgspec.Struct, frozen=True, tag="text"):
+    """Words."""
+
+    text: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
+    """A model's wish to run a tool; `arguments` is the decoded JSON object, `id` is unique in a turn."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", kw_only=True):
+    """What a tool answered to the call with the same id. `status` tells the model how far to trust that it ran."""
+
+    call_id: str
+    name: str
+    text: str
+    status: Literal["ok", "error", "uncertain"] = "ok"
+
+
+Part = Text | ToolCall | ToolResult
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of a conversation, neutral of any provider.
+
+    A `tool` message holds results only and follows the `assistant` message that holds their calls. `at_ms` is wall
+    time; `origin` and `sender` say whose words they are.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    parts: tuple[Part, ...]
+    at_ms: int = 0
+    origin: Origin = Origin.PERSON
+    sender: str = ""
+
+    @property
+    def text(self) -> str:
+        """The words of this message without tool calls and results."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls of this message, in the model's order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens of one model call as the provider counted them; zero where it did not say."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0

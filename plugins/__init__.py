@@ -1,0 +1,1 @@
+"""Plugins that ship with daycare, importable as `daycare_plugins`; each may import `daycare.plugin` and `daycare.base` only."""
