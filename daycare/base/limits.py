@@ -11,6 +11,7 @@ ASK_DEADLINE_S: Final = 300.0
 
 COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
 COMMIT_MAX_BYTES: Final = 4 * 1024 * 1024  # keeps a commit under some 50 ms on slow disks
+LIVING_CACHE_MAX_PATHS: Final = 4_096  # paths the writer knows by heart, about 0.5 MB
 WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
 
 MAILBOX_MAX_ROWS: Final = 64  # rows an awake agent keeps in memory; the rest waits in the store
@@ -58,3 +59,15 @@ SHUTDOWN_GRACE_S: Final = 10.0  # running turns may finish before they are suspe
 assert MAILBOX_MAX_ROWS >= MERGE_MAX_MESSAGES, "one merge must fit in memory"
 assert INBOX_MAX_MESSAGES >= MAILBOX_MAX_ROWS
 assert COMMIT_MAX_BYTES >= 16 * MESSAGE_MAX_BYTES
+
+NAME_MAX_CHARS: Final = 64  # one name in an address: a DNS label has 63, people write far less
+CHILD_INDEX_MAX: Final = 2**31 - 1  # index of a sub-agent or search: fits a 32-bit column
+SUB_LEVELS_MAX: Final = 8  # sub-agents of sub-agents: as deep as a chain of asks
+PATH_MAX_CHARS: Final = 276  # the longest address that the bounds above allow; longer text is refused unread
+
+MODEL_CONNECT_S: Final = 10.0  # a model server that takes longer to accept a connection is away
+MODEL_LAST_FRAMES_S: Final = 2.0  # from a reply's end to the stream's, which follows at once or never
+MODEL_FRAME_MAX_BYTES: Final = (
+    2 * 1024 * 1024
+)  # one SSE frame; a server that does not stream sends REPLY_MAX_CHARS in one
+MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page

@@ -1,0 +1,256 @@
+"""What a store takes and hands out: immutable structs, never rows. Times are wall-clock milliseconds, UTC."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+from daycare.base.messages import Envelope, Message, Origin, Usage
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """A person or a group. `zone` is an IANA time zone; `keys` are its connector keys, `telegram:42`."""
+
+    id: str
+    name: str
+    zone: str = "UTC"
+    kind: Literal["person", "group"] = "person"
+    operator: bool = False
+    parent: str | None = None
+    keys: tuple[str, ...] = ()
+
+
+class Policy(StrEnum):
+    """What a message does that arrives while its agent is in a turn."""
+
+    STEER = "steer"  # the model sees it after the running step
+    FOLLOWUP = "followup"  # it waits for the next turn
+    COLLECT = "collect"  # it waits for a quiet moment and is merged with its neighbours
+    INTERRUPT = "interrupt"  # it ends the running turn
+
+
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An agent's metadata, kept as JSON. Empty means: the installation's default."""
+
+    name: str = ""
+    username: str = ""
+    description: str = ""
+    system_prompt: str = ""
+    workspace: str = ""
+    model: str = ""
+    policy: Policy = Policy.STEER
+    tools: tuple[str, ...] | None = None
+    permissions: dict[str, Any] = msgspec.field(default_factory=dict)
+    budget: dict[str, int] = msgspec.field(default_factory=dict)
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """One incarnation of a path. `session` is the number of its current session."""
+
+    id: str
+    path: str
+    kind: str
+    role: str | None
+    user: str
+    origin: Origin
+    parent: str | None
+    state: Literal["living", "parked", "dead"]
+    config: AgentConfig
+    incarnation: int
+    session: int
+    created_at: int
+    reason: str | None = None
+
+
+class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to create an agent; kind, user, role and parent are stored and never guessed again."""
+
+    id: str
+    path: str
+    kind: str
+    role: str | None
+    user: str
+    origin: Origin
+    parent: str | None = None
+    config: AgentConfig = AgentConfig()
+
+
+class InboxRow(msgspec.Struct, frozen=True):
+    """A committed message that waits for its agent. `attempts` counts failed tries of turns that named it."""
+
+    seq: int
+    agent_id: str
+    envelope: Envelope
+    attempts: int
+    created_at: int
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What the sender learns after the commit. A repeat of a key names the first row, and its result once done."""
+
+    seq: int
+    agent_id: str
+    duplicate: bool = False
+    state: Literal["waiting", "done", "dead"] = "waiting"
+    result: str | None = None
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn as journaled. `attempt` counts from 1; `retry_at` is when a failed one may be tried again."""
+
+    turn: int
+    agent_id: str
+    session: int
+    trace: str
+    attempt: int
+    seqs: tuple[int, ...]
+    retry_at: int = 0
+    error: str | None = None
+    state: str = "open"
+    started_at: int = 0
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One journaled step of a turn.
+
+    `model`: `message` is the assistant's. `tool`: `message` is None until it is done, then holds the one result;
+    `call_id` and `arguments` say what was called. `steer`: `seqs` are inbox rows the model saw from here on.
+    """
+
+    turn: int
+    step: int
+    kind: Literal["model", "tool", "steer"]
+    name: str
+    state: Literal["started", "done"]
+    idempotent: bool = True
+    at_ms: int = 0
+    message: Message | None = None
+    call_id: str = ""
+    arguments: dict[str, Any] = msgspec.field(default_factory=dict)
+    seqs: tuple[int, ...] = ()
+    effects: "Effects | None" = None
+
+
+class NewTimer(msgspec.Struct, frozen=True, kw_only=True):
+    """Post `envelope` at `due_at`. (agent, key) is unique: a repeat changes nothing."""
+
+    agent_id: str
+    key: str
+    due_at: int
+    envelope: Envelope
+
+
+class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What tools asked for inside the store; applied when the turn commits, all or nothing."""
+
+    posts: tuple[Envelope, ...] = ()
+    timers: tuple[NewTimer, ...] = ()
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply to be delivered. `target` overrides the user's default address on that connector."""
+
+    connector: str
+    text: str
+    target: str | None = None
+
+
+class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """All that one turn changes, committed at once.
+
+    `result` is kept on each named inbox row for senders who wait or repeat. `new_session` gives the reason for
+    starting one after this turn.
+    """
+
+    turn: int
+    state: Literal["done", "stopped"]
+    seqs: tuple[int, ...]
+    history: tuple[Message, ...]
+    result: str
+    replies: tuple[Reply, ...] = ()
+    effects: Effects = Effects()
+
+
+class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed reply on its way out."""
+
+    seq: int
+    agent_id: str
+    path: str
+    user: str
+    connector: str
+    target: str | None
+    text: str
+    trace: str
+    turn: int | None
+    state: Literal["waiting", "sending", "sent", "dead"]
+    attempts: int
+    retry_at: int
+    created_at: int
+    error: str | None = None
+    receipt: str | None = None
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A message or reply that was given up on. `body` is the envelope or the reply's text, as JSON."""
+
+    no: int
+    source: Literal["inbox", "outbox", "post", "timer"]
+    seq: int
+    agent_id: str
+    path: str
+    user: str
+    origin: str
+    trace: str
+    code: str
+    reason: str
+    attempts: int
+    body: str
+    created_at: int
+    replayed_at: int | None = None
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    """A timer that has not fired yet."""
+
+    no: int
+    agent_id: str
+    due_at: int
+    envelope: Envelope
+
+
+class Spend(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens and money (millionths of a US dollar) of one model step; (turn, step) is charged once."""
+
+    agent_id: str
+    user: str
+    turn: int
+    step: int
+    provider: str
+    model: str
+    usage: Usage
+    cost_micros: int = 0
+
+
+class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened under a trace id, in the order of time."""
+
+    at_ms: int
+    what: str
+    path: str
+    detail: str
+
+
+class Commit(msgspec.Struct):
+    """What one group commit made true; handed to the store's listener in the loop's thread, in commit order.
+
+    `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
+    `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters.
+    """
+
+    posted: list[InboxRow]
+    completed: list[tuple[int, str | None]]
+    connectors: set[str]
+    timers: bool
+    dead: list[DeadLetter]
+    agents: set[str]  # agents whose row changed (config, state, session)

@@ -1,0 +1,1 @@
+"""The store on SQLite: the only package that imports apsw."""

@@ -1,0 +1,227 @@
+"""Agents: rows with a path. Kind, user, role and parent are written once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
+from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, CHILDREN_MAX
+from daycare.base.messages import Origin
+from daycare.store.records import Agent, AgentConfig, NewAgent
+from daycare.store.sqlite import mailbox
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.writer import Tx, Writer
+
+_ROW = "id, path, kind, role, user, origin, parent, state, config, incarnation, session, created_at, reason"
+_decode_config = msgspec.json.Decoder(AgentConfig).decode
+_encode = msgspec.json.Encoder().encode
+_EMPTY = AgentConfig()  # shared: most agents have no settings of their own
+_COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
+
+
+class Agents:
+    """See `contract.AgentStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def create(self, new: NewAgent) -> Agent:
+        """Create an agent, or return the living one on that path."""
+        return await self._write(lambda tx: create(tx, new))
+
+    async def create_child(self, parent_id: str, kind: str, new: NewAgent) -> Agent:
+        """Create `<parent>/<kind>/<n>` with the parent's next index; `new.path` is the parent's path and is extended.
+
+        Concurrent calls get distinct consecutive indexes. Raises `NotFoundError` when the parent is dead.
+        """
+        return await self._write(lambda tx: create_child(tx, parent_id, kind, new))
+
+    async def at(self, path: str) -> Agent | None:
+        """Return the living (or parked) agent on a path."""
+        return _one(self._reader, "path = ? AND state <> 'dead'", (path,))
+
+    async def get(self, agent_id: str) -> Agent | None:
+        """Return one incarnation, dead ones included."""
+        return _one(self._reader, "id = ?", (agent_id,))
+
+    async def find(
+        self,
+        *,
+        user: str | None = None,
+        kinds: Sequence[str] = (),
+        include_dead: bool = False,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Agent]:
+        """Return agents in the order of their paths, beginning after the path `after`."""
+        where, bindings = ["path > ?"], [after]
+        if user is not None:
+            where.append("user = ?")
+            bindings.append(user)
+        if kinds:
+            where.append(f"kind IN ({', '.join('?' * len(kinds))})")
+            bindings += kinds
+        if not include_dead:
+            where.append("state <> 'dead'")
+        sql = f"SELECT {_ROW} FROM agents WHERE {' AND '.join(where)} ORDER BY path, incarnation LIMIT ?"  # noqa: S608
+        return [_agent(row) for row in self._reader.execute(sql, (*bindings, limit))]
+
+    async def recency(self, user: str, kind: str) -> list[tuple[Agent, int]]:
+        """Return a user's living agents of a kind, each with the number of its last turn (0: none yet)."""
+        rows = self._reader.execute(
+            f"SELECT {_ROW} FROM agents WHERE user = ? AND kind = ? AND state = 'living' LIMIT 1000",  # noqa: S608
+            (user, kind),
+        ).fetchall()
+        found = []
+        for row in rows:
+            agent = _agent(row)
+            last = count(
+                self._reader,
+                "SELECT coalesce(max(turn), 0) FROM turns WHERE agent_id = ?",
+                (agent.id,),
+            )
+            found.append((agent, last))
+        return found
+
+    async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
+        """Replace an agent's configuration."""
+        return await self._write(lambda tx: _configure(tx, agent_id, config))
+
+    async def set_state(self, agent_id: str, state: str, reason: str = "") -> Agent:
+        """Park, unpark or bury an agent. Burying moves its waiting messages to the dead letters and frees its path."""
+        return await self._write(lambda tx: set_state(tx, agent_id, state, reason))
+
+    async def new_session(self, agent_id: str, reason: str) -> int:
+        """End the current session and return the next one's number."""
+        return await self._write(lambda tx: new_session(tx, agent_id, reason))
+
+    async def count(self) -> dict[str, int]:
+        """Return how many agents there are in each stored state."""
+        rows = self._reader.execute("SELECT state, count(*) FROM agents GROUP BY state")
+        return {str(state): int(str(number)) for state, number in rows}
+
+
+def create(tx: Tx, new: NewAgent) -> Agent:
+    """Insert an agent unless its path is taken by a living one, which is returned instead."""
+    living = _one(tx.db, "path = ? AND state <> 'dead'", (new.path,))
+    if living is not None:
+        if living.user != new.user:
+            raise ConflictError("PATH_TAKEN", f"creating {new.path}: it belongs to another user", hint="daycare agents")
+        return living
+    incarnation = tx.one("SELECT coalesce(max(incarnation), 0) + 1 FROM agents WHERE path = ?", (new.path,))
+    assert incarnation is not None
+    config = encode_config(new.path, new.config)
+    tx.run(
+        "INSERT INTO agents (id, path, kind, role, user, origin, parent, state, config, incarnation, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, 'living', ?, ?, ?)",
+        (new.id, new.path, new.kind, new.role, new.user, str(new.origin), new.parent, config, incarnation[0], tx.now),
+    )
+    _open_session(tx, new.id, 1, new.user, new.origin)
+    tx.commit.agents.add(new.id)
+    return must_get(tx, new.id)
+
+
+def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
+    """Insert a child under the parent's next index; the counter advances in the same transaction."""
+    counter = _COUNTERS[kind]
+    row = tx.one(f"SELECT {counter} FROM agents WHERE id = ? AND state <> 'dead'", (parent_id,))  # noqa: S608
+    if row is None:
+        raise NotFoundError("AGENT_DEAD", f"creating a child of {new.path}: it is dead", hint="daycare agents")
+    index = row[0]
+    if index >= CHILDREN_MAX:
+        raise BusyError("CHILDREN_MAX", f"creating a child of {new.path}: it had {index} already", hint="/reset it")
+    tx.run(f"UPDATE agents SET {counter} = ? WHERE id = ?", (index + 1, parent_id))  # noqa: S608
+    return create(tx, msgspec.structs.replace(new, path=f"{new.path}/{kind}/{index}", parent=parent_id))
+
+
+def set_state(tx: Tx, agent_id: str, state: str, reason: str) -> Agent:
+    """Change the stored state; `dead` is final."""
+    agent = must_get(tx, agent_id)
+    if agent.state == "dead":
+        raise ConflictError("AGENT_DEAD", f"changing {agent.path}: this incarnation is dead", hint="daycare agents")
+    ended = tx.now if state == "dead" else None
+    tx.run("UPDATE agents SET state = ?, reason = ?, ended_at = ? WHERE id = ?", (state, reason, ended, agent_id))
+    tx.commit.agents.add(agent_id)
+    tx.memory.living.pop(agent.path, None)
+    if state == "dead":
+        tx.run(
+            "UPDATE turns SET state = 'parked', ended_at = ? WHERE agent_id = ? AND state = 'open'", (tx.now, agent_id)
+        )
+        tx.run("DELETE FROM timers WHERE agent_id = ?", (agent_id,))
+        for row in tx.db.execute("SELECT seq FROM inbox WHERE agent_id = ? AND state = 0", (agent_id,)).fetchall():
+            mailbox.bury_message(tx, int(str(row[0])), "AGENT_DEAD", reason or "its agent ended", 0)
+    return must_get(tx, agent_id)
+
+
+def new_session(tx: Tx, agent_id: str, reason: str) -> int:
+    """Close the current session and open the next."""
+    agent = must_get(tx, agent_id)
+    tx.run(
+        "UPDATE sessions SET ended_at = ?, reason = ? WHERE agent_id = ? AND session = ?",
+        (tx.now, reason, agent_id, agent.session),
+    )
+    _open_session(tx, agent_id, agent.session + 1, agent.user, agent.origin)
+    tx.run("UPDATE agents SET session = ? WHERE id = ?", (agent.session + 1, agent_id))
+    tx.commit.agents.add(agent_id)
+    return agent.session + 1
+
+
+def must_get(tx: Tx, agent_id: str) -> Agent:
+    """Return an agent or raise `NotFoundError`."""
+    agent = _one(tx.db, "id = ?", (agent_id,))
+    if agent is None:
+        raise NotFoundError("AGENT_UNKNOWN", f"no agent has the id {agent_id}", hint="daycare agents")
+    return agent
+
+
+def encode_config(path: str, config: AgentConfig) -> str:
+    """Return the configuration as JSON, refusing one that is too large."""
+    text = _encode(config).decode()
+    if len(text) > AGENT_CONFIG_MAX_BYTES:
+        raise InvalidError(
+            "AGENT_CONFIG_TOO_LARGE",
+            f"configuring {path}: {len(text)} bytes of settings, at most {AGENT_CONFIG_MAX_BYTES}",
+            hint="shorten the system prompt",
+        )
+    return text
+
+
+def _configure(tx: Tx, agent_id: str, config: AgentConfig) -> Agent:
+    agent = must_get(tx, agent_id)
+    tx.run("UPDATE agents SET config = ? WHERE id = ?", (encode_config(agent.path, config), agent_id))
+    tx.commit.agents.add(agent_id)
+    return must_get(tx, agent_id)
+
+
+def _open_session(tx: Tx, agent_id: str, session: int, user: str, origin: Origin) -> None:
+    tx.run(
+        "INSERT INTO sessions (agent_id, session, user, origin, started_at) VALUES (?, ?, ?, ?, ?)",
+        (agent_id, session, user, str(origin), tx.now),
+    )
+
+
+def _one(db: apsw.Connection, where: str, bindings: tuple[Any, ...]) -> Agent | None:
+    row = db.execute(f"SELECT {_ROW} FROM agents WHERE {where}", bindings).fetchone()  # noqa: S608
+    return _agent(row) if row else None
+
+
+def _agent(row: tuple[Any, ...]) -> Agent:
+    id_, path, kind, role, user, origin, parent, state, config, incarnation, session, created_at, reason = row
+    return Agent(
+        id=id_,
+        path=path,
+        kind=kind,
+        role=role,
+        user=user,
+        origin=Origin(origin),
+        parent=parent,
+        state=state,
+        config=_EMPTY if config == "{}" else _decode_config(config),
+        incarnation=incarnation,
+        session=session,
+        created_at=created_at,
+        reason=reason,
+    )

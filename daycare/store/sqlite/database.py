@@ -1,0 +1,138 @@
+"""Opening the file: pragmas, migrations with a snapshot before each, and refusals that say how to repair."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import apsw
+
+from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+
+MEMORY = "memory:"
+BUSY_TIMEOUT_MS = 10_000  # another process may hold the file for a backup
+_STATEMENTS = 256  # every statement of the store stays prepared
+_CACHE_KIB = 16 * 1024  # the tail of every table and index; with the default of 2 MB commits spill half-way
+
+
+def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
+    """Open the one writing connection, check the file and bring its schema up to date."""
+    with describing(location):
+        db = _connect(location, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+        # FULL: an acknowledged row survives a power cut (NORMAL loses the last commits of the WAL).
+        for pragma in (
+            "journal_mode = WAL",
+            "synchronous = FULL",
+            "foreign_keys = ON",
+            "wal_autocheckpoint = 4000",
+            f"cache_size = -{_CACHE_KIB}",
+        ):
+            db.execute(f"PRAGMA {pragma}").fetchall()
+        migrate(db, location)
+    return db
+
+
+def open_reader(location: str, writer: apsw.Connection, vfs: str | None = None) -> apsw.Connection:
+    """Open a read-only connection beside the writer; a memory store has one connection for both."""
+    if location == MEMORY:
+        return writer
+    with describing(location):
+        return _connect(location, apsw.SQLITE_OPEN_READONLY, vfs)
+
+
+def _connect(location: str, flags: int, vfs: str | None) -> apsw.Connection:
+    name = ":memory:" if location == MEMORY else location
+    db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=_STATEMENTS)
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return db
+
+
+def migrations() -> list[tuple[int, str, str]]:
+    """Return every shipped migration as (number, name, SQL), in order."""
+    found = []
+    for entry in resources.files("daycare_migrations").iterdir():
+        if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name):
+            found.append((int(match[1]), match[2], entry.read_text(encoding="utf-8")))
+    return sorted(found)
+
+
+def migrate(db: apsw.Connection, location: str) -> list[str]:
+    """Apply what is missing, one transaction each, after a snapshot beside the file; return the names applied."""
+    known = migrations()
+    version = int(db.pragma("user_version") or 0)
+    newest = known[-1][0]
+    if version > newest:
+        raise BrokenError(
+            "STORE_FROM_FUTURE",
+            f"opening {location}: its schema is number {version}, this daycare knows up to {newest}",
+            hint=f"install the newer daycare again, or restore {location}.before-{newest + 1:04d} made by its upgrade",
+        )
+    if version and version < newest and location != MEMORY:
+        snapshot(db, Path(f"{location}.before-{version + 1:04d}"))
+    applied = []
+    for number, name, sql in known:
+        if number > version:
+            # fetchall: apsw stops at the first row a script returns
+            db.execute(f"BEGIN IMMEDIATE; {sql}; PRAGMA user_version = {number}; COMMIT").fetchall()
+            applied.append(name)
+    return applied
+
+
+def snapshot(db: apsw.Connection, target: Path) -> None:
+    """Copy the database to `target`, replacing an older snapshot of the same name."""
+    target.unlink(missing_ok=True)
+    db.execute("VACUUM INTO ?", (str(target),)).fetchall()
+    target.chmod(0o600)
+
+
+def check(location: str) -> str | None:
+    """Return None if the file is sound, else SQLite's first complaint. Reads the whole file."""
+    with describing(location):
+        db = _connect(location, apsw.SQLITE_OPEN_READONLY, None)
+        try:
+            answer = str(db.pragma("quick_check(1)"))
+        finally:
+            db.close()
+    return None if answer == "ok" else answer
+
+
+@contextmanager
+def describing(location: str) -> Iterator[None]:
+    """Turn SQLite's errors into ours."""
+    try:
+        yield
+    except apsw.Error as error:
+        raise described(location, error) from error
+
+
+def described(location: str, error: apsw.Error) -> DaycareError:
+    """Say what an SQLite error means for the operator."""
+    what = f"using the database {location}: {error}"
+    match error:
+        case apsw.NotADBError() | apsw.CorruptError():
+            return BrokenError(
+                "STORE_CORRUPT",
+                what,
+                hint=f"move it aside, then restore the newest good copy: "
+                f"`mv {location} {location}.damaged; cp BACKUP {location}` "
+                f"(`sqlite3 {location}.damaged .recover` salvages what is readable)",
+            )
+        case apsw.FullError():
+            return UnavailableError("DISK_FULL", what, hint="free some space; daycare goes on by itself then")
+        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError():
+            return UnavailableError(
+                "STORE_UNREACHABLE", what, hint="check that the folder exists and belongs to the daemon's account"
+            )
+        case apsw.BusyError() | apsw.LockedError():
+            return UnavailableError("STORE_LOCKED", what, hint="another program has the database open; close it")
+        case apsw.IOError():
+            return UnavailableError("STORE_IO", what, hint="check the disk (`dmesg`, free space); daycare retries")
+    return BrokenError("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")
+
+
+def count(db: apsw.Connection, sql: str, bindings: tuple[object, ...] = ()) -> int:
+    """Return the first column of the first row, which is a number."""
+    row = db.execute(sql, bindings).fetchone()
+    assert row is not None, f"a counting statement returned no row: {sql}"
+    return int(str(row[0]))

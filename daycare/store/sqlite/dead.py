@@ -1,0 +1,69 @@
+"""Dead letters: what was given up on, with its reason, until it is replayed or pruned."""
+
+import apsw
+import msgspec
+
+from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.messages import Envelope
+from daycare.store.records import DeadLetter
+from daycare.store.sqlite import inbox, outbox
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.letters import COLUMNS, letter
+from daycare.store.sqlite.writer import Tx, Writer
+
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+class DeadLetters:
+    """See `contract.DeadLetterStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def find(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[DeadLetter]:
+        """Return the newest dead letters first."""
+        rows = self._reader.execute(
+            f"SELECT {COLUMNS} FROM dead_letters WHERE (? IS NULL OR path = ?) AND (? IS NULL OR no < ?)"  # noqa: S608
+            " ORDER BY no DESC LIMIT ?",
+            (path, path, before, before, limit),
+        )
+        return [letter(row) for row in rows]
+
+    async def get(self, no: int) -> DeadLetter | None:
+        """Return one dead letter."""
+        row = self._reader.execute(f"SELECT {COLUMNS} FROM dead_letters WHERE no = ?", (no,)).fetchone()  # noqa: S608
+        return letter(row) if row else None
+
+    async def replay(self, no: int) -> int:
+        """Queue a dead letter again, behind what waits now; return the new inbox or outbox number."""
+        return await self._write(lambda tx: _replay(tx, no))
+
+    async def prune(self, *, before_ms: int) -> int:
+        """Delete dead letters older than `before_ms`; return how many."""
+
+        def run(tx: Tx) -> int:
+            tx.run("DELETE FROM dead_letters WHERE created_at < ?", (before_ms,))
+            return tx.db.changes()
+
+        return await self._write(run)
+
+    async def count(self) -> int:
+        """Return how many dead letters wait for a decision."""
+        return count(self._reader, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL")
+
+
+def _replay(tx: Tx, no: int) -> int:
+    row = tx.one(f"SELECT {COLUMNS} FROM dead_letters WHERE no = ?", (no,))  # noqa: S608
+    if row is None:
+        raise NotFoundError("DEAD_UNKNOWN", f"replaying dead letter {no}: there is none", hint="daycare dead list")
+    it = letter(row)
+    if it.replayed_at is not None:
+        raise ConflictError(
+            "DEAD_REPLAYED", f"replaying dead letter {no}: that was done before", hint="daycare dead list"
+        )
+    tx.run("UPDATE dead_letters SET replayed_at = ? WHERE no = ?", (tx.now, no))
+    if it.source == "outbox":
+        return outbox.revive(tx, it.seq)
+    envelope = _decode_envelope(it.body)
+    return inbox.post(tx, msgspec.structs.replace(envelope, key=f"replay:{no}")).seq

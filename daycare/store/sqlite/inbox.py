@@ -1,0 +1,114 @@
+"""Inbox rows: accepted once per key, in order, bounded, and kept as a key after they are done."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import apsw
+
+from daycare.base.errors import BusyError, NotFoundError
+from daycare.base.limits import INBOX_MAX_MESSAGES
+from daycare.base.messages import Envelope, Lane
+from daycare.store.records import InboxRow, NewAgent, Receipt
+from daycare.store.sqlite import agents, mailbox
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.mailbox import COLUMNS, row_of
+from daycare.store.sqlite.writer import Tx, Writer
+
+_STATES: tuple[Literal["waiting", "done", "dead"], ...] = ("waiting", "done", "dead")
+
+
+class Inbox:
+    """See `contract.InboxStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
+        """Commit one message; `create` brings its agent into being in the same transaction if the path is free."""
+        return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text))
+
+    async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
+        """Commit several messages together: all or none."""
+        size = sum(len(envelope.text) for envelope, _ in batch)
+        return await self._write(lambda tx: [post(tx, envelope, create) for envelope, create in batch], size)
+
+    async def waiting(self, agent_id: str, *, after: int = 0, limit: int = 64) -> list[InboxRow]:
+        """Return waiting rows of one agent in order, beginning after seq `after`."""
+        rows = self._reader.execute(
+            f"SELECT {COLUMNS} FROM inbox WHERE agent_id = ? AND state = 0 AND seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
+            (agent_id, after, limit),
+        )
+        return [row_of(row) for row in rows]
+
+    async def rows(self, seqs: Sequence[int]) -> list[InboxRow]:
+        """Return the rows with these numbers that still wait, in order."""
+        found = (
+            self._reader.execute(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = 0", (seq,)).fetchone()  # noqa: S608
+            for seq in sorted(seqs)
+        )
+        return [row_of(row) for row in found if row is not None]
+
+    async def receipt(self, seq: int) -> Receipt | None:
+        """Return what became of a row, or None if its number is unknown (or expired)."""
+        row = self._reader.execute("SELECT seq, agent_id, state, result FROM inbox WHERE seq = ?", (seq,)).fetchone()
+        return Receipt(row[0], row[1], False, _STATES[row[2]], row[3]) if row else None
+
+    async def agents_with_work(self, *, after: str = "", limit: int = 256) -> list[str]:
+        """Return ids of agents that have waiting rows, in id order, beginning after `after`."""
+        # A loose index scan: one seek per agent, however many rows each has.
+        found: list[str] = []
+        while len(found) < limit:
+            row = self._reader.execute(
+                "SELECT agent_id FROM inbox WHERE state = 0 AND agent_id > ? ORDER BY agent_id LIMIT 1", (after,)
+            ).fetchone()
+            if row is None:
+                break
+            after = row[0]
+            found.append(after)
+        return found
+
+    async def complete(self, row: InboxRow, result: str) -> None:
+        """Mark a message done that needed no turn."""
+        await self._write(lambda tx: mailbox.complete(tx, row.agent_id, [row.seq], None, result))
+
+    async def counts(self) -> dict[str, int]:
+        """Return how many rows wait, in all agents together."""
+        return {"waiting": count(self._reader, "SELECT count(*) FROM inbox WHERE state = 0")}
+
+
+def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
+    """Insert one message, or find the one with its key. Everything is checked before anything is written."""
+    agent_id = _recipient(tx, envelope, create)
+    full = envelope.lane is Lane.MESSAGES and tx.memory.waiting.get(agent_id, 0) >= INBOX_MAX_MESSAGES
+    if not full and (receipt := mailbox.insert(tx, agent_id, envelope)) is not None:
+        return receipt
+    known = tx.one("SELECT seq, state, result FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, envelope.key))
+    if known is not None:
+        return Receipt(known[0], agent_id, True, _STATES[known[1]], known[2])
+    # The control lane has no such bound: `/stop` must get through exactly when an agent is drowning.
+    raise BusyError(
+        "INBOX_FULL",
+        f"inbox full: {envelope.to} holds {INBOX_MAX_MESSAGES} unread",
+        hint=f"daycare inbox {envelope.to}",
+        retry_after_s=30.0,
+    )
+
+
+def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:
+    living = tx.memory.living.get(envelope.to)
+    if living is not None and envelope.agent_id in (None, living):
+        return living
+    row = tx.one("SELECT id FROM agents WHERE path = ? AND state <> 'dead'", (envelope.to,))
+    if row is not None and envelope.agent_id in (None, row[0]):
+        tx.memory.remember(envelope.to, row[0])
+        return str(row[0])
+    if envelope.agent_id is not None:
+        raise NotFoundError(
+            "AGENT_DEAD",
+            f"posting to {envelope.to}: this incarnation of it is dead",
+            hint=f"post to the path to reach the one that lives there now: daycare send {envelope.to} TEXT",
+        )
+    if create is None:
+        raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
+    return agents.create(tx, create).id

@@ -1,0 +1,113 @@
+"""What is kept for people to look at: the event log, the story behind a trace id, and when all of it expires."""
+
+import apsw
+
+from daycare.base.limits import EVENTS_MAX_ROWS
+from daycare.store.records import TraceEntry
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.writer import Tx, Writer
+
+_EXPIRE_ROWS = 2_000  # deleted in one transaction, so that expiry never holds up a message for long
+
+_TRACE = """
+SELECT created_at, 'accepted', path, 'from ' || sender || ', message ' || seq
+    FROM inbox WHERE trace = :trace
+UNION ALL SELECT done_at, CASE state WHEN 2 THEN 'given up' ELSE 'answered' END, path, 'message ' || seq
+    FROM inbox WHERE trace = :trace AND state > 0
+UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'messages ' || t.seqs
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
+UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
+    FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
+UNION ALL SELECT t.ended_at, 'turn ' || t.turn || ' ' || t.state, a.path, coalesce(t.error, 'attempt ' || t.attempt)
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.ended_at IS NOT NULL
+UNION ALL SELECT created_at, 'reply queued', path, connector || ', reply ' || seq
+    FROM outbox WHERE trace = :trace
+UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || coalesce(receipt, '')
+    FROM outbox WHERE trace = :trace AND sent_at IS NOT NULL
+UNION ALL SELECT created_at, 'dead letter ' || no, path, reason
+    FROM dead_letters WHERE trace = :trace
+ORDER BY 1 LIMIT 1000
+"""
+
+
+class Ledger:
+    """See `contract.LedgerStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def record(self, events: list[tuple[int, str, str, str, str]]) -> None:
+        """Append events: (wall ms, user, path, trace, JSON)."""
+
+        def run(tx: Tx) -> None:
+            for at, user, path, trace, event in events:
+                tx.run(
+                    "INSERT INTO events (at, user, origin, path, trace, event) VALUES (?, ?, 'system', ?, ?, ?)",
+                    (at, user, path, trace, event),
+                )
+            tx.run("DELETE FROM events WHERE no <= ?", (tx.db.last_insert_rowid() - EVENTS_MAX_ROWS,))
+
+        await self._write(run)
+
+    async def events(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[str]:
+        """Return recorded events as JSON texts, newest first."""
+        rows = self._reader.execute(
+            "SELECT event FROM events WHERE (? IS NULL OR path = ?) AND (? IS NULL OR no < ?) ORDER BY no DESC LIMIT ?",
+            (path, path, before, before, limit),
+        )
+        return [str(row[0]) for row in rows]
+
+    def trace(self, trace: str) -> list[TraceEntry]:
+        """Return what happened under a trace id. Reads whole tables: call it in a thread of its own."""
+        db = apsw.Connection(self._reader.filename, flags=apsw.SQLITE_OPEN_READONLY) if self._reader.filename else None
+        rows = (db or self._reader).execute(_TRACE, {"trace": trace}).fetchall()
+        if db is not None:
+            db.close()
+        return [
+            TraceEntry(at_ms=int(str(at or 0)), what=str(what), path=str(path), detail=str(detail))
+            for at, what, path, detail in rows
+        ]
+
+    async def spent(self, user: str | None = None) -> dict[str, int]:
+        """Return tokens and micro-dollars spent so far, of one user or of all."""
+        row = self._reader.execute(
+            "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_micros), 0)"
+            " FROM spend WHERE (? IS NULL OR user = ?)",
+            (user, user),
+        ).fetchone()
+        assert row is not None
+        return dict(zip(("input_tokens", "output_tokens", "cost_micros"), map(int, row), strict=True))
+
+    async def expire(self, before_ms: int) -> int:
+        """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
+
+        The newest row of each table stays, so that its number is never given to another.
+        """
+
+        def run(tx: Tx) -> int:
+            deleted = 0
+            for table, key, ended in (
+                ("inbox", "seq", "state > 0 AND done_at"),
+                ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
+                ("events", "no", "at"),
+            ):
+                tx.run(
+                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?"  # noqa: S608
+                    f" AND {key} < (SELECT max({key}) FROM {table}) ORDER BY {key} LIMIT {_EXPIRE_ROWS})",
+                    (before_ms,),
+                )
+                deleted += tx.db.changes()
+            # A turn's messages are the conversation and stay; its journal was for crashes and `trace`.
+            tx.run(
+                "DELETE FROM steps WHERE turn IN (SELECT DISTINCT s.turn FROM steps s JOIN turns t USING (turn)"
+                " WHERE t.ended_at < ? ORDER BY s.turn LIMIT ?)",
+                (before_ms, _EXPIRE_ROWS),
+            )
+            return deleted + tx.db.changes()
+
+        return await self._write(run)
+
+    async def size_bytes(self) -> int:
+        """Return the size of the database."""
+        return count(self._reader, "PRAGMA page_count") * count(self._reader, "PRAGMA page_size")

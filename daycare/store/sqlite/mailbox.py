@@ -1,0 +1,110 @@
+"""Inbox rows as the open transaction sees them: insert, complete, bury."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.store.records import DeadLetter, InboxRow, Receipt
+from daycare.store.sqlite import letters
+from daycare.store.sqlite.writer import Tx
+
+COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
+
+
+class _Extra(msgspec.Struct, omit_defaults=True):
+    chain: tuple[str, ...] = ()
+    reply_target: str | None = None
+    meta: dict[str, str] = {}
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_extra = msgspec.json.Decoder(_Extra).decode
+
+
+def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
+    """Insert a message whose agent lives; None if its key is known."""
+    extra = None
+    if envelope.chain or envelope.reply_target or envelope.meta:
+        extra = _encode(_Extra(envelope.chain, envelope.reply_target, envelope.meta)).decode()
+    tx.run(
+        "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            agent_id,
+            envelope.key,
+            int(envelope.lane),
+            str(envelope.kind),
+            envelope.to,
+            envelope.user,
+            str(envelope.origin),
+            envelope.sender,
+            envelope.trace,
+            tx.now,
+            envelope.text,
+            extra,
+        ),
+    )
+    if tx.db.changes() == 0:
+        return None
+    seq = tx.db.last_insert_rowid()
+    tx.memory.waiting[agent_id] = tx.memory.waiting.get(agent_id, 0) + 1
+    tx.commit.posted.append(InboxRow(seq, agent_id, envelope, 0, tx.now))
+    return Receipt(seq, agent_id)
+
+
+def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, result: str, *, dead: bool = False) -> None:
+    """Mark rows of one agent done (or dead); keep key and result, drop the text: history or dead letter has it."""
+    waiting = tx.memory.waiting
+    for seq in seqs:
+        tx.run(
+            "UPDATE inbox SET state = ?, turn = ?, done_at = ?, result = ?, text = NULL, extra = NULL"
+            " WHERE seq = ? AND state = 0",
+            (2 if dead else 1, turn, tx.now, result, seq),
+        )
+        if tx.db.changes():
+            tx.commit.completed.append((seq, None if dead else result))
+            left = waiting.get(agent_id, 0) - 1
+            if left > 0:
+                waiting[agent_id] = left
+            else:
+                waiting.pop(agent_id, None)
+
+
+def waiting_rows(tx: Tx, seqs: Sequence[int]) -> list[InboxRow]:
+    """Return those of the rows that still wait, in order, as the open transaction sees them."""
+    found = (tx.one(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = 0", (seq,)) for seq in sorted(seqs))  # noqa: S608
+    return [row_of(row) for row in found if row is not None]
+
+
+def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> DeadLetter | None:
+    """Move one waiting inbox row to the dead letters; None if it no longer waits."""
+    rows = waiting_rows(tx, [seq])
+    if not rows:
+        return None
+    envelope = rows[0].envelope
+    complete(tx, rows[0].agent_id, [seq], None, reason, dead=True)
+    return letters.bury(tx, "inbox", seq, rows[0].agent_id, envelope, code, reason, attempts)
+
+
+def row_of(row: tuple[Any, ...]) -> InboxRow:
+    """Return the struct of a row of `COLUMNS`."""
+    seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra = row
+    more = _decode_extra(extra) if extra else _Extra()
+    envelope = Envelope(
+        to=path,
+        user=user,
+        origin=Origin(origin),
+        sender=sender,
+        key=key,
+        text=text or "",
+        trace=trace,
+        kind=EnvelopeKind(kind),
+        lane=Lane(lane),
+        agent_id=agent_id,
+        chain=more.chain,
+        reply_target=more.reply_target,
+        meta=more.meta,
+    )
+    return InboxRow(seq, agent_id, envelope, attempts, created_at)

@@ -1,0 +1,170 @@
+"""Users and the connector keys that lead to them, and the operator's encrypted secrets."""
+
+from typing import Any
+
+import apsw
+
+from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.messages import Origin
+from daycare.store.records import User
+from daycare.store.sqlite.writer import Tx, Writer
+
+_ROW = "id, name, zone, kind, operator, parent"
+
+
+class People:
+    """See `contract.PeopleStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def add(self, user: User, origin: Origin = Origin.SYSTEM) -> User:
+        """Create a user with its keys. Raises `ConflictError` when the id or a key is taken."""
+
+        def run(tx: Tx) -> User:
+            if _get(tx.db, user.id) is not None:
+                raise ConflictError("USER_EXISTS", f"adding user {user.id}: there is one", hint="daycare users list")
+            tx.run(
+                "INSERT INTO users (id, name, zone, kind, operator, parent, origin, created_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
+                " zone = excluded.zone, kind = excluded.kind, operator = excluded.operator, removed_at = NULL",
+                (user.id, user.name, user.zone, user.kind, user.operator, user.parent, str(origin), tx.now),
+            )
+            for key in user.keys:
+                _link(tx, key, user.id, origin)
+            return _must(tx, user.id)
+
+        return await self._write(run)
+
+    async def get(self, user_id: str) -> User | None:
+        """Return a user who was not removed."""
+        return _get(self._reader, user_id)
+
+    async def by_key(self, connector_key: str) -> User | None:
+        """Return the user a connector key leads to."""
+        row = self._reader.execute(
+            "SELECT user FROM user_connector_keys WHERE connector_key = ?", (connector_key,)
+        ).fetchone()
+        return _get(self._reader, str(row[0])) if row else None
+
+    async def find(self) -> list[User]:
+        """Return every user who was not removed."""
+        rows = self._reader.execute("SELECT id FROM users WHERE removed_at IS NULL ORDER BY id").fetchall()
+        return [user for row in rows if (user := _get(self._reader, str(row[0]))) is not None]
+
+    async def link(self, connector_key: str, user_id: str, origin: Origin = Origin.SYSTEM) -> User:
+        """Let a connector key lead to a user. Raises `ConflictError` when it leads to another one."""
+
+        def run(tx: Tx) -> User:
+            _must(tx, user_id)
+            _link(tx, connector_key, user_id, origin)
+            return _must(tx, user_id)
+
+        return await self._write(run)
+
+    async def unlink(self, connector_key: str) -> None:
+        """Forget a connector key."""
+
+        def run(tx: Tx) -> None:
+            tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (connector_key,))
+            if tx.db.changes() == 0:
+                raise NotFoundError(
+                    "KEY_UNKNOWN", f"unlinking {connector_key}: nobody has it", hint="daycare users list"
+                )
+
+        await self._write(run)
+
+    async def remove(self, user_id: str) -> None:
+        """Remove a user: the keys are forgotten, the rows stay. The last operator cannot be removed."""
+
+        def run(tx: Tx) -> None:
+            user = _must(tx, user_id)
+            others = tx.one("SELECT count(*) FROM users WHERE operator AND removed_at IS NULL AND id <> ?", (user_id,))
+            if user.operator and others == (0,):
+                raise ConflictError(
+                    "LAST_OPERATOR",
+                    f"removing {user_id}: nobody else operates this installation",
+                    hint="add another operator first: daycare users add ID --operator",
+                )
+            tx.run("DELETE FROM user_connector_keys WHERE user = ?", (user_id,))
+            tx.run("UPDATE users SET removed_at = ? WHERE id = ?", (tx.now, user_id))
+
+        await self._write(run)
+
+
+class Secrets:
+    """See `contract.SecretStore`: tokens as the vault encrypted them."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def put(self, name: str, user: str, token: bytes) -> None:
+        """Store or replace a token."""
+        await self._write(
+            lambda tx: tx.run(
+                "INSERT INTO secrets (name, user, origin, token, created_at) VALUES (?, ?, 'person', ?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET token = excluded.token, created_at = excluded.created_at",
+                (name, user, token, tx.now),
+            )
+        )
+
+    def get(self, name: str) -> bytes | None:
+        """Return a token. Not async: providers read their key at each call, from the loop's own connection."""
+        row = self._reader.execute("SELECT token FROM secrets WHERE name = ?", (name,)).fetchone()
+        return bytes(row[0]) if row else None
+
+    async def find(self) -> list[tuple[str, int]]:
+        """Return (name, time it was stored) of every token, by name."""
+        return [(str(row[0]), int(row[1])) for row in self._reader.execute("SELECT name, created_at FROM secrets")]
+
+    async def remove(self, name: str) -> bool:
+        """Delete a token; return whether there was one."""
+
+        def run(tx: Tx) -> bool:
+            tx.run("DELETE FROM secrets WHERE name = ?", (name,))
+            return tx.db.changes() > 0
+
+        return await self._write(run)
+
+
+def _link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
+    row = tx.one("SELECT user FROM user_connector_keys WHERE connector_key = ?", (key,))
+    if row is not None and row[0] != user_id:
+        raise ConflictError(
+            "KEY_TAKEN", f"linking {key} to {user_id}: it belongs to {row[0]}", hint=f"daycare users unlink {key}"
+        )
+    tx.run(
+        "INSERT INTO user_connector_keys (connector_key, user, origin, created_at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (key, user_id, str(origin), tx.now),
+    )
+
+
+def _must(tx: Tx, user_id: str) -> User:
+    user = _get(tx.db, user_id)
+    if user is None:
+        raise NotFoundError("USER_UNKNOWN", f"no user has the id {user_id}", hint="daycare users list")
+    return user
+
+
+def _get(db: apsw.Connection, user_id: str) -> User | None:
+    row: tuple[Any, ...] | None = db.execute(
+        f"SELECT {_ROW} FROM users WHERE id = ? AND removed_at IS NULL",  # noqa: S608
+        (user_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    keys = db.execute(
+        "SELECT connector_key FROM user_connector_keys WHERE user = ? ORDER BY connector_key", (user_id,)
+    ).fetchall()
+    return User(
+        id=row[0],
+        name=row[1],
+        zone=row[2],
+        kind=row[3],
+        operator=bool(row[4]),
+        parent=row[5],
+        keys=tuple(str(key[0]) for key in keys),
+    )

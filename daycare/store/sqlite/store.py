@@ -1,0 +1,83 @@
+"""Opening a SQLite store: a file, or `memory:` for tests and trials."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import trio
+
+from daycare.base.clock import Clock, SystemClock
+from daycare.base.errors import DaycareError
+from daycare.store.records import Commit
+from daycare.store.sqlite.agents import Agents
+from daycare.store.sqlite.database import MEMORY, open_reader, open_writer
+from daycare.store.sqlite.dead import DeadLetters
+from daycare.store.sqlite.inbox import Inbox
+from daycare.store.sqlite.ledger import Ledger
+from daycare.store.sqlite.outbox import Outbox
+from daycare.store.sqlite.people import People, Secrets
+from daycare.store.sqlite.timers import Timers
+from daycare.store.sqlite.turns import Turns
+from daycare.store.sqlite.writer import Writer
+
+
+class SqliteStore:
+    """The store's groups over one writing and one reading connection; see `contract.Store`."""
+
+    def __init__(self, location: str, clock: Clock, *, inline: bool, vfs: str | None = None) -> None:
+        self._db = open_writer(location, vfs)
+        self._reader = open_reader(location, self._db, vfs)
+        self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
+        parts = (self._writer, self._reader)
+        self.location = location
+        self.people = People(*parts)
+        self.secrets = Secrets(*parts)
+        self.agents = Agents(*parts)
+        self.inbox = Inbox(*parts)
+        self.turns = Turns(*parts)
+        self.outbox = Outbox(*parts)
+        self.timers = Timers(*parts)
+        self.dead = DeadLetters(*parts)
+        self.ledger = Ledger(*parts)
+
+    def subscribe(
+        self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None
+    ) -> None:
+        """Have `listener` called after each commit, before its callers continue; `trouble` when commits fail."""
+        self._writer.listener = listener
+        if trouble is not None:
+            self._writer.trouble = trouble
+
+    async def run(self) -> None:
+        """Serve writes until `close`."""
+        await self._writer.run()
+
+    def close(self) -> None:
+        """Let `run` end after what is queued."""
+        self._writer.close()
+
+    def shut(self) -> None:
+        """Close the files; call after `run` returned."""
+        if self._reader is not self._db:
+            self._reader.close()
+        self._db.close()
+
+
+@asynccontextmanager
+async def open_store(
+    location: str, clock: Clock | None = None, *, inline: bool = False, vfs: str | None = None
+) -> AsyncIterator[SqliteStore]:
+    """Open a store and serve it for the length of the block; what was written inside is durable at its end.
+
+    `inline` commits in the calling task without a worker thread, for tests on virtual time, where a thread would let
+    the clock jump. Raises `BrokenError` for a file that is corrupt or from a newer daycare.
+    """
+    store = SqliteStore(location, clock or SystemClock(), inline=inline, vfs=vfs)
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.run)
+            try:
+                yield store
+            finally:
+                store.close()
+    finally:
+        store.shut()

@@ -1,0 +1,91 @@
+"""Durable timers: an envelope that is posted at a wall time, once."""
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from daycare.base.errors import BusyError, DaycareError
+from daycare.base.limits import TIMERS_MAX_PER_AGENT
+from daycare.base.messages import Envelope
+from daycare.store.records import NewTimer, Timer
+from daycare.store.sqlite import inbox, letters
+from daycare.store.sqlite.writer import Tx, Writer
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Envelope).decode
+
+
+class Timers:
+    """See `contract.TimerStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def add(self, timer: NewTimer) -> int:
+        """Set a timer, or find the one with its key; return its number."""
+        return await self._write(lambda tx: add(tx, timer))
+
+    async def next_due(self) -> int | None:
+        """Return the wall time of the earliest timer."""
+        row = self._reader.execute("SELECT min(due_at) FROM timers").fetchone()
+        return None if row is None or row[0] is None else int(row[0])
+
+    async def fire(self, now_ms: int, limit: int) -> int:
+        """Post what is due by `now_ms` and delete it, together; return how many timers fired."""
+        return await self._write(lambda tx: _fire(tx, now_ms, limit))
+
+    async def find(self, agent_id: str | None = None, limit: int = 100) -> list[Timer]:
+        """Return timers that have not fired, soonest first."""
+        rows = self._reader.execute(
+            "SELECT no, agent_id, due_at, envelope FROM timers WHERE (? IS NULL OR agent_id = ?)"
+            " ORDER BY due_at LIMIT ?",
+            (agent_id, agent_id, limit),
+        )
+        return [_timer(row) for row in rows]
+
+
+def add(tx: Tx, timer: NewTimer) -> int:
+    """Insert a timer unless its agent has one with this key."""
+    known = tx.one("SELECT no FROM timers WHERE agent_id = ? AND key = ?", (timer.agent_id, timer.key))
+    if known is not None:
+        return int(known[0])
+    count = tx.one("SELECT count(*) FROM timers WHERE agent_id = ?", (timer.agent_id,))
+    if count and count[0] >= TIMERS_MAX_PER_AGENT:
+        raise BusyError(
+            "TIMERS_MAX", f"setting a timer for {timer.envelope.to}: it has {count[0]} already", hint="let some fire"
+        )
+    envelope = timer.envelope
+    tx.run(
+        "INSERT INTO timers (agent_id, key, user, origin, due_at, envelope, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            timer.agent_id,
+            timer.key,
+            envelope.user,
+            str(envelope.origin),
+            timer.due_at,
+            _encode(envelope).decode(),
+            tx.now,
+        ),
+    )
+    tx.commit.timers = True
+    return tx.db.last_insert_rowid()
+
+
+def _fire(tx: Tx, now_ms: int, limit: int) -> int:
+    rows = tx.db.execute(
+        "SELECT no, agent_id, due_at, envelope FROM timers WHERE due_at <= ? ORDER BY due_at, no LIMIT ?",
+        (now_ms, limit),
+    ).fetchall()
+    for timer in map(_timer, rows):
+        try:
+            inbox.post(tx, timer.envelope)
+        except DaycareError as refused:
+            letters.bury(tx, "timer", timer.no, timer.agent_id, timer.envelope, refused.code, refused.message, 1)
+        tx.run("DELETE FROM timers WHERE no = ?", (timer.no,))
+    return len(rows)
+
+
+def _timer(row: tuple[Any, ...]) -> Timer:
+    return Timer(no=row[0], agent_id=row[1], due_at=row[2], envelope=_decode(row[3]))

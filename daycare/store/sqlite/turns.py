@@ -1,0 +1,252 @@
+"""Turns and their journal: begun before they work, resumed after a crash, committed once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from daycare.base.errors import ConflictError, DaycareError
+from daycare.base.messages import Envelope, Message
+from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
+from daycare.store.sqlite import inbox, letters, mailbox, outbox, timers
+from daycare.store.sqlite.writer import Tx, Writer
+
+_ROW = "turn, agent_id, session, trace, attempt, seqs, retry_at, error, state, started_at"
+_encode = msgspec.json.Encoder().encode
+_decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
+_decode_step = msgspec.json.Decoder(Step).decode
+_decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+
+class Turns:
+    """See `contract.TurnStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
+        """Journal that a turn starts on these rows, as its first attempt."""
+        return await self._write(lambda tx: _begin(tx, agent, rows))
+
+    async def open_turn(self, agent_id: str) -> Turn | None:
+        """Return the turn that this agent has not finished, if any."""
+        row = self._reader.execute(
+            f"SELECT {_ROW} FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT 1",  # noqa: S608
+            (agent_id,),
+        ).fetchone()
+        return _turn(row) if row and row[8] == "open" else None
+
+    async def resume(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """Count a new attempt; return the turn with its rows and the steps journaled so far."""
+
+        def run(tx: Tx) -> tuple[Turn, list[InboxRow], list[Step]]:
+            tx.run("UPDATE turns SET attempt = attempt + 1 WHERE turn = ? AND state = 'open'", (turn,))
+            return _load(tx, turn)
+
+        return await self._write(run)
+
+    async def load(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """Return a turn as it is after every write asked for so far."""
+        return await self._write(lambda tx: _load(tx, turn))
+
+    async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
+        """Record steps, replacing those with the same number; charge `spend` once per (turn, step)."""
+
+        def run(tx: Tx) -> None:
+            for step in steps:
+                _put_step(tx, step)
+            if spend is not None:
+                _charge(tx, spend)
+
+        await self._write(run, 1024 * len(steps))
+
+    async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None) -> None:
+        """Commit everything a turn changes. Raises `ConflictError` if the turn is no longer open."""
+        await self._write(lambda tx: _finish(tx, agent, turn, end, spend), 4096)
+
+    async def suspend(self, turn: int) -> None:
+        """Take back the attempt of a turn that an orderly stop interrupts."""
+        await self._write(
+            lambda tx: tx.run(
+                "UPDATE turns SET attempt = max(attempt - 1, 0) WHERE turn = ? AND state = 'open'", (turn,)
+            )
+        )
+
+    async def retry(self, turn: int, error: str, retry_at: int) -> None:
+        """Record why a try failed and when the next may start."""
+        await self._write(
+            lambda tx: tx.run("UPDATE turns SET error = ?, retry_at = ? WHERE turn = ?", (error, retry_at, turn))
+        )
+
+    async def split(self, turn: Turn) -> None:
+        """Give up a turn of several messages that has no finished step, so that each is tried alone."""
+
+        def run(tx: Tx) -> None:
+            tx.run("UPDATE turns SET state = 'split', ended_at = ? WHERE turn = ?", (tx.now, turn.turn))
+            for seq in turn.seqs:
+                tx.run("UPDATE inbox SET attempts = ? WHERE seq = ? AND state = 0", (turn.attempt, seq))
+
+        await self._write(run)
+
+    async def park(
+        self,
+        agent: Agent,
+        turn: Turn,
+        *,
+        code: str,
+        reason: str,
+        history: Sequence[Message] = (),
+        replies: Sequence[Reply] = (),
+        posts: Sequence[Envelope] = (),
+    ) -> None:
+        """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`."""
+
+        def run(tx: Tx) -> None:
+            tx.run(
+                "UPDATE turns SET state = 'parked', error = ?, ended_at = ?, history = ? WHERE turn = ?",
+                (reason, tx.now, _encode(history).decode(), turn.turn),
+            )
+            for seq in _all_seqs(tx, turn):
+                mailbox.bury_message(tx, seq, code, reason, turn.attempt)
+            _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
+
+        await self._write(run)
+
+    async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
+        """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
+        rows = self._reader.execute(
+            "SELECT history, session FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT ?", (agent_id, limit)
+        )
+        turns: list[tuple[Message, ...]] = []
+        total = 0
+        for text, of_session in rows:
+            if of_session != session or total >= limit:
+                break
+            if text is not None:
+                turns.append(_decode_history(str(text)))
+                total += len(turns[-1])
+        return [message for turn in reversed(turns) for message in turn]
+
+
+def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
+    first = rows[0].envelope
+    seqs = tuple(row.seq for row in rows)
+    attempt = max(row.attempts for row in rows) + 1
+    tx.run(
+        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at)"
+        " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?)",
+        (agent.id, agent.session, agent.user, str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now),
+    )
+    return Turn(
+        turn=tx.db.last_insert_rowid(),
+        agent_id=agent.id,
+        session=agent.session,
+        trace=first.trace,
+        attempt=attempt,
+        seqs=seqs,
+        started_at=tx.now,
+    )
+
+
+def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
+    row = tx.one(f"SELECT {_ROW} FROM turns WHERE turn = ?", (turn,))  # noqa: S608
+    if row is None:
+        raise ConflictError("TURN_GONE", f"loading turn {turn}: it does not exist", hint="daycare status")
+    it = _turn(row)
+    steps = _steps(tx, turn)
+    seqs = [*it.seqs, *(seq for step in steps for seq in step.seqs)]
+    return it, mailbox.waiting_rows(tx, seqs), steps
+
+
+def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None) -> None:
+    tx.run(
+        "UPDATE turns SET state = ?, ended_at = ?, history = ? WHERE turn = ? AND state = 'open'",
+        (end.state, tx.now, _encode(end.history).decode(), turn.turn),
+    )
+    if tx.db.changes() != 1:
+        raise ConflictError("TURN_GONE", f"finishing turn {turn.turn} of {agent.path}: it ended meanwhile")
+    mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
+    if end.replies or end.effects.posts or end.effects.timers:
+        _send(tx, agent, turn, end.replies, end.effects)
+    if spend is not None:
+        _charge(tx, spend)
+
+
+def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> None:
+    for reply in replies:
+        outbox.insert(tx, (agent.id, agent.path, agent.user, str(agent.origin)), turn.turn, turn.trace, reply)
+    for timer in effects.timers:
+        timers.add(tx, timer)
+    for number, envelope in enumerate(effects.posts):
+        try:
+            inbox.post(tx, envelope)
+        except DaycareError as refused:  # the turn still commits; what could not be sent stays visible
+            letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
+
+
+def _put_step(tx: Tx, step: Step) -> None:
+    tx.run(
+        "INSERT INTO steps (turn, step, kind, name, state, idempotent, user, origin, at, body)"
+        " SELECT ?, ?, ?, ?, ?, ?, user, origin, ?, ? FROM turns WHERE turn = ? AND state = 'open'"
+        " ON CONFLICT (turn, step) DO UPDATE SET state = excluded.state, body = excluded.body, at = excluded.at",
+        (
+            step.turn,
+            step.step,
+            step.kind,
+            step.name,
+            step.state,
+            step.idempotent,
+            tx.now,
+            _encode(step).decode(),
+            step.turn,
+        ),
+    )
+    if tx.db.changes() != 1:
+        raise ConflictError("TURN_GONE", f"journaling step {step.step} of turn {step.turn}: the turn ended meanwhile")
+
+
+def _charge(tx: Tx, spend: Spend) -> None:
+    usage = spend.usage
+    tx.run(
+        "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"
+        " cached_tokens, cost_micros) VALUES (?, ?, 'agent', ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            tx.now,
+            spend.user,
+            spend.agent_id,
+            spend.turn,
+            spend.step,
+            spend.provider,
+            spend.model,
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            spend.cost_micros,
+        ),
+    )
+
+
+def _all_seqs(tx: Tx, turn: Turn) -> list[int]:
+    return [*turn.seqs, *(seq for step in _steps(tx, turn.turn) for seq in step.seqs)]
+
+
+def _steps(tx: Tx, turn: int) -> list[Step]:
+    rows = tx.db.execute("SELECT body FROM steps WHERE turn = ? ORDER BY step", (turn,)).fetchall()
+    return [_decode_step(str(row[0])) for row in rows]
+
+
+def _turn(row: tuple[Any, ...]) -> Turn:
+    return Turn(
+        turn=row[0],
+        agent_id=row[1],
+        session=row[2],
+        trace=row[3],
+        attempt=row[4],
+        seqs=_decode_seqs(row[5]),
+        retry_at=row[6],
+        error=row[7],
+        state=row[8],
+        started_at=row[9],
+    )

@@ -1,0 +1,236 @@
+"""The one place where rows become durable: group commit.
+
+Whatever queued while the last commit ran is the next one; there is no linger. A write that was queued is carried out
+even if its caller is cancelled meanwhile: the caller then does not know, and repeats under the same key.
+
+A batch runs wholly in the writer thread: with only COMMIT there, the pages travel between two cores' caches, which
+costs a quarter of the throughput.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import apsw
+import outcome
+import trio
+
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, DaycareError
+from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
+from daycare.store.records import Commit
+from daycare.store.sqlite.database import described
+
+T = TypeVar("T")
+
+
+class Memory:
+    """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
+
+    `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately.
+    """
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.waiting: dict[str, int] = {}
+        self.living: dict[str, str] = {}
+        self.load(db)
+
+    def load(self, db: apsw.Connection) -> None:
+        """Read the counts again and forget the paths."""
+        rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
+        self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
+        self.living.clear()
+
+    def remember(self, path: str, agent_id: str) -> None:
+        """Remember who lives at a path; past the bound, start over."""
+        if len(self.living) >= LIVING_CACHE_MAX_PATHS:
+            self.living.clear()
+        self.living[path] = agent_id
+
+
+class Tx:
+    """What a write may use: the connection inside an open transaction, the time, and the notes for the listener."""
+
+    __slots__ = ("commit", "db", "memory", "now")
+
+    def __init__(self, db: apsw.Connection, now: int, memory: Memory) -> None:
+        self.db = db
+        self.now = now
+        self.memory = memory
+        self.commit = Commit(posted=[], completed=[], connectors=set(), timers=False, dead=[], agents=set())
+
+    def one(self, sql: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        """Run one statement and return its first row."""
+        row: tuple[Any, ...] | None = self.db.execute(sql, bindings).fetchone()
+        return row
+
+    def run(self, sql: str, bindings: tuple[Any, ...] = ()) -> None:
+        """Run one statement for its effect."""
+        self.db.execute(sql, bindings)
+
+
+class _Write(Generic[T]):
+    __slots__ = ("fn", "outcome", "size", "task")
+
+    def __init__(self, fn: Callable[[Tx], T], size: int, task: trio.lowlevel.Task | None) -> None:
+        self.fn = fn
+        self.size = size
+        self.task = task
+        self.outcome: outcome.Outcome[T] | None = None
+
+
+class Writer:
+    """Runs writes in the order they were asked for, many to a commit.
+
+    `listener` is called in the loop's thread after each commit and before any caller of it continues, so that nothing
+    is durable and unannounced when a caller was cancelled. `trouble` is called with an error when a commit fails, and
+    with None when one succeeds again.
+    """
+
+    def __init__(self, db: apsw.Connection, location: str, clock: Clock, *, inline: bool) -> None:
+        self._db = db
+        self._location = location
+        self._clock = clock
+        self._inline = inline
+        self._queue: deque[_Write[Any]] = deque()
+        self._wake = trio.Event()
+        self._closing = False
+        self.memory = Memory(db)
+        self._limiter = trio.CapacityLimiter(1)
+        self.listener: Callable[[Commit], None] = lambda commit: None
+        self.trouble: Callable[[DaycareError | None], None] = lambda error: None
+        self._troubled = False
+
+    async def write(self, fn: Callable[[Tx], T], size: int = 0) -> T:
+        """Run `fn` in the next commit and return its value after it is durable.
+
+        An error that `fn` raises undoes only its own changes. `size` in bytes bounds a commit. Raises `BusyError` when
+        too many writes wait, `UnavailableError` when the disk refuses.
+        """
+        if self._inline:
+            await trio.lowlevel.checkpoint()
+            return self._write_inline(fn)
+        if len(self._queue) >= WRITE_QUEUE_MAX:
+            raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
+        write = _Write(fn, size, trio.lowlevel.current_task())
+        self._queue.append(write)
+        self._wake.set()
+
+        def forget(_: object) -> trio.lowlevel.Abort:
+            write.task = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        value: T = await trio.lowlevel.wait_task_rescheduled(forget)
+        return value
+
+    def close(self) -> None:
+        """Let `run` return once the queue is empty."""
+        self._closing = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Commit until closed; shielded, so that what was queued is durable before the store goes away."""
+        with trio.CancelScope(shield=True):
+            while True:
+                self._wake = trio.Event()  # before looking at the queue: a write between the two is seen either way
+                if not self._queue:
+                    if self._closing:
+                        return
+                    await self._wake.wait()
+                # Two turns of the loop let the senders that the last commit released join this one.
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                await trio.lowlevel.cancel_shielded_checkpoint()
+                batch = self._take()
+                if batch:
+                    await self._commit(batch)
+
+    def _take(self) -> list[_Write[Any]]:
+        batch: list[_Write[Any]] = []
+        size = 0
+        while self._queue and len(batch) < COMMIT_MAX_OPERATIONS and size < COMMIT_MAX_BYTES:
+            write = self._queue.popleft()
+            size += write.size
+            batch.append(write)
+        return batch
+
+    async def _commit(self, batch: list[_Write[Any]]) -> None:
+        committed: Commit | None = None
+        failure: DaycareError | None = None
+        try:
+            committed = await trio.to_thread.run_sync(self._run_batch, batch, limiter=self._limiter)
+        except apsw.Error as error:
+            failure = described(self._location, error)
+            self._undo()
+        self._report(failure)
+        if committed is not None:
+            self.listener(committed)
+        for write in batch:
+            if write.task is not None:
+                result = outcome.Error(_copy(failure)) if failure else write.outcome
+                trio.lowlevel.reschedule(write.task, result)  # type: ignore[arg-type]
+
+    def _run_batch(self, batch: list[_Write[Any]]) -> Commit:
+        """Run in the writer thread: all writes but those that raise, in one transaction."""
+        todo = list(batch)
+        while True:
+            tx = self._begin()
+            spoiled = next((write for write in todo if not self._apply(tx, write)), None)
+            if spoiled is None:
+                self._db.execute("COMMIT")
+                return tx.commit
+            self._undo()
+            todo.remove(spoiled)
+
+    def _write_inline(self, fn: Callable[[Tx], T]) -> T:
+        write = _Write(fn, 0, None)
+        tx = self._begin()
+        try:
+            kept = self._apply(tx, write)
+            if kept:
+                self._db.execute("COMMIT")
+            else:
+                self._undo()
+        except apsw.Error as error:
+            self._undo()
+            failure = described(self._location, error)
+            self._report(failure)
+            raise failure from error
+        self._report(None)
+        if kept:
+            self.listener(tx.commit)
+        assert write.outcome is not None
+        return write.outcome.unwrap()
+
+    def _begin(self) -> Tx:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+        return Tx(self._db, self._clock.now_ms(), self.memory)
+
+    def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
+        """Run one write; False if it failed halfway, so that the transaction has to be undone and run without it.
+
+        Most refusals come before the first change and cost nothing; a savepoint for each write would cost two
+        statements, as much as the write itself.
+        """
+        before = self._db.total_changes()
+        write.outcome = outcome.capture(write.fn, tx)
+        if isinstance(write.outcome, outcome.Error):
+            error = write.outcome.error
+            if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+                raise error
+            return self._db.total_changes() == before
+        return True
+
+    def _undo(self) -> None:
+        if self._db.in_transaction:  # SQLite rolls back by itself on some errors
+            self._db.execute("ROLLBACK")
+        self.memory.load(self._db)
+
+    def _report(self, failure: DaycareError | None) -> None:
+        if failure is not None or self._troubled:
+            self._troubled = failure is not None
+            self.trouble(failure)
+
+
+def _copy(error: DaycareError) -> DaycareError:
+    return type(error)(error.code, error.message, hint=error.hint, retry_after_s=1.0)

@@ -1,0 +1,206 @@
+-- The spine: people, agents, the two durable borders (inbox, outbox), and the journal between them.
+-- Times are wall-clock milliseconds since the Unix epoch, UTC. Every row carries its user and its origin.
+
+CREATE TABLE users (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    zone TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('person', 'group')),
+    operator INTEGER NOT NULL DEFAULT 0,
+    parent TEXT REFERENCES users (id),
+    origin TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    removed_at INTEGER
+) WITHOUT ROWID;
+
+-- 'telegram:123456' -> user; the reply's target is found the other way round.
+CREATE TABLE user_connector_keys (
+    connector_key TEXT PRIMARY KEY,
+    user TEXT NOT NULL REFERENCES users (id),
+    origin TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX user_connector_keys_by_user ON user_connector_keys (user);
+
+CREATE TABLE agents (
+    id TEXT PRIMARY KEY,
+    path TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    role TEXT,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    parent TEXT,
+    state TEXT NOT NULL CHECK (state IN ('living', 'parked', 'dead')),
+    config TEXT NOT NULL,
+    incarnation INTEGER NOT NULL,
+    session INTEGER NOT NULL DEFAULT 1,
+    next_sub_index INTEGER NOT NULL DEFAULT 0,
+    next_search_index INTEGER NOT NULL DEFAULT 0,
+    reason TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX agents_living_path ON agents (path) WHERE state <> 'dead';
+CREATE INDEX agents_by_user ON agents (user, kind);
+CREATE INDEX agents_by_path ON agents (path);
+
+-- state: 0 waiting, 1 done, 2 dead. A done row keeps its key (and result) so that a repeat finds it; its text moves to
+-- the history. lane: 0 control, 1 messages.
+CREATE TABLE inbox (
+    seq INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    lane INTEGER NOT NULL,
+    state INTEGER NOT NULL DEFAULT 0,
+    kind TEXT NOT NULL,
+    path TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    turn INTEGER,
+    created_at INTEGER NOT NULL,
+    done_at INTEGER,
+    text TEXT,
+    extra TEXT,
+    result TEXT
+);
+CREATE UNIQUE INDEX inbox_once ON inbox (agent_id, key);
+CREATE INDEX inbox_waiting ON inbox (agent_id, seq) WHERE state = 0;
+
+CREATE TABLE sessions (
+    agent_id TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    reason TEXT,
+    PRIMARY KEY (agent_id, session)
+) WITHOUT ROWID;
+
+-- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. When it
+-- ends, `history` receives its messages: a conversation is the list of its turns. An open turn is its agent's newest.
+CREATE TABLE turns (
+    turn INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('open', 'done', 'stopped', 'parked', 'split')),
+    attempt INTEGER NOT NULL,
+    seqs TEXT NOT NULL,
+    retry_at INTEGER NOT NULL DEFAULT 0,
+    error TEXT,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    history TEXT
+);
+CREATE INDEX turns_by_agent ON turns (agent_id, turn);
+
+-- The journal of a turn: each model call and tool call, so that finished ones are never repeated.
+CREATE TABLE steps (
+    turn INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,
+    idempotent INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (turn, step)
+) WITHOUT ROWID;
+
+-- state: 0 waiting, 1 sending, 2 sent, 3 dead.
+CREATE TABLE outbox (
+    seq INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    turn INTEGER,
+    connector TEXT NOT NULL,
+    target TEXT,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    state INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    retry_at INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    sent_at INTEGER,
+    receipt TEXT,
+    error TEXT,
+    text TEXT NOT NULL
+);
+CREATE INDEX outbox_waiting ON outbox (connector, seq) WHERE state < 2;
+CREATE INDEX outbox_waiting_by_path ON outbox (path, seq) WHERE state < 2;
+
+CREATE TABLE dead_letters (
+    no INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    code TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    attempts INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    replayed_at INTEGER
+);
+
+CREATE TABLE timers (
+    no INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    due_at INTEGER NOT NULL,
+    envelope TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX timers_once ON timers (agent_id, key);
+CREATE INDEX timers_due ON timers (due_at);
+
+CREATE TABLE events (
+    no INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    path TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    event TEXT NOT NULL
+);
+
+-- Money is counted in millionths of a US dollar.
+CREATE TABLE spend (
+    no INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    cost_micros INTEGER NOT NULL,
+    UNIQUE (turn, step)
+);
+
+-- Encrypted; the key that opens them is never in this file.
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    token BLOB NOT NULL,
+    created_at INTEGER NOT NULL
+) WITHOUT ROWID;
