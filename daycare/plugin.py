@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from daycare.base.messages import Message, Usage
+from daycare.base.messages import Message, Origin, Usage
 
 CONTRACT_VERSION = 1
 
@@ -108,7 +108,7 @@ class ToolContext(Protocol):
     step: int
     call_id: str
 
-    def send(self, to: str, text: str) -> None:
+    async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when this turn commits. Raises if the path is not an agent of this user."""
         ...
 
@@ -156,6 +156,24 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     maybe_duplicate: bool = False
 
 
+class Inbound(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person (or program) said, on its way in.
+
+    `sender` is the connector key, `telegram:42`; `key` the platform's stable id of this very event, so that a repeat is
+    recognised; `path` the agent meant, empty for the one that belongs to the connector. `reply_target` overrides where
+    the answer goes on that platform.
+    """
+
+    connector: str
+    sender: str
+    key: str
+    text: str
+    path: str = ""
+    origin: Origin = Origin.PERSON
+    reply_target: str | None = None
+    meta: Mapping[str, str] = {}
+
+
 class Connector(Protocol):
     """A way people talk to agents.
 
@@ -166,6 +184,7 @@ class Connector(Protocol):
     """
 
     name: str
+    pull: bool  # True: readers fetch replies and confirm them, nothing is pushed
 
     async def send(self, outgoing: Outgoing) -> str:
         """Deliver one reply and return the platform's receipt."""

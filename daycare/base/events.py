@@ -44,6 +44,12 @@ class AgentDied(Event, frozen=True, kw_only=True, tag="agent.died"):
     reason: str
 
 
+class LaneBroke(Event, frozen=True, kw_only=True, tag="lane.broke"):
+    """An agent's lane failed outside of a turn, which is a defect; it starts anew after a while."""
+
+    reason: str
+
+
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     """A turn began or was resumed; `attempt` counts from 1."""
 
@@ -138,6 +144,7 @@ AnyEvent = (
     | AgentSlept
     | AgentParked
     | AgentDied
+    | LaneBroke
     | TurnStarted
     | TurnDelta
     | ToolStarted

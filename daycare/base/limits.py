@@ -11,6 +11,7 @@ ASK_DEADLINE_S: Final = 300.0
 
 COMMIT_MAX_OPERATIONS: Final = 1_024  # one group commit; larger batches gain nothing measurable
 COMMIT_MAX_BYTES: Final = 4 * 1024 * 1024  # keeps a commit under some 50 ms on slow disks
+DIRECTORY_MAX_AGENTS: Final = 4_096  # agents kept decoded in memory, about 4 MB
 LIVING_CACHE_MAX_PATHS: Final = 4_096  # paths the writer knows by heart, about 0.5 MB
 WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batches, about a second of work
 
@@ -21,6 +22,8 @@ TURNS_MAX_RUNNING: Final = 64  # turns at the same time in one daemon; bounds me
 WAKE_PAGE_AGENTS: Final = 256  # agents woken at a time while the backlog after a start is worked off
 
 ATTEMPTS_MAX: Final = 5  # tries of one turn before its messages are parked as dead letters
+LANE_RESTART_S: Final = 5.0  # after a defect outside of any turn
+STORE_RETRY_S: Final = 1.0  # while the disk refuses
 RETRY_BASE_S: Final = 1.0  # backoff 1, 4, 16, 64 s
 RETRY_FACTOR: Final = 4.0
 RETRY_MAX_S: Final = 300.0
@@ -71,3 +74,16 @@ MODEL_FRAME_MAX_BYTES: Final = (
     2 * 1024 * 1024
 )  # one SSE frame; a server that does not stream sends REPLY_MAX_CHARS in one
 MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page
+
+CONFIG_MAX_BYTES: Final = 256 * 1024  # config.toml; a written one has a few kilobytes
+SOCKET_PATH_MAX_BYTES: Final = 100  # a Unix socket's address holds 104 (macOS) to 108 (Linux) bytes, one of them NUL
+VAULT_KEYS_MAX: Final = 16  # in the key file; each key is tried on a token that the newer ones do not open
+LOG_FILES_KEPT: Final = 3  # full log files beside the current one
+LOG_VALUE_MAX_CHARS: Final = 2_000  # of one field of a log line
+COURIER_PAGE: Final = 64  # outbox rows read at a time
+COURIER_SENDS_MAX: Final = 16  # replies of one connector on their way at the same time
+API_BODY_MAX_BYTES: Final = 256 * 1024  # a message of 64 KiB escaped as JSON fits
+API_WAIT_MAX_S: Final = 600.0  # the longest a request waits for an answer
+EVENTS_KEEPALIVE_S: Final = 15.0
+EXPIRE_EVERY_S: Final = 3_600.0
+HANDOVER_S: Final = 15.0  # for the daemon inside a chat to finish its turns and leave the home to `daycare run`

@@ -38,7 +38,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     system_prompt: str = ""
     workspace: str = ""
     model: str = ""
-    policy: Policy = Policy.STEER
+    policy: Policy | None = None
     tools: tuple[str, ...] | None = None
     permissions: dict[str, Any] = msgspec.field(default_factory=dict)
     budget: dict[str, int] = msgspec.field(default_factory=dict)

@@ -86,6 +86,17 @@ class Agents:
             found.append((agent, last))
         return found
 
+    async def idle_children(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
+        """Return (id, last turn) of living subs and searches idle since `before_ms`, for whom nothing waits."""
+        rows = self._reader.execute(
+            "SELECT a.id, t.turn FROM agents a JOIN turns t ON t.agent_id = a.id"
+            " AND t.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
+            " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND t.ended_at < ?"
+            " AND NOT EXISTS (SELECT 1 FROM inbox WHERE agent_id = a.id AND state = 0) LIMIT ?",
+            (before_ms, limit),
+        )
+        return [(str(agent_id), int(str(turn))) for agent_id, turn in rows]
+
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
         """Replace an agent's configuration."""
         return await self._write(lambda tx: _configure(tx, agent_id, config))
@@ -133,6 +144,9 @@ def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
     index = row[0]
     if index >= CHILDREN_MAX:
         raise BusyError("CHILDREN_MAX", f"creating a child of {new.path}: it had {index} already", hint="/reset it")
+    # A child of the parent's last incarnation may still live at an index of its own.
+    while _one(tx.db, "path = ? AND state <> 'dead'", (f"{new.path}/{kind}/{index}",)) is not None:
+        index += 1
     tx.run(f"UPDATE agents SET {counter} = ? WHERE id = ?", (index + 1, parent_id))  # noqa: S608
     return create(tx, msgspec.structs.replace(new, path=f"{new.path}/{kind}/{index}", parent=parent_id))
 

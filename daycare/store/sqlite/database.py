@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -18,8 +18,10 @@ _CACHE_KIB = 16 * 1024  # the tail of every table and index; with the default of
 
 def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
     """Open the one writing connection, check the file and bring its schema up to date."""
-    with describing(location):
-        db = _connect(location, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs)
+    with describing(location), ExitStack() as opened:
+        db = opened.enter_context(
+            closing(_connect(location, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs))
+        )
         # FULL: an acknowledged row survives a power cut (NORMAL loses the last commits of the WAL).
         for pragma in (
             "journal_mode = WAL",
@@ -30,6 +32,7 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
         ):
             db.execute(f"PRAGMA {pragma}").fetchall()
         migrate(db, location)
+        opened.pop_all()
     return db
 
 
@@ -91,10 +94,10 @@ def check(location: str) -> str | None:
     with describing(location):
         db = _connect(location, apsw.SQLITE_OPEN_READONLY, None)
         try:
-            answer = str(db.pragma("quick_check(1)"))
+            [(answer,)] = db.execute("PRAGMA quick_check(1)").fetchall()
         finally:
             db.close()
-    return None if answer == "ok" else answer
+    return None if answer == "ok" else str(answer)
 
 
 @contextmanager

@@ -62,8 +62,11 @@ def _replay(tx: Tx, no: int) -> int:
         raise ConflictError(
             "DEAD_REPLAYED", f"replaying dead letter {no}: that was done before", hint="daycare dead list"
         )
-    tx.run("UPDATE dead_letters SET replayed_at = ? WHERE no = ?", (tx.now, no))
     if it.source == "outbox":
-        return outbox.revive(tx, it.seq)
-    envelope = _decode_envelope(it.body)
-    return inbox.post(tx, msgspec.structs.replace(envelope, key=f"replay:{no}")).seq
+        seq = outbox.revive(tx, it.seq)
+    else:
+        # A pruned letter's number comes back; with its time the key does not.
+        key = f"replay:{no}:{it.created_at}"
+        seq = inbox.post(tx, msgspec.structs.replace(_decode_envelope(it.body), key=key)).seq
+    tx.run("UPDATE dead_letters SET replayed_at = ? WHERE no = ?", (tx.now, no))
+    return seq

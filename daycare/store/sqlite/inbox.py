@@ -8,8 +8,8 @@ import apsw
 from daycare.base.errors import BusyError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
-from daycare.store.records import InboxRow, NewAgent, Receipt
-from daycare.store.sqlite import agents, mailbox
+from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
+from daycare.store.sqlite import agents, mailbox, outbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
@@ -68,9 +68,22 @@ class Inbox:
             found.append(after)
         return found
 
-    async def complete(self, row: InboxRow, result: str) -> None:
-        """Mark a message done that needed no turn."""
-        await self._write(lambda tx: mailbox.complete(tx, row.agent_id, [row.seq], None, result))
+    async def conclude(
+        self, agent: Agent, row: InboxRow, result: str, *, replies: Sequence[Reply] = (), new_session: str = ""
+    ) -> None:
+        """Finish a message that needs no turn, with its replies; `new_session` is the reason to start one."""
+
+        def run(tx: Tx) -> None:
+            if not mailbox.complete(tx, agent.id, [row.seq], None, result):
+                return  # a repeat: its replies are out
+            for reply in replies:
+                outbox.insert(
+                    tx, (agent.id, agent.path, agent.user, str(agent.origin)), None, row.envelope.trace, reply
+                )
+            if new_session:
+                agents.new_session(tx, agent.id, new_session)
+
+        await self._write(run)
 
     async def counts(self) -> dict[str, int]:
         """Return how many rows wait, in all agents together."""

@@ -41,6 +41,8 @@ class Ledger:
         """Append events: (wall ms, user, path, trace, JSON)."""
 
         def run(tx: Tx) -> None:
+            if not events:
+                return
             for at, user, path, trace, event in events:
                 tx.run(
                     "INSERT INTO events (at, user, origin, path, trace, event) VALUES (?, ?, 'system', ?, ?, ?)",
@@ -60,10 +62,13 @@ class Ledger:
 
     def trace(self, trace: str) -> list[TraceEntry]:
         """Return what happened under a trace id. Reads whole tables: call it in a thread of its own."""
-        db = apsw.Connection(self._reader.filename, flags=apsw.SQLITE_OPEN_READONLY) if self._reader.filename else None
-        rows = (db or self._reader).execute(_TRACE, {"trace": trace}).fetchall()
-        if db is not None:
-            db.close()
+        own = self._reader.filename  # empty: a memory store has one connection for all
+        db = apsw.Connection(own, flags=apsw.SQLITE_OPEN_READONLY, vfs=self._reader.open_vfs) if own else self._reader
+        try:
+            rows = db.execute(_TRACE, {"trace": trace}).fetchall()
+        finally:
+            if own:
+                db.close()
         return [
             TraceEntry(at_ms=int(str(at or 0)), what=str(what), path=str(path), detail=str(detail))
             for at, what, path, detail in rows

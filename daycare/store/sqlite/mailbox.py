@@ -54,9 +54,13 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     return Receipt(seq, agent_id)
 
 
-def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, result: str, *, dead: bool = False) -> None:
-    """Mark rows of one agent done (or dead); keep key and result, drop the text: history or dead letter has it."""
+def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, result: str, *, dead: bool = False) -> int:
+    """Mark rows of one agent done (or dead); keep key and result, drop the text: history or dead letter has it.
+
+    Return how many of them were still waiting.
+    """
     waiting = tx.memory.waiting
+    changed = 0
     for seq in seqs:
         tx.run(
             "UPDATE inbox SET state = ?, turn = ?, done_at = ?, result = ?, text = NULL, extra = NULL"
@@ -64,12 +68,14 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
             (2 if dead else 1, turn, tx.now, result, seq),
         )
         if tx.db.changes():
+            changed += 1
             tx.commit.completed.append((seq, None if dead else result))
             left = waiting.get(agent_id, 0) - 1
             if left > 0:
                 waiting[agent_id] = left
             else:
                 waiting.pop(agent_id, None)
+    return changed
 
 
 def waiting_rows(tx: Tx, seqs: Sequence[int]) -> list[InboxRow]:

@@ -47,11 +47,11 @@ class Outbox:
         return _outbox(row) if row else None
 
     async def start(self, seq: int) -> int:
-        """Journal that a delivery is about to be tried; return which try it is. More than 1: it may be a duplicate."""
+        """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver."""
 
         def run(tx: Tx) -> int:
             tx.run("UPDATE outbox SET state = 1, attempts = attempts + 1 WHERE seq = ? AND state < 2", (seq,))
-            row = tx.one("SELECT attempts FROM outbox WHERE seq = ?", (seq,))
+            row = tx.one("SELECT attempts FROM outbox WHERE seq = ? AND state < 2", (seq,))
             return int(row[0]) if row else 0
 
         return await self._write(run)
@@ -124,13 +124,18 @@ def give_up(tx: Tx, seq: int, code: str, reason: str) -> None:
 
 
 def revive(tx: Tx, seq: int) -> int:
-    """Let a dead row wait again with fresh attempts."""
+    """Let a dead row wait again with fresh attempts, behind the others, where a courier has not passed yet."""
     row = tx.one("SELECT connector FROM outbox WHERE seq = ? AND state = 3", (seq,))
     if row is None:
         raise ConflictError("OUTBOX_GONE", f"replaying reply {seq}: it has expired", hint="daycare dead prune")
-    tx.run("UPDATE outbox SET state = 0, attempts = 0, retry_at = 0 WHERE seq = ?", (seq,))
+    newest = tx.one("SELECT max(seq) FROM outbox")
+    assert newest is not None
+    tx.run(
+        "UPDATE outbox SET seq = ?, state = 0, attempts = 0, retry_at = 0, error = NULL WHERE seq = ?",
+        (newest[0] + 1, seq),
+    )
     tx.commit.connectors.add(row[0])
-    return seq
+    return int(newest[0]) + 1
 
 
 def _outbox(row: tuple[Any, ...]) -> OutboxRow:

@@ -25,10 +25,13 @@ class People:
         def run(tx: Tx) -> User:
             if _get(tx.db, user.id) is not None:
                 raise ConflictError("USER_EXISTS", f"adding user {user.id}: there is one", hint="daycare users list")
+            if user.parent is not None:
+                _must(tx, user.parent)
             tx.run(
                 "INSERT INTO users (id, name, zone, kind, operator, parent, origin, created_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
-                " zone = excluded.zone, kind = excluded.kind, operator = excluded.operator, removed_at = NULL",
+                " zone = excluded.zone, kind = excluded.kind, operator = excluded.operator,"
+                " parent = excluded.parent, removed_at = NULL",
                 (user.id, user.name, user.zone, user.kind, user.operator, user.parent, str(origin), tx.now),
             )
             for key in user.keys:
@@ -117,7 +120,8 @@ class Secrets:
 
     async def find(self) -> list[tuple[str, int]]:
         """Return (name, time it was stored) of every token, by name."""
-        return [(str(row[0]), int(row[1])) for row in self._reader.execute("SELECT name, created_at FROM secrets")]
+        rows = self._reader.execute("SELECT name, created_at FROM secrets ORDER BY name")
+        return [(str(name), int(str(stored_at))) for name, stored_at in rows]
 
     async def remove(self, name: str) -> bool:
         """Delete a token; return whether there was one."""

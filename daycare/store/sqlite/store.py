@@ -1,7 +1,7 @@
 """Opening a SQLite store: a file, or `memory:` for tests and trials."""
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 
 import trio
 
@@ -9,7 +9,7 @@ from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
 from daycare.store.sqlite.agents import Agents
-from daycare.store.sqlite.database import MEMORY, open_reader, open_writer
+from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.ledger import Ledger
@@ -24,9 +24,12 @@ class SqliteStore:
     """The store's groups over one writing and one reading connection; see `contract.Store`."""
 
     def __init__(self, location: str, clock: Clock, *, inline: bool, vfs: str | None = None) -> None:
-        self._db = open_writer(location, vfs)
-        self._reader = open_reader(location, self._db, vfs)
-        self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
+        with ExitStack() as opened:
+            self._db = opened.enter_context(closing(open_writer(location, vfs)))
+            self._reader = opened.enter_context(closing(open_reader(location, self._db, vfs)))
+            with describing(location):
+                self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
+            opened.pop_all()
         parts = (self._writer, self._reader)
         self.location = location
         self.people = People(*parts)

@@ -27,7 +27,7 @@ class Turns:
         self._reader = reader
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
-        """Journal that a turn starts on these rows, as its first attempt."""
+        """Journal that a turn starts on these rows, in the agent's current session."""
         return await self._write(lambda tx: _begin(tx, agent, rows))
 
     async def open_turn(self, agent_id: str) -> Turn | None:
@@ -77,14 +77,19 @@ class Turns:
     async def retry(self, turn: int, error: str, retry_at: int) -> None:
         """Record why a try failed and when the next may start."""
         await self._write(
-            lambda tx: tx.run("UPDATE turns SET error = ?, retry_at = ? WHERE turn = ?", (error, retry_at, turn))
+            lambda tx: tx.run(
+                "UPDATE turns SET error = ?, retry_at = ? WHERE turn = ? AND state = 'open'", (error, retry_at, turn)
+            )
         )
 
     async def split(self, turn: Turn) -> None:
         """Give up a turn of several messages that has no finished step, so that each is tried alone."""
 
         def run(tx: Tx) -> None:
-            tx.run("UPDATE turns SET state = 'split', ended_at = ? WHERE turn = ?", (tx.now, turn.turn))
+            tx.run(
+                "UPDATE turns SET state = 'split', ended_at = ? WHERE turn = ? AND state = 'open'", (tx.now, turn.turn)
+            )
+            _must_have_ended(tx, f"splitting turn {turn.turn}")
             for seq in turn.seqs:
                 tx.run("UPDATE inbox SET attempts = ? WHERE seq = ? AND state = 0", (turn.attempt, seq))
 
@@ -105,9 +110,11 @@ class Turns:
 
         def run(tx: Tx) -> None:
             tx.run(
-                "UPDATE turns SET state = 'parked', error = ?, ended_at = ?, history = ? WHERE turn = ?",
+                "UPDATE turns SET state = 'parked', error = ?, ended_at = ?, history = ?"
+                " WHERE turn = ? AND state = 'open'",
                 (reason, tx.now, _encode(history).decode(), turn.turn),
             )
+            _must_have_ended(tx, f"parking turn {turn.turn} of {agent.path}")
             for seq in _all_seqs(tx, turn):
                 mailbox.bury_message(tx, seq, code, reason, turn.attempt)
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
@@ -134,15 +141,21 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     first = rows[0].envelope
     seqs = tuple(row.seq for row in rows)
     attempt = max(row.attempts for row in rows) + 1
-    tx.run(
+    # The agent's struct may be older than a burial or a new session; its row is not.
+    row = tx.one(
         "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at)"
-        " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?)",
-        (agent.id, agent.session, agent.user, str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now),
+        " SELECT id, session, user, ?, ?, 'open', ?, ?, ? FROM agents WHERE id = ? AND state <> 'dead'"
+        " RETURNING turn, session",
+        (str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now, agent.id),
     )
+    if row is None:
+        raise ConflictError(
+            "AGENT_DEAD", f"starting a turn of {agent.path}: this incarnation is dead", hint="daycare agents"
+        )
     return Turn(
-        turn=tx.db.last_insert_rowid(),
+        turn=row[0],
         agent_id=agent.id,
-        session=agent.session,
+        session=row[1],
         trace=first.trace,
         attempt=attempt,
         seqs=seqs,
@@ -165,8 +178,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
         "UPDATE turns SET state = ?, ended_at = ?, history = ? WHERE turn = ? AND state = 'open'",
         (end.state, tx.now, _encode(end.history).decode(), turn.turn),
     )
-    if tx.db.changes() != 1:
-        raise ConflictError("TURN_GONE", f"finishing turn {turn.turn} of {agent.path}: it ended meanwhile")
+    _must_have_ended(tx, f"finishing turn {turn.turn} of {agent.path}")
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     if end.replies or end.effects.posts or end.effects.timers:
         _send(tx, agent, turn, end.replies, end.effects)
@@ -174,15 +186,24 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
         _charge(tx, spend)
 
 
+def _must_have_ended(tx: Tx, what: str) -> None:
+    if tx.db.changes() != 1:
+        raise ConflictError("TURN_GONE", f"{what}: it ended meanwhile", hint="daycare status")
+
+
 def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> None:
     for reply in replies:
         outbox.insert(tx, (agent.id, agent.path, agent.user, str(agent.origin)), turn.turn, turn.trace, reply)
-    for timer in effects.timers:
-        timers.add(tx, timer)
+    # What is refused becomes a dead letter: the turn still commits, and what could not be sent stays visible.
+    for number, timer in enumerate(effects.timers):
+        try:
+            timers.add(tx, timer)
+        except DaycareError as refused:
+            letters.bury(tx, "timer", number, agent.id, timer.envelope, refused.code, refused.message, 1)
     for number, envelope in enumerate(effects.posts):
         try:
             inbox.post(tx, envelope)
-        except DaycareError as refused:  # the turn still commits; what could not be sent stays visible
+        except DaycareError as refused:
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
 
 

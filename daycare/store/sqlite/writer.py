@@ -9,6 +9,7 @@ costs a quarter of the throughput.
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import apsw
@@ -16,12 +17,22 @@ import outcome
 import trio
 
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, DaycareError
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
 from daycare.store.records import Commit
 from daycare.store.sqlite.database import described
 
 T = TypeVar("T")
+
+# What one write can do wrong by itself; every other SQLite error is the disk's and concerns the whole batch.
+_OF_ONE_WRITE = (
+    apsw.ConstraintError,
+    apsw.SQLError,
+    apsw.MismatchError,
+    apsw.TooBigError,
+    apsw.RangeError,
+    apsw.BindingsError,
+)
 
 
 class Memory:
@@ -95,6 +106,8 @@ class Writer:
         self._queue: deque[_Write[Any]] = deque()
         self._wake = trio.Event()
         self._closing = False
+        self._ended = False
+        self._undone = False  # the last transaction was given up and `memory` may be wrong
         self.memory = Memory(db)
         self._limiter = trio.CapacityLimiter(1)
         self.listener: Callable[[Commit], None] = lambda commit: None
@@ -110,6 +123,8 @@ class Writer:
         if self._inline:
             await trio.lowlevel.checkpoint()
             return self._write_inline(fn)
+        if self._ended:
+            raise UnavailableError("STORE_CLOSED", f"writing to {self._location}: the store was closed")
         if len(self._queue) >= WRITE_QUEUE_MAX:
             raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
         write = _Write(fn, size, trio.lowlevel.current_task())
@@ -135,6 +150,7 @@ class Writer:
                 self._wake = trio.Event()  # before looking at the queue: a write between the two is seen either way
                 if not self._queue:
                     if self._closing:
+                        self._ended = True
                         return
                     await self._wake.wait()
                 # Two turns of the loop let the senders that the last commit released join this one.
@@ -160,7 +176,6 @@ class Writer:
             committed = await trio.to_thread.run_sync(self._run_batch, batch, limiter=self._limiter)
         except apsw.Error as error:
             failure = described(self._location, error)
-            self._undo()
         self._report(failure)
         if committed is not None:
             self.listener(committed)
@@ -172,19 +187,23 @@ class Writer:
     def _run_batch(self, batch: list[_Write[Any]]) -> Commit:
         """Run in the writer thread: all writes but those that raise, in one transaction."""
         todo = list(batch)
-        while True:
-            tx = self._begin()
-            spoiled = next((write for write in todo if not self._apply(tx, write)), None)
-            if spoiled is None:
-                self._db.execute("COMMIT")
-                return tx.commit
+        try:
+            while True:
+                tx = self._begin()
+                spoiled = next((write for write in todo if not self._apply(tx, write)), None)
+                if spoiled is None:
+                    self._db.execute("COMMIT")
+                    return tx.commit
+                self._undo()
+                todo.remove(spoiled)
+        except apsw.Error:
             self._undo()
-            todo.remove(spoiled)
+            raise
 
     def _write_inline(self, fn: Callable[[Tx], T]) -> T:
         write = _Write(fn, 0, None)
-        tx = self._begin()
         try:
+            tx = self._begin()
             kept = self._apply(tx, write)
             if kept:
                 self._db.execute("COMMIT")
@@ -202,8 +221,9 @@ class Writer:
         return write.outcome.unwrap()
 
     def _begin(self) -> Tx:
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN IMMEDIATE")
+        if self._undone:
+            self._restore()
+        self._db.execute("BEGIN IMMEDIATE")
         return Tx(self._db, self._clock.now_ms(), self.memory)
 
     def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
@@ -216,15 +236,23 @@ class Writer:
         write.outcome = outcome.capture(write.fn, tx)
         if isinstance(write.outcome, outcome.Error):
             error = write.outcome.error
-            if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
-                raise error
+            if isinstance(error, apsw.Error):
+                if not isinstance(error, _OF_ONE_WRITE):
+                    raise error
+                write.outcome = outcome.Error(described(self._location, error))
             return self._db.total_changes() == before
         return True
 
     def _undo(self) -> None:
+        self._undone = True
+        with suppress(apsw.Error):  # a disk in trouble: the next write tries again
+            self._restore()
+
+    def _restore(self) -> None:
         if self._db.in_transaction:  # SQLite rolls back by itself on some errors
             self._db.execute("ROLLBACK")
         self.memory.load(self._db)
+        self._undone = False
 
     def _report(self, failure: DaycareError | None) -> None:
         if failure is not None or self._troubled:

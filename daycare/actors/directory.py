@@ -1,0 +1,125 @@
+"""The directory: which agent lives at a path, and how one comes into being."""
+
+from collections.abc import Collection
+
+from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.ids import new_agent_id
+from daycare.base.limits import DIRECTORY_MAX_AGENTS
+from daycare.base.messages import Origin
+from daycare.base.path import Fetch, Kind, Path, fetch
+from daycare.store.contract import Store
+from daycare.store.records import Agent, AgentConfig, NewAgent
+
+
+class Directory:
+    """Resolves paths and ids to agents, remembering the recent ones; `forget` is called for every changed row.
+
+    `connectors` are the names registered now: only text from outside is parsed against them, stored rows are not.
+    """
+
+    def __init__(self, store: Store, connectors: Collection[str]) -> None:
+        self._store = store
+        self._connectors = frozenset(connectors)
+        self._by_id: dict[str, Agent] = {}
+        self._by_path: dict[str, str] = {}
+
+    def parse(self, text: str) -> Path:
+        """Read an address from outside; raises `InvalidError` saying what was expected."""
+        return Path.parse(text, self._connectors)
+
+    async def find(self, path: str) -> Agent | None:
+        """Return the living or parked agent at a path."""
+        known = self._by_path.get(path)
+        if known is not None:
+            return self._by_id[known]
+        agent = await self._store.agents.at(path)
+        return self._remember(agent) if agent else None
+
+    async def at(self, path: str) -> Agent:
+        """Return the agent at a path; raises `NotFoundError`."""
+        agent = await self.find(path)
+        if agent is None:
+            raise NotFoundError("AGENT_UNKNOWN", f"looking up {path}: no such agent", hint="daycare agents")
+        return agent
+
+    async def of_user(self, path: str, user: str) -> Agent:
+        """Return the agent at a path if it is of `user`: until there are rules, others' are out of reach."""
+        agent = await self.at(path)
+        if agent.user != user:
+            raise ForbiddenError(
+                "OTHER_USER", f"reaching {path}: it belongs to another user", hint="only agents of one's own answer"
+            )
+        return agent
+
+    async def get(self, agent_id: str) -> Agent:
+        """Return one incarnation by id, dead or not; raises `NotFoundError`."""
+        known = self._by_id.get(agent_id)
+        if known is not None:
+            return known
+        agent = await self._store.agents.get(agent_id)
+        if agent is None:
+            raise NotFoundError("AGENT_UNKNOWN", f"no agent has the id {agent_id}", hint="daycare agents")
+        return self._remember(agent)
+
+    async def create(self, path: Path, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
+        """Create the agent of a root path, or return the one that lives there."""
+        return self._remember(await self._store.agents.create(self.new(path, origin=origin, config=config)))
+
+    async def spawn(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
+        """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`."""
+        path = Path.stored(parent.path, Kind(parent.kind))
+        if kind is Kind.MEMORY:
+            new = self.new(path.memory(), origin=origin, config=config, parent=parent.id)
+            return self._remember(await self._store.agents.create(new))
+        child = path.sub(0) if kind is Kind.SUB else path.search(0)  # refuses what may have no children
+        new = NewAgent(
+            id=new_agent_id(),
+            path=parent.path,
+            kind=child.kind,
+            role=child.role,
+            user=parent.user,
+            origin=origin,
+            config=config or AgentConfig(),
+        )
+        return self._remember(
+            await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
+        )
+
+    async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
+        """Return a user's agents that a fetch strategy names, the most recent first."""
+        kinds = [Kind.CONNECTOR] if strategy is Fetch.MOST_RECENT_FOREGROUND else list(Kind)
+        found = [pair for kind in kinds for pair in await self._store.agents.recency(user, kind)]
+        agents = {agent.path: agent for agent, _ in found}
+        candidates = [(Path.stored(agent.path, Kind(agent.kind)), recency) for agent, recency in found]
+        return [agents[str(path)] for path in fetch(strategy, user, candidates)]
+
+    def forget(self, agent_ids: Collection[str]) -> None:
+        """Drop what is remembered of agents whose rows changed."""
+        for agent_id in agent_ids:
+            agent = self._by_id.pop(agent_id, None)
+            if agent is not None:
+                self._by_path.pop(agent.path, None)
+
+    def new(
+        self, path: Path, *, origin: Origin, config: AgentConfig | None = None, parent: str | None = None
+    ) -> NewAgent:
+        """Describe the agent that a path calls for."""
+        return NewAgent(
+            id=new_agent_id(),
+            path=str(path),
+            kind=path.kind,
+            role=path.role,
+            user=path.user,
+            origin=origin,
+            parent=parent,
+            config=config or AgentConfig(),
+        )
+
+    def _remember(self, agent: Agent) -> Agent:
+        if len(self._by_id) >= DIRECTORY_MAX_AGENTS:
+            self._by_id.clear()
+            self._by_path.clear()
+        self._by_id[agent.id] = agent
+        if agent.state != "dead":
+            self._by_path[agent.path] = agent.id
+        return agent

@@ -1,0 +1,161 @@
+"""The life of an agent: which moves are legal, and what an awake one keeps in memory."""
+
+from enum import StrEnum
+
+import trio
+
+from daycare.base.limits import MAILBOX_MAX_ROWS, MERGE_MAX_BYTES, MERGE_MAX_MESSAGES
+from daycare.base.messages import EnvelopeKind, Lane, Origin
+from daycare.store.records import InboxRow, Policy, Turn
+
+
+class Life(StrEnum):
+    """Where an agent is in its life. Asleep is only a row."""
+
+    ASLEEP = "asleep"
+    WAKING = "waking"
+    IDLE = "idle"
+    IN_TURN = "in_turn"
+    DRAINING = "draining"
+    DEAD = "dead"
+
+
+MOVES: dict[Life, frozenset[Life]] = {
+    Life.ASLEEP: frozenset({Life.WAKING}),
+    Life.WAKING: frozenset({Life.IDLE, Life.IN_TURN, Life.ASLEEP, Life.DEAD}),
+    Life.IDLE: frozenset({Life.IN_TURN, Life.ASLEEP, Life.DRAINING, Life.DEAD}),
+    Life.IN_TURN: frozenset({Life.IDLE, Life.ASLEEP, Life.DRAINING, Life.DEAD}),
+    Life.DRAINING: frozenset({Life.ASLEEP, Life.DEAD}),
+    Life.DEAD: frozenset(),
+}
+
+_PEOPLE = (Origin.PERSON, Origin.GROUP)
+
+
+class Activation:
+    """The one living form of an awake agent: its mailbox in memory and where its lane stands.
+
+    Rows reach it twice: by `load` from the store, and by `deliver` right after their commit. `loaded` is the highest
+    seq that a load has seen, so that a row that is in both is taken once. When more waits than memory holds, `behind`
+    is set and the rest is loaded later, in order.
+    """
+
+    __slots__ = (
+        "_early",
+        "agent_id",
+        "behind",
+        "control",
+        "event",
+        "failures",
+        "idle_since",
+        "life",
+        "loaded",
+        "policy",
+        "retiring",
+        "retry_at",
+        "rows",
+        "scope",
+        "stop_reason",
+        "stopped_at",
+        "turn",
+    )  # fmt: skip
+
+    def __init__(self, agent_id: str) -> None:
+        self.agent_id = agent_id
+        self.life = Life.ASLEEP
+        self.rows: list[InboxRow] = []
+        self.control: list[InboxRow] = []
+        self.behind = True
+        self.loaded = 0
+        self.event: trio.Event | None = None
+        self.scope: trio.CancelScope | None = None
+        self.stop_reason = ""
+        self.policy = Policy.STEER
+        self.stopped_at = 0
+        self.turn: Turn | None = None
+        self.retry_at = 0
+        self.retiring = False
+        self.idle_since = 0.0
+        self.failures: list[float] = []
+        self._early: set[int] = set()
+
+    def move(self, to: Life) -> None:
+        """Go to another state of life; a move that the table does not know is a defect."""
+        assert to in MOVES[self.life], f"{self.agent_id}: no way from {self.life} to {to}"
+        self.life = to
+
+    def deliver(self, row: InboxRow) -> None:
+        """Take a row that was committed just now."""
+        if row.seq <= self.loaded:
+            return
+        if row.envelope.lane is Lane.CONTROL:
+            self.control.append(row)
+            if self.behind:
+                self._early.add(row.seq)
+        elif len(self.rows) >= MAILBOX_MAX_ROWS:
+            self.behind = True
+        elif not self.behind:
+            self.rows.append(row)
+        if not self.behind:
+            self.loaded = row.seq
+        self.retiring = False
+        self.nudge()
+
+    def load(self, rows: list[InboxRow], *, more: bool) -> None:
+        """Take rows that were read from the store after seq `loaded`; `more` says that it holds further ones."""
+        for row in rows:
+            self.loaded = row.seq
+            if row.envelope.lane is Lane.MESSAGES:
+                self.rows.append(row)
+            elif row.seq not in self._early:
+                self.control.append(row)
+        self.behind = more
+        if not more:
+            self._early.clear()
+
+    def nudge(self) -> None:
+        """Wake the lane if it waits."""
+        if self.event is not None:
+            self.event.set()
+
+    def claim(self) -> list[InboxRow]:
+        """Take the rows of the next turn: the first, and what the same person said right after it."""
+        first = self.rows.pop(0)
+        return [first, *self._mergeable([first])]
+
+    def unclaim(self, rows: list[InboxRow]) -> None:
+        """Put claimed rows back: their turn could not be journaled."""
+        self.rows[:0] = rows
+
+    def drop(self, seqs: set[int]) -> None:
+        """Forget rows that an open turn works on already."""
+        self.rows = [row for row in self.rows if row.seq not in seqs]
+
+    def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
+        """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""
+        return self._mergeable(turn_rows)
+
+    def _mergeable(self, taken: list[InboxRow]) -> list[InboxRow]:
+        first = taken[0]
+        count, size = len(taken), sum(len(row.envelope.text) for row in taken)
+        found: list[InboxRow] = []
+        while self.rows and _merges(first, self.rows[0]):
+            size += len(self.rows[0].envelope.text)
+            count += 1
+            if count > MERGE_MAX_MESSAGES or size > MERGE_MAX_BYTES:
+                break
+            found.append(self.rows.pop(0))
+        return found
+
+
+def _merges(first: InboxRow, row: InboxRow) -> bool:
+    """Only one person's words are merged, and nothing that failed before: a bad message takes no others along."""
+    a, b = first.envelope, row.envelope
+    return (
+        a.origin in _PEOPLE
+        and a.kind is EnvelopeKind.TEXT
+        and not a.chain
+        and first.attempts == 0 == row.attempts
+        and (a.sender, a.user, a.origin, a.kind, a.chain, a.reply_target)
+        == (b.sender, b.user, b.origin, b.kind, b.chain, b.reply_target)
+    )

@@ -1,0 +1,158 @@
+"""The router: the one way a message gets into an inbox."""
+
+from collections.abc import Sequence
+
+import trio
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.base.clock import Clock
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.events import MessageAccepted
+from daycare.base.limits import ASK_CHAIN_MAX, ASK_DEADLINE_S, KEY_MAX_CHARS, MESSAGE_MAX_BYTES
+from daycare.base.messages import Envelope
+from daycare.base.path import Fetch
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import NewAgent, Receipt
+
+
+class Router:
+    """Posts messages, and waits for what becomes of them.
+
+    Every check is made before the commit; what `post` returned is durable. `unheard` counts answers that came after
+    their asker had given up.
+    """
+
+    def __init__(self, store: Store, directory: Directory, bus: Bus, clock: Clock) -> None:
+        self._store = store
+        self._directory = directory
+        self._bus = bus
+        self._clock = clock
+        self._waiters: dict[int, list[trio.Event]] = {}
+        self._gone: set[int] = set()
+        self.unheard = 0
+
+    async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
+        """Commit a message to the agent at `envelope.to`; with `create` the agent comes into being if need be.
+
+        A repeat of the key is answered with the first message's receipt. Raises `InvalidError` (too long, no key),
+        `NotFoundError` (no such agent, dead incarnation), `ForbiddenError` (another user's), `BusyError` (inbox full).
+        """
+        check(envelope)
+        if envelope.agent_id is None:
+            agent = await self._directory.find(envelope.to)
+            if agent is None and create is None:
+                raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
+            if agent is not None:
+                await self._directory.of_user(envelope.to, envelope.user)
+        receipt = await self._store.inbox.post(envelope, create)
+        self._bus.publish(
+            MessageAccepted(
+                at_ms=self._clock.now_ms(),
+                path=envelope.to,
+                user=envelope.user,
+                agent_id=receipt.agent_id,
+                trace=envelope.trace,
+                seq=receipt.seq,
+                sender=envelope.sender,
+                duplicate=receipt.duplicate,
+            )
+        )
+        return receipt
+
+    async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope) -> list[Receipt]:
+        """Post to those of the user's agents that a fetch strategy names, all in one commit.
+
+        Each gets the key with its own path appended. An empty list means that nobody fits: the caller decides whether
+        that is a failure.
+        """
+        check(envelope)
+        agents = await self._directory.fetch(strategy, envelope.user)
+        batch = [replace(envelope, to=agent.path, key=f"{envelope.key}:{agent.path}") for agent in agents]
+        for each in batch:
+            check(each)
+        return await self._store.inbox.post_all([(each, None) for each in batch])
+
+    async def ask(self, envelope: Envelope, asker: str, deadline_s: float = ASK_DEADLINE_S) -> str:
+        """Post and wait for the answer. `asker` is the path that waits; it joins the message's call chain.
+
+        Repeating an ask with its key returns the first answer. Raises `ConflictError` for a cycle, `UnavailableError`
+        when the deadline passes or the message was given up; the message itself stays and will be handled.
+        """
+        chain = (*envelope.chain, asker)
+        if envelope.to in chain:
+            raise ConflictError(
+                "ASK_CYCLE",
+                f"asking {envelope.to}: it waits for this answer itself ({' -> '.join((*chain, envelope.to))})",
+                hint="send a message without waiting instead",
+            )
+        if len(chain) > ASK_CHAIN_MAX:
+            raise ConflictError("ASK_CHAIN", f"asking {envelope.to}: {len(chain)} agents wait already", hint="ask less")
+        receipt = await self.post(replace(envelope, chain=chain))
+        return (await self.wait(receipt, deadline_s)).result or ""
+
+    async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:
+        """Wait until a message was answered; returns its final receipt.
+
+        Raises `UnavailableError` when the deadline passes first (`ANSWER_LATE`) or it was given up (`MESSAGE_DEAD`).
+        """
+        done = trio.Event()
+        self._waiters.setdefault(receipt.seq, []).append(done)
+        now: Receipt | None = receipt
+        try:
+            with trio.move_on_after(deadline_s):
+                now = await self._store.inbox.receipt(receipt.seq)
+                if now is not None and now.state == "waiting":
+                    await done.wait()
+                    now = await self._store.inbox.receipt(receipt.seq)
+        finally:
+            if not done.is_set():
+                self._leave(receipt.seq, done)
+        if now is None or now.state == "waiting":
+            self._gone.add(receipt.seq)
+            raise UnavailableError(
+                "ANSWER_LATE",
+                f"waiting for the answer to message {receipt.seq}: none within {deadline_s:g} s",
+                hint="the message is kept and will be answered; look later",
+            )
+        if now.state == "dead":
+            raise UnavailableError(
+                "MESSAGE_DEAD",
+                f"waiting for the answer to message {receipt.seq}: it was given up: {now.result}",
+                hint="daycare dead list",
+            )
+        return now
+
+    def completed(self, done: Sequence[tuple[int, str | None]]) -> None:
+        """Wake whoever waits for these messages; called after each commit."""
+        for seq, _ in done:
+            for event in self._waiters.pop(seq, ()):
+                event.set()
+            if seq in self._gone:
+                self._gone.discard(seq)
+                self.unheard += 1
+
+    def _leave(self, seq: int, event: trio.Event) -> None:
+        waiting = self._waiters.get(seq, [])
+        if event in waiting:
+            waiting.remove(event)
+        if not waiting:
+            self._waiters.pop(seq, None)
+
+
+def check(envelope: Envelope) -> None:
+    """Refuse a message that no inbox takes."""
+    size = len(envelope.text.encode()) if len(envelope.text) > MESSAGE_MAX_BYTES // 4 else 0
+    if size > MESSAGE_MAX_BYTES:
+        raise InvalidError(
+            "MESSAGE_TOO_LONG",
+            f"posting to {envelope.to}: {size} bytes, at most {MESSAGE_MAX_BYTES}",
+            hint="split it, or put it into a file",
+        )
+    if not envelope.key or len(envelope.key) > KEY_MAX_CHARS:
+        raise InvalidError(
+            "MESSAGE_KEY",
+            f"posting to {envelope.to}: an idempotency key of {len(envelope.key)} characters, 1 to {KEY_MAX_CHARS} fit",
+            hint="use the platform's message id",
+        )

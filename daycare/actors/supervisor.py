@@ -1,0 +1,357 @@
+"""The supervisor: wakes agents, runs one lane each, retries, parks, and lets them sleep again.
+
+An agent has at most one activation, and everything that happens to it happens in that activation's lane: control
+messages first, then one turn after the other. A commit wakes; sleep is decided with no await between "nothing left"
+and "removed", so no wake is lost.
+"""
+
+from typing import Protocol
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Activation, Life
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
+from daycare.base.limits import (
+    ATTEMPTS_MAX,
+    AWAKE_IDLE_S,
+    COLLECT_MAX_S,
+    COLLECT_QUIET_S,
+    CRASH_WINDOW_S,
+    CRASHES_MAX,
+    LANE_RESTART_S,
+    MAILBOX_MAX_ROWS,
+    RETRY_BASE_S,
+    RETRY_FACTOR,
+    RETRY_MAX_S,
+    STORE_RETRY_S,
+    SWEEP_S,
+    TURN_DEADLINE_S,
+    TURNS_MAX_RUNNING,
+    WAKE_PAGE_AGENTS,
+)
+from daycare.base.messages import EnvelopeKind, Lane
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow, Policy
+
+STOPPED = "stopped"
+INTERRUPTED = "interrupted"
+
+
+class TurnTaker(Protocol):
+    """What the supervisor needs of the floor above; handed in by the composition root.
+
+    `take` runs the lane's next turn, or resumes `lane.turn`; it sets `lane.turn` as soon as the turn is journaled and
+    clears it after the commit. It may raise anything: the turn is then tried again. `stopped` commits what a cancelled
+    turn has done so far. `give_up` parks it. `obey` carries out one control message and returns False when the agent
+    has died of it.
+    """
+
+    async def take(self, agent: Agent, lane: Activation) -> None: ...  # noqa: D102
+    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None: ...  # noqa: D102
+    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None: ...  # noqa: D102
+    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool: ...  # noqa: D102
+    async def parked(self, agent: Agent, reason: str) -> None: ...  # noqa: D102
+
+
+class Supervisor:
+    """Runs the lanes of awake agents inside a nursery of its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        turns: TurnTaker,
+        bus: Bus,
+        clock: Clock,
+        *,
+        turns_max: int = TURNS_MAX_RUNNING,
+        idle_s: float = AWAKE_IDLE_S,
+        policy: Policy = Policy.STEER,
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._turns = turns
+        self._bus = bus
+        self._clock = clock
+        self._idle_s = idle_s
+        self._policy = policy
+        self._running = trio.CapacityLimiter(turns_max)
+        self._nursery: trio.Nursery | None = None
+        self._room = trio.Event()  # set when fewer lanes than a page are busy
+        self._busy = 0
+        self._stopping = False
+        self.awake: dict[str, Activation] = {}
+
+    async def run(self) -> None:
+        """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._wake_backlog)
+            nursery.start_soon(self._sweep)
+
+    async def stop(self, grace_s: float) -> None:
+        """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""
+        self._stopping = True
+        assert self._nursery is not None
+        with trio.move_on_after(grace_s):
+            while any(lane.life is Life.IN_TURN and lane.scope is not None for lane in self.awake.values()):
+                self._room = trio.Event()
+                await self._room.wait()
+        suspended = [lane.turn.turn for lane in self.awake.values() if lane.turn is not None and lane.scope is not None]
+        self._nursery.cancel_scope.cancel()
+        with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
+            for turn in suspended:
+                await self._store.turns.suspend(turn)
+
+    def posted(self, rows: list[InboxRow]) -> None:
+        """Deliver rows that were just committed, waking their agents; called after each commit, in order."""
+        for row in rows:
+            lane = self.awake.get(row.agent_id)
+            if lane is None:
+                if self._stopping or self._nursery is None:
+                    continue  # the next start finds them in the store
+                self.wake(row.agent_id)
+                continue
+            lane.deliver(row)
+            if lane.scope is not None:
+                self._disturb(lane, row)
+
+    def wake(self, agent_id: str) -> Activation:
+        """Give an agent its activation, or return the one it has."""
+        lane = self.awake.get(agent_id)
+        if lane is None:
+            assert self._nursery is not None
+            lane = self.awake[agent_id] = Activation(agent_id)
+            lane.move(Life.WAKING)
+            self._busy += 1
+            self._nursery.start_soon(self._live, lane)
+        return lane
+
+    def life_of(self, agent: Agent) -> str:
+        """Return where an agent is in its life, for people."""
+        lane = self.awake.get(agent.id)
+        if agent.state != "living":
+            return agent.state
+        return lane.life if lane is not None else Life.ASLEEP
+
+    def sleep_idle(self, idle_s: float) -> None:
+        """Let agents go to sleep that have had nothing to do for `idle_s`."""
+        before = trio.current_time() - idle_s
+        for lane in self.awake.values():
+            if lane.life is Life.IDLE and lane.idle_since <= before:
+                lane.retiring = True
+                lane.nudge()
+
+    # -- a lane ------------------------------------------------------------------------------------------------------
+
+    async def _live(self, lane: Activation) -> None:
+        """Run a lane to its end; one that breaks outside of a turn is started anew after a while."""
+        try:
+            agent = await self._directory.get(lane.agent_id)
+            self._bus.publish(
+                AgentWoke(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
+            )
+            await self._work(lane)
+            self._bus.publish(
+                AgentSlept(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
+            )
+        except Exception as error:  # noqa: BLE001 - one agent's trouble never ends the daemon
+            self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
+            await trio.sleep(LANE_RESTART_S)
+            self.wake(lane.agent_id)
+
+    async def _work(self, lane: Activation) -> None:
+        try:
+            lane.turn = await self._store.turns.open_turn(lane.agent_id)
+            while True:
+                if lane.behind and not lane.rows:
+                    await self._load(lane)
+                agent = await self._directory.get(lane.agent_id)
+                if agent.state == "dead":
+                    break
+                if lane.control:
+                    if not await self._obey(agent, lane, lane.control[0]):
+                        break
+                    lane.control.pop(0)
+                elif self._stopping:
+                    break
+                elif (lane.rows or lane.turn is not None) and agent.state == "living":
+                    await self._take_turn(agent, lane)
+                elif lane.behind and agent.state == "living":
+                    continue
+                elif lane.retiring or agent.state == "parked":
+                    break  # no await from here to the removal below
+                else:
+                    await self._idle(lane)
+        finally:
+            del self.awake[lane.agent_id]
+            if lane.life is not Life.IDLE:
+                self._rest()
+        lane.move(Life.ASLEEP)
+
+    async def _load(self, lane: Activation) -> None:
+        rows = await self._store.inbox.waiting(lane.agent_id, after=lane.loaded, limit=MAILBOX_MAX_ROWS)
+        lane.load(rows, more=len(rows) == MAILBOX_MAX_ROWS)
+
+    async def _idle(self, lane: Activation) -> None:
+        lane.move(Life.IDLE)
+        lane.idle_since = trio.current_time()
+        lane.event = trio.Event()
+        self._rest()
+        await lane.event.wait()
+        lane.event = None
+        if lane.rows or lane.control or lane.behind:
+            self._busy += 1
+            lane.move(Life.IN_TURN)
+
+    def _rest(self) -> None:
+        self._busy -= 1
+        if self._busy < WAKE_PAGE_AGENTS or self._stopping:
+            self._room.set()
+
+    async def _take_turn(self, agent: Agent, lane: Activation) -> None:
+        lane.policy = agent.config.policy or self._policy
+        if lane.turn is None and lane.policy is Policy.COLLECT:
+            await self._collect(lane)
+        if lane.turn is not None and await self._backing_off(lane):
+            return
+        if lane.life is not Life.IN_TURN:
+            lane.move(Life.IN_TURN)
+        async with self._running:
+            error = await self._try_turn(agent, lane)
+        if lane.stop_reason:
+            reason, lane.stop_reason = lane.stop_reason, ""
+            if lane.turn is not None:
+                await self._turns.stopped(agent, lane, reason)
+        elif error is not None:
+            await self._failed(agent, lane, error)
+
+    async def _try_turn(self, agent: Agent, lane: Activation) -> DaycareError | None:
+        """Run one try of a turn and return why it failed. This is where the failures of a turn end."""
+        with trio.move_on_after(TURN_DEADLINE_S) as lane.scope:
+            try:
+                await self._turns.take(agent, lane)
+            except DaycareError as error:
+                return error
+            except Exception as error:  # noqa: BLE001 - whatever a tool or plugin raises costs this turn, not the daemon
+                return UnavailableError(
+                    "TURN_CRASHED",
+                    f"a turn of {agent.path} crashed: {type(error).__name__}: {error}",
+                    hint="daycare logs",
+                )
+            finally:
+                scope, lane.scope = lane.scope, None
+        if scope is not None and scope.cancelled_caught and not lane.stop_reason:
+            return UnavailableError("TURN_LATE", f"a turn of {agent.path} took over {TURN_DEADLINE_S:g} s")
+        return None
+
+    async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """Decide on another try, one by one, or none."""
+        turn = lane.turn
+        if turn is None:  # it could not be journaled: the store refuses for now
+            await trio.sleep(STORE_RETRY_S)
+            return
+        retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)
+        retry_in_s = max(retry_in_s, error.retry_after_s or 0.0)
+        parked = turn.attempt >= ATTEMPTS_MAX
+        self._bus.publish(
+            TurnFailed(
+                at_ms=self._clock.now_ms(),
+                path=agent.path,
+                user=agent.user,
+                agent_id=agent.id,
+                trace=turn.trace,
+                turn=turn.turn,
+                attempt=turn.attempt,
+                code=error.code,
+                reason=error.message,
+                retry_in_s=None if parked else retry_in_s,
+            )
+        )
+        if parked:
+            await self._turns.give_up(agent, lane, error)
+            await self._count_crash(agent, lane, error)
+        else:
+            lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
+            await self._store.turns.retry(turn.turn, error.message, lane.retry_at)
+
+    async def _backing_off(self, lane: Activation) -> bool:
+        """Wait until the open turn may be tried again; True if a control message came first."""
+        assert lane.turn is not None
+        retry_at = max(lane.retry_at, lane.turn.retry_at)
+        lane.retry_at = 0
+        while not lane.control and (left_ms := retry_at - self._clock.now_ms()) > 0:
+            lane.event = trio.Event()
+            with trio.move_on_after(left_ms / 1000):
+                await lane.event.wait()
+            lane.event = None
+        if lane.control:
+            lane.retry_at = retry_at
+        return bool(lane.control)
+
+    async def _collect(self, lane: Activation) -> None:
+        """Let a person finish: wait until nothing has come for a moment."""
+        deadline = trio.current_time() + COLLECT_MAX_S
+        quiet = False
+        while not quiet and not lane.control and trio.current_time() < deadline:
+            lane.event = trio.Event()
+            with trio.move_on_after(COLLECT_QUIET_S) as silence:
+                await lane.event.wait()
+            lane.event = None
+            quiet = silence.cancelled_caught
+
+    async def _obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
+        while True:
+            try:
+                return await self._turns.obey(agent, lane, row)
+            except UnavailableError:  # the store refuses for now; the message waits
+                await trio.sleep(STORE_RETRY_S)
+
+    async def _count_crash(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """Park an agent whose turns are given up again and again, and tell whoever is responsible for it."""
+        now = trio.current_time()
+        lane.failures = [at for at in lane.failures if at > now - CRASH_WINDOW_S] + [now]
+        if len(lane.failures) < CRASHES_MAX:
+            return
+        reason = f"{len(lane.failures)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
+        await self._store.agents.set_state(agent.id, "parked", reason)
+        self._bus.publish(
+            AgentParked(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id, reason=reason)
+        )
+        await self._turns.parked(agent, reason)
+
+    def _disturb(self, lane: Activation, row: InboxRow) -> None:
+        """A message came during a turn: stop the turn if it says so."""
+        assert lane.scope is not None
+        envelope = row.envelope
+        if envelope.lane is Lane.CONTROL:
+            word = envelope.text.split(maxsplit=1)[0] if envelope.text else ""
+            if envelope.kind is EnvelopeKind.DISMISS or word in ("/stop", "/reset", "/new"):
+                lane.stop_reason = STOPPED
+                lane.stopped_at = row.seq
+                lane.scope.cancel()
+        elif lane.policy is Policy.INTERRUPT:
+            lane.stop_reason = INTERRUPTED
+            lane.scope.cancel()
+
+    # -- around the lanes --------------------------------------------------------------------------------------------
+
+    async def _wake_backlog(self) -> None:
+        """After a start: wake agents with waiting rows, a page at a time, and let each sleep when it is done."""
+        after = ""
+        while page := await self._store.inbox.agents_with_work(after=after, limit=WAKE_PAGE_AGENTS):
+            for agent_id in page:
+                self.wake(agent_id).retiring = True
+            after = page[-1]
+            while self._busy >= WAKE_PAGE_AGENTS:
+                self._room = trio.Event()
+                await self._room.wait()
+
+    async def _sweep(self) -> None:
+        while True:
+            await trio.sleep(SWEEP_S)
+            self.sleep_idle(self._idle_s)

@@ -1,0 +1,326 @@
+"""Thinking: a bounded loop of model and tools in which each step is journaled before the next begins.
+
+After a crash the loop runs again over the journal: finished model calls and tools are read, not repeated. A tool that
+had started and did not finish runs again if it is idempotent; if not, its step is `uncertain`, and the model and the
+person are told.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.agent.kinds import message_of
+from daycare.agent.patience import patiently
+from daycare.agent.prompt import stamped
+from daycare.base.clock import Clock
+from daycare.base.errors import UnavailableError
+from daycare.base.events import ToolFinished, ToolStarted, TurnDelta
+from daycare.base.limits import MODEL_STEPS_MAX
+from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
+from daycare.inference.pool import Pool
+from daycare.observe.bus import Bus
+from daycare.plugin import Completion, InferRequest
+from daycare.store.contract import Store
+from daycare.store.records import Agent, Effects, InboxRow, Spend, Step, Turn, User
+from daycare.tools.runner import Runner
+
+Steering = Callable[[list[InboxRow]], list[InboxRow]]
+
+
+class Thought(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn came to: its messages for the history, the words for the sender, and what else it changes."""
+
+    rows: tuple[InboxRow, ...]
+    history: tuple[Message, ...]
+    reply: str
+    warnings: tuple[str, ...] = ()
+    effects: Effects = Effects()
+    spend: Spend | None = None
+
+
+@dataclass
+class Course:
+    """Where a turn stands: what was said and done so far, in order."""
+
+    agent: Agent
+    user: User
+    turn: Turn
+    prompt: InferRequest
+    rows: list[InboxRow]
+    said: list[Message]
+    next_step: int = 0
+    model_calls: int = 0
+    open_calls: list[ToolCall] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    effects: Effects = field(default_factory=Effects)
+
+    def number(self) -> int:
+        """Return the next step's number."""
+        self.next_step += 1
+        return self.next_step - 1
+
+    def add_effects(self, more: Effects | None) -> None:
+        """Add what a tool wants done when the turn commits."""
+        self.effects = joined(self.effects, more)
+
+
+class Thinker:
+    """Runs the loop of a turn with the pool's models and the runner's tools."""
+
+    def __init__(self, store: Store, pool: Pool, runner: Runner, bus: Bus, clock: Clock) -> None:
+        self._store = store
+        self._pool = pool
+        self._runner = runner
+        self._bus = bus
+        self._clock = clock
+
+    async def think(
+        self,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        rows: Sequence[InboxRow],
+        steps: Sequence[Step],
+        prompt: InferRequest,
+        steering: Steering | None,
+    ) -> Thought:
+        """Think until the model has answered. Raises when a model call fails: the journal is kept for the retry."""
+        named = set(turn.seqs)
+        first = [row for row in rows if row.seq in named]
+        course = Course(agent, user, turn, prompt, first, [message_of(row) for row in first])
+        await self._replay(course, rows, steps)
+        while True:
+            await self._run_tools(course)
+            if steering is not None:
+                await self._steer(course, steering)
+            completion, spend = await self._infer(course)
+            if not completion.message.tool_calls:
+                return self._conclude(course, completion, spend)
+            await self._journal_model(course, completion, spend)
+
+    # -- replay ------------------------------------------------------------------------------------------------------
+
+    async def _replay(self, course: Course, rows: Sequence[InboxRow], steps: Sequence[Step]) -> None:
+        for step in steps:
+            course.next_step = step.step + 1
+            if step.kind == "model" and step.message is not None:
+                course.model_calls += 1
+                course.said.append(step.message)
+                course.open_calls = list(step.message.tool_calls)
+            elif step.kind == "steer":
+                added = [row for row in rows if row.seq in step.seqs]
+                course.rows += added
+                course.said += [message_of(row) for row in added]
+            elif step.message is not None:
+                course.said.append(step.message)
+                course.add_effects(step.effects)
+                course.open_calls.pop(0)
+            else:
+                await self._replay_started(course, step)
+
+    async def _replay_started(self, course: Course, step: Step) -> None:
+        """A tool had started when the daemon stopped."""
+        if step.idempotent:
+            course.next_step = step.step  # it runs again under its number, so that its keys stay the same
+            return
+        call = course.open_calls.pop(0)
+        text = (
+            f"uncertain: the daemon was interrupted while `{call.name}` ran. It may or may not have taken effect and "
+            "was not run again."
+        )
+        message = tool_message(call, text, "uncertain", self._clock.now_ms())
+        await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        course.said.append(message)
+        course.warnings.append(
+            f"Note: I was interrupted while `{call.name}` ran ({shorten(call)}). It may or may not have taken effect; "
+            "I did not repeat it."
+        )
+        self._tool_finished(course, step.step, call, "uncertain")
+
+    # -- the model ---------------------------------------------------------------------------------------------------
+
+    async def _infer(self, course: Course) -> tuple[Completion, Spend]:
+        agent, turn = course.agent, course.turn
+        choice = self._pool.resolve(agent.role, agent.config.model or None)
+        last = course.model_calls >= MODEL_STEPS_MAX - 1
+        if course.model_calls >= MODEL_STEPS_MAX:
+            raise UnavailableError(
+                "TOO_MANY_STEPS", f"{agent.path} asked for tools {MODEL_STEPS_MAX} times in one turn"
+            )
+        request = replace(
+            course.prompt,
+            messages=stamped((*course.prompt.messages, *course.said), course.user.zone),
+            tools=() if last else self._runner.specs(agent),
+            now_ms=self._clock.now_ms(),
+        )
+
+        def show(text: str) -> None:
+            self._bus.publish(
+                TurnDelta(
+                    at_ms=self._clock.now_ms(),
+                    path=agent.path,
+                    user=agent.user,
+                    agent_id=agent.id,
+                    trace=turn.trace,
+                    turn=turn.turn,
+                    text=text,
+                )
+            )
+
+        completion = await self._pool.infer(choice, request, show)
+        course.model_calls += 1
+        spend = Spend(
+            agent_id=agent.id,
+            user=agent.user,
+            turn=turn.turn,
+            step=course.next_step,
+            provider=choice.provider,
+            model=choice.model,
+            usage=completion.usage,
+        )
+        return completion, spend
+
+    async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
+        message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
+        step = Step(
+            turn=course.turn.turn,
+            step=course.number(),
+            kind="model",
+            name=f"{spend.provider}/{spend.model}",
+            state="done",
+            at_ms=message.at_ms,
+            message=message,
+        )
+        await patiently(lambda: self._store.turns.journal([step], spend))
+        course.said.append(message)
+        course.open_calls = list(message.tool_calls)
+
+    def _conclude(self, course: Course, completion: Completion, spend: Spend) -> Thought:
+        reply = completion.message.text
+        if completion.finish == "length":
+            reply += "\n[cut: the model reached its limit of output]"
+        elif completion.finish == "refused":
+            reply = reply or "[the model's filter refused to answer]"
+        message = Message("assistant", (Text(reply),), self._clock.now_ms(), Origin.AGENT, course.agent.path)
+        return Thought(
+            rows=tuple(course.rows),
+            history=(*course.said, message),
+            reply=reply,
+            warnings=tuple(course.warnings),
+            effects=course.effects,
+            spend=spend,
+        )
+
+    # -- tools -------------------------------------------------------------------------------------------------------
+
+    async def _run_tools(self, course: Course) -> None:
+        while course.open_calls:
+            call = course.open_calls[0]
+            number = course.number()
+            step = Step(
+                turn=course.turn.turn,
+                step=number,
+                kind="tool",
+                name=call.name,
+                state="started",
+                idempotent=self._runner.idempotent(call.name),
+                at_ms=self._clock.now_ms(),
+                call_id=call.id,
+                arguments=call.arguments,
+            )
+            await patiently(lambda step=step: self._store.turns.journal([step]))  # type: ignore[misc]
+            self._bus.publish(
+                ToolStarted(
+                    at_ms=step.at_ms,
+                    path=course.agent.path,
+                    user=course.agent.user,
+                    agent_id=course.agent.id,
+                    trace=course.turn.trace,
+                    turn=course.turn.turn,
+                    step=number,
+                    tool=call.name,
+                )
+            )
+            done = await self._runner.run(course.agent, course.user, course.turn, number, call)
+            message = tool_message(call, done.text, done.status, self._clock.now_ms())
+            finished = replace(step, state="done", message=message, effects=done.effects)
+            await patiently(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
+            course.open_calls.pop(0)
+            course.said.append(message)
+            course.add_effects(done.effects)
+            self._tool_finished(course, number, call, done.status)
+
+    async def _steer(self, course: Course, steering: Steering) -> None:
+        """Let the model see what the person added while a step ran."""
+        if not course.model_calls:
+            return  # before the first answer there is nothing to correct: the next turn takes it
+        added = steering(course.rows)
+        if not added:
+            return
+        step = Step(
+            turn=course.turn.turn,
+            step=course.number(),
+            kind="steer",
+            name=f"{len(added)} messages",
+            state="done",
+            at_ms=self._clock.now_ms(),
+            seqs=tuple(row.seq for row in added),
+        )
+        await patiently(lambda: self._store.turns.journal([step]))
+        course.rows += added
+        course.said += [message_of(row) for row in added]
+
+    def _tool_finished(self, course: Course, number: int, call: ToolCall, status: str) -> None:
+        self._bus.publish(
+            ToolFinished(
+                at_ms=self._clock.now_ms(),
+                path=course.agent.path,
+                user=course.agent.user,
+                agent_id=course.agent.id,
+                trace=course.turn.trace,
+                turn=course.turn.turn,
+                step=number,
+                tool=call.name,
+                status=status,
+            )
+        )
+
+
+def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_ms: int) -> Thought:
+    """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole."""
+    said = [message_of(row) for row in rows]
+    open_calls: list[ToolCall] = []
+    kept = Effects()
+    for step in steps:
+        if step.kind == "model" and step.message is not None:
+            said.append(step.message)
+            open_calls = list(step.message.tool_calls)
+        elif step.kind == "tool":
+            call = open_calls.pop(0)
+            status = "error" if step.idempotent else "uncertain"
+            said.append(step.message or tool_message(call, f"{status}: {ending} while it ran", status, now_ms))
+            kept = joined(kept, step.effects)
+    said += [tool_message(call, f"not run: {ending}", "error", now_ms) for call in open_calls]
+    said.append(Message("assistant", (Text(ending),), now_ms, Origin.SYSTEM))
+    return Thought(rows=tuple(rows), history=tuple(said), reply="", effects=kept)
+
+
+def joined(first: Effects, second: Effects | None) -> Effects:
+    """Return the effects of two steps together, in order."""
+    if second is None:
+        return first
+    return Effects(posts=(*first.posts, *second.posts), timers=(*first.timers, *second.timers))
+
+
+def tool_message(call: ToolCall, text: str, status: str, at_ms: int) -> Message:
+    """Return a tool's result as a message."""
+    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status)  # type: ignore[arg-type]
+    return Message("tool", (result,), at_ms, Origin.AGENT)
+
+
+def shorten(call: ToolCall) -> str:
+    """Return a call's arguments for people, cut to a line."""
+    text = msgspec.json.encode(call.arguments).decode()
+    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,37 @@
+"""What the routes work with; filled in by the composition root."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.actors.supervisor import Supervisor
+from daycare.base.clock import Clock
+from daycare.observe.bus import Bus
+from daycare.plugin import Inbound
+from daycare.store.contract import Store
+from daycare.store.records import Receipt
+from daycare.store.vault import Vault
+
+
+@dataclass(frozen=True)
+class Services:
+    """The parts of a running daemon that the API shows and moves.
+
+    `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end
+    (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`.
+    """
+
+    store: Store
+    directory: Directory
+    router: Router
+    supervisor: Supervisor
+    bus: Bus
+    clock: Clock
+    vault: Vault
+    accept: Callable[[Inbound], Awaitable[Receipt]]
+    status: Callable[[], Awaitable[Mapping[str, Any]]]
+    stop: Callable[[bool, str], None]
+    owner: str
+    mode: str

@@ -1,0 +1,162 @@
+"""Commands about agents: list, show, create, change, unpark, end."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from daycare.base.errors import InvalidError
+from daycare.cli.client import Json
+from daycare.cli.command import Cli, command, default_command
+from daycare.cli.render import one_line, pairs, table, when
+
+app = typer.Typer(rich_markup_mode=None)
+
+_PAGE = 500
+AgentPath = Annotated[str, typer.Argument(metavar="PATH", help="Path of the agent.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FIELD=VALUE...", help="Such as model=offline/echo or policy=followup; {..} and [..] are JSON."
+    ),
+]
+
+
+@default_command(app)
+def agents(
+    cli: Cli,
+    *,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Only this user's.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only this kind: connector, agent, cron, task, sub, ...")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Dead ones, too.")] = False,
+) -> None:
+    """List agents, or work on one of them."""
+    found: list[Json] = []
+    with cli.connect() as client:
+        after: str | None = None
+        while True:
+            page = client.call(
+                "GET",
+                "/v1/agents",
+                user=user,
+                kind=kind,
+                include_dead="true" if all_ else None,
+                after=after,
+                limit=_PAGE,
+            )["agents"]
+            found += page
+            if len(page) < _PAGE:
+                break
+            after = page[-1]["path"]
+    cli.out({"agents": found}, agents_table)
+
+
+@command(app, "show", examples="daycare agents show /ann/direct")
+def show(cli: Cli, path: AgentPath) -> None:
+    """Show one agent: settings, what waits, timers and the end of its conversation."""
+    with cli.connect() as client:
+        cli.out(client.call("GET", "/v1/agent", path=path), agent_facts)
+
+
+@command(app, "create", examples="daycare agents create /ann/agent/scribe model=offline/echo policy=followup")
+def create(cli: Cli, path: AgentPath, settings: Settings = None) -> None:
+    """Create a lasting agent /USER/agent/NAME."""
+    body = {"path": path, "config": read_settings(settings or [])}
+    with cli.connect() as client:
+        made = client.call("POST", "/v1/agents", body)
+    cli.out(made, lambda _: f"created {path}\ntalk to it: daycare chat {path}")
+
+
+@command(app, "set", examples="daycare agents set /ann/direct policy=followup 'budget={\"tokens\": 100000}'")
+def set_(cli: Cli, path: AgentPath, settings: Settings = None) -> None:
+    """Change settings of an agent."""
+    changes = read_settings(settings or [])
+    if not changes:
+        raise InvalidError("USAGE", "agents set: no FIELD=VALUE was given", hint="daycare agents set --help")
+    with cli.connect() as client:
+        changed = client.call("PATCH", "/v1/agent", changes, path=path)
+    cli.out(changed, lambda _: f"changed {', '.join(changes)} of {path}")
+
+
+@command(app, "unpark")
+def unpark(cli: Cli, path: AgentPath) -> None:
+    """Let an agent work again that was parked after too many crashes."""
+    with cli.connect() as client:
+        cli.out(client.call("POST", "/v1/agent/unpark", path=path), lambda _: f"{path} works again")
+
+
+@command(app, "rm")
+def rm(cli: Cli, path: AgentPath) -> None:
+    """End an agent; what waits for it becomes dead letters, and its path is free again."""
+    with cli.connect() as client:
+        cli.out(client.call("DELETE", "/v1/agent", path=path), lambda _: f"{path} has ended")
+
+
+def read_settings(settings: list[str]) -> Json:
+    """Read FIELD=VALUE words; a value that begins with { or [ is JSON, anything else is text."""
+    changes: Json = {}
+    for setting in settings:
+        field, equals, value = setting.partition("=")
+        if not equals or not field:
+            raise InvalidError("USAGE", f"read {setting!r}: expected FIELD=VALUE", hint="daycare agents set --help")
+        try:
+            changes[field] = json.loads(value) if value[:1] in ("{", "[") else value
+        except ValueError as error:
+            raise InvalidError(
+                "USAGE", f"read the JSON of {field}: {error}", hint="put it into single quotes"
+            ) from error
+    return changes
+
+
+def agents_table(document: Json) -> Any:
+    """Return agents as a table."""
+    rows = (
+        (
+            each["path"],
+            each.get("live") or each["state"],
+            each["config"].get("model"),
+            each["user"],
+            when(each["created_at"]),
+        )
+        for each in document["agents"]
+    )
+    return table(("path", "state", "model", "user", "since"), rows) if document["agents"] else "no agents"
+
+
+def agent_facts(document: Json) -> Any:
+    """Return one agent with its settings, queue, timers and last messages."""
+    from rich.console import Group
+
+    agent = document["agent"]
+    parts: list[Any] = []
+    facts = [(name, agent.get(name)) for name in ("path", "id", "kind", "role", "user", "state", "reason", "parent")]
+    facts += [
+        ("since", when(agent["created_at"])),
+        ("incarnation", agent["incarnation"]),
+        ("session", agent["session"]),
+    ]
+    parts.append(pairs(facts + [(name, one_line(value, 300)) for name, value in agent["config"].items()]))
+    if waiting := document.get("waiting"):
+        rows = ((row["seq"], row["envelope"]["sender"], one_line(row["envelope"]["text"])) for row in waiting)
+        parts += ["", table(("waiting#", "from", "text"), rows)]
+    if timers := document.get("timers"):
+        rows = ((each["no"], when(each["due_at"]), one_line(each["envelope"]["text"])) for each in timers)
+        parts += ["", table(("timer#", "due", "text"), rows)]
+    if history := document.get("history"):
+        rows = ((when(each.get("at_ms")), each["role"], one_line(message_text(each), 300)) for each in history[-20:])
+        parts += ["", table(("said", "by", "text"), rows)]
+    return Group(*parts)
+
+
+def message_text(message: Json) -> str:
+    """Return the words of a message, with tool calls and results in short."""
+    words = []
+    for part in message["parts"]:
+        match part["type"]:
+            case "text":
+                words.append(part["text"])
+            case "tool_call":
+                words.append(f"[{part['name']} {json.dumps(part['arguments'], ensure_ascii=False)}]")
+            case "tool_result":
+                words.append(f"[{part['name']}: {part['text']}]")
+    return " ".join(words)

@@ -1,0 +1,242 @@
+"""The client's side of the HTTP API (doc/api.md): plain calls over the Unix socket, errors as DaycareError.
+
+It blocks; a client may be shared by threads. Documents are returned as decoded JSON, so that a newer daemon may add
+fields.
+"""
+
+import json
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from daycare.base.errors import (
+    BusyError,
+    ConflictError,
+    DaycareError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
+
+if TYPE_CHECKING:
+    pass
+
+Json = dict[str, Any]  # a decoded JSON object
+
+REQUEST_S: Final = 30.0  # an answer that does not wait for an agent takes milliseconds; a full disk takes seconds
+SILENCE_S: Final = 40.0  # the event stream says something every 15 s
+WAIT_SLICE_S: Final = 25.0  # one waiting request; longer waits repeat it under the same key
+RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart with running turns takes 10 s
+RETRY_S: Final = 0.25
+
+DAEMON_AWAY: Final = "DAEMON_AWAY"
+
+_BY_STATUS: Final[Mapping[int, type[DaycareError]]] = {
+    413: InvalidError,
+    **{
+        error.http_status: error
+        for error in (InvalidError, NotFoundError, ForbiddenError, ConflictError, BusyError, UnavailableError)
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of the stream. `name` is `open` right after connecting and `tick` for a sign of life."""
+
+    name: str
+    data: Json = field(default_factory=dict)
+    cursor: str = ""
+
+
+def new_key() -> str:
+    """Return a fresh idempotency key."""
+    return f"cli-{secrets.token_hex(12)}"
+
+
+def segment(text: str) -> str:
+    """Quote `text` so that it is one segment of a route."""
+    return quote(text, safe="")
+
+
+class Client:
+    """Calls the daemon that listens on `socket`; nothing is opened before the first call."""
+
+    def __init__(self, socket: Path) -> None:
+        import httpx
+
+        self.socket = socket
+        self._http = httpx.Client(transport=httpx.HTTPTransport(uds=str(socket)), base_url="http://daycare")
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._http.close()
+
+    def status(self) -> Json | None:
+        """Return the daemon's status, or None when none listens on the socket."""
+        try:
+            return self.call("GET", "/v1/status")
+        except UnavailableError as error:
+            if error.code == DAEMON_AWAY:
+                return None
+            raise
+
+    def call(
+        self, method: str, route: str, body: Json | None = None, *, timeout_s: float = REQUEST_S, **query: Any
+    ) -> Json:
+        """Make one call and return its document; query arguments that are None are left out.
+
+        Raises the DaycareError that the daemon answered, or UnavailableError DAEMON_AWAY when there is none.
+        """
+        with self._reaching():
+            answer = self._http.request(method, route, json=body, params=_present(query), timeout=timeout_s)
+        if answer.is_success:
+            document = _decode(answer.content) if answer.content else {}
+            return document if isinstance(document, dict) else {"value": document}
+        raise _refusal(answer.status_code, answer.content)
+
+    def post(self, text: str, *, key: str, path: str | None, user: str | None = None, wait_s: float = 0) -> Json:
+        """Commit a message; with `wait_s`, wait so long for its answer."""
+        body: Json = {"text": text, "key": key, "path": path, "user": user, "wait_s": wait_s or None}
+        return self.call("POST", "/v1/messages", _present(body), timeout_s=REQUEST_S + wait_s)
+
+    def ask(
+        self, text: str, *, timeout_s: float, key: str = "", path: str | None = None, user: str | None = None
+    ) -> Json:
+        """Commit a message and wait for its answer; survives a restart of the daemon.
+
+        Raises BusyError NO_ANSWER_YET after `timeout_s` (the message stays queued) and UnavailableError MESSAGE_DEAD
+        when it was given up on.
+        """
+        key = key or new_key()
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            answer = self.persist(text, key=key, path=path, user=user, wait_s=max(min(left, WAIT_SLICE_S), 0.05))
+            if answer["state"] == "done":
+                return answer
+            if answer["state"] == "dead":
+                raise UnavailableError(
+                    "MESSAGE_DEAD",
+                    f"wait for the answer to message {answer['seq']}: it was given up on",
+                    hint=f"daycare trace {answer['seq']}, then daycare dead list",
+                )
+            if deadline <= time.monotonic():
+                raise BusyError(
+                    "NO_ANSWER_YET",
+                    f"wait for the answer to message {answer['seq']}: none after {timeout_s:g} s; it stays queued",
+                    hint=f"daycare trace {answer['seq']}",
+                )
+
+    def persist(self, text: str, *, key: str, path: str | None, user: str | None = None, wait_s: float = 0) -> Json:
+        """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
+        give_up = time.monotonic() + RECONNECT_S
+        while True:
+            try:
+                return self.post(text, key=key, path=path, user=user, wait_s=wait_s)
+            except UnavailableError as error:
+                if error.code != DAEMON_AWAY or time.monotonic() >= give_up:
+                    raise
+            pause(RETRY_S)
+
+    def replies(self, path: str) -> list[Json]:
+        """Return the replies of `path` that no terminal has confirmed, oldest first; none of an unknown path."""
+        try:
+            return list(self.call("GET", "/v1/replies", path=path)["replies"])
+        except NotFoundError:
+            return []
+
+    def acknowledge(self, seqs: Iterable[int]) -> None:
+        """Confirm that these replies were shown."""
+        if numbers := sorted(seqs):
+            self.call("POST", "/v1/replies/ack", {"seqs": numbers})
+
+    def events(self, *, path: str | None = None, after: str | None = None, types: str | None = None) -> Iterator[Event]:
+        """Yield live events until the daemon ends the stream; raises UnavailableError when it is lost."""
+        import httpx
+
+        timeout = httpx.Timeout(REQUEST_S, read=SILENCE_S)
+        query = _present({"path": path, "after": after, "types": types})
+        with self._reaching(), self._http.stream("GET", "/v1/events", params=query, timeout=timeout) as answer:
+            if not answer.is_success:
+                raise _refusal(answer.status_code, answer.read())
+            yield Event("open")
+            yield from parse_events(answer.iter_lines())
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        import httpx
+
+        try:
+            yield
+        except httpx.TimeoutException as error:
+            raise UnavailableError(
+                "DAEMON_SLOW",
+                f"call the daemon at {self.socket}: no answer in time",
+                hint="daycare status, then daycare logs",
+            ) from error
+        except httpx.TransportError as error:
+            raise UnavailableError(
+                DAEMON_AWAY,
+                f"call the daemon at {self.socket}: {str(error) or type(error).__name__}",
+                hint="start one with: daycare run",
+            ) from error
+
+
+def parse_events(lines: Iterable[str]) -> Iterator[Event]:
+    """Turn the lines of a server-sent event stream into events; one that the end cuts off is dropped."""
+    name, cursor = "message", ""
+    data: list[str] = []
+    for line in lines:
+        key, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match key:
+            case "" if line:  # a comment
+                yield Event("tick")
+            case "":
+                if data:
+                    yield Event(name, _decode("\n".join(data).encode()), cursor)
+                name, cursor, data = "message", "", []
+            case "event":
+                name = value
+            case "id":
+                cursor = value
+            case "data":
+                data.append(value)
+
+
+def pause(seconds: float) -> None:
+    """Wait between two tries of something outside that gives no signal."""
+    threading.Event().wait(seconds)
+
+
+def _present(query: Json) -> Json:
+    return {key: value for key, value in query.items() if value is not None}
+
+
+def _decode(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise UnavailableError(
+            "ANSWER_UNREADABLE",
+            "read the daemon's answer: it is no JSON, so the socket belongs to some other program",
+            hint="daycare doctor",
+        ) from error
+
+
+def _refusal(status: int, content: bytes) -> DaycareError:
+    try:
+        document = json.loads(content)["error"]
+        code, message = str(document["code"]), str(document["message"])
+        hint, retry_after_s = str(document.get("hint") or ""), document.get("retry_after_s")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        code, message, hint, retry_after_s = f"HTTP_{status}", f"call the daemon: it answered {status}", "", None
+    return _BY_STATUS.get(status, DaycareError)(code, message, hint=hint, retry_after_s=retry_after_s)

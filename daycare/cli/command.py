@@ -1,0 +1,144 @@
+"""How every command is made: two options that all share, one way to print, one way to fail."""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Concatenate, Final, ParamSpec
+
+import typer
+
+from daycare.base.errors import DaycareError
+from daycare.cli.client import Client
+from daycare.cli.home import connect, find_home
+
+P = ParamSpec("P")
+
+EXIT_CODES: Final = """\b
+Exit codes:
+  0   done                        69  a provider, platform or the daemon is away
+  1   failed, or doctor found it  75  busy or no answer yet: try again later
+  2   wrong usage or input        78  configuration or data needs repair
+  3   it does not exist          130  interrupted
+  4   not allowed
+  5   its state forbids it now"""
+
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", metavar="DIR", help="Home directory (else $DAYCARE_HOME, else ~/.daycare).", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: one document, or one a line for streams.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Cli:
+    """What a command is given: the home it works on and the form of its output."""
+
+    home: Path
+    json: bool
+
+    def connect(self, *, work: bool = False) -> AbstractContextManager[Client]:
+        """Give a client of the home's daemon, starting one in this process when there is none."""
+        return connect(self.home, work=work)
+
+    def out(self, document: Any, human: Callable[[Any], Any]) -> None:
+        """Print `document` as JSON, or what `human` makes of it: text or a rich renderable."""
+        if self.json:
+            self.line(document)
+        else:
+            show(human(document))
+
+    def line(self, document: Any) -> None:
+        """Print one JSON document on one line, at once."""
+        print(json.dumps(document, ensure_ascii=False), flush=True)
+
+
+def show(renderable: Any) -> None:
+    """Print text as it is, or a rich renderable; in a pipe nothing is cut to a width."""
+    if isinstance(renderable, str):
+        print(renderable, flush=True)
+        return
+    from rich.console import Console
+
+    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(renderable)
+    sys.stdout.flush()
+
+
+def fail(error: DaycareError, *, as_json: bool) -> int:
+    """Tell about `error` on stderr and return its exit code."""
+    if as_json:
+        facts = {"code": error.code, "message": error.message, "hint": error.hint, "retry_after_s": error.retry_after_s}
+        print(json.dumps({"error": facts}, ensure_ascii=False), file=sys.stderr)
+    else:
+        from daycare.cli.render import plain
+
+        print(f"error: {plain(error.message)}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {plain(error.hint)}", file=sys.stderr)
+    return error.exit_code
+
+
+def command(
+    app: typer.Typer, name: str, *, examples: str = ""
+) -> Callable[[Callable[Concatenate[Cli, P], None]], Callable[Concatenate[Cli, P], None]]:
+    """Register a function as the command `name` of `app`.
+
+    It is called with a Cli; the options that all commands share are added to its own. `examples` has a command line
+    and optionally `# comment` on each line.
+    """
+
+    def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
+        shown = f"\b\nExamples:\n{_indented(examples)}" if examples else None
+        app.command(name, help=inspect.getdoc(body), epilog=shown)(_with_shared_options(body))
+        return body
+
+    return register
+
+
+def default_command(
+    app: typer.Typer,
+) -> Callable[[Callable[Concatenate[Cli, P], None]], Callable[Concatenate[Cli, P], None]]:
+    """Register a function as what a group of commands does when it is called alone."""
+
+    def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
+        app.callback(invoke_without_command=True, help=inspect.getdoc(body))(_with_shared_options(body))
+        return body
+
+    return register
+
+
+def _with_shared_options(body: Callable[Concatenate[Cli, P], None]) -> Callable[..., None]:
+    own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+    shared = (("ctx", typer.Context, inspect.Parameter.empty), ("home", Home, None), ("as_json", AsJson, False))
+    keyword = inspect.Parameter.KEYWORD_ONLY
+
+    def run(ctx: typer.Context, home: Path | None, as_json: bool, **arguments: Any) -> None:
+        if ctx.invoked_subcommand is None:
+            around = [above.params for above in _lineage(ctx)]  # both options may also stand before the command
+            home = next((params["home"] for params in around if params.get("home")), None)
+            as_json = any(params.get("as_json") for params in around)
+            body(Cli(find_home(home), as_json), **arguments)  # type: ignore[call-arg]
+
+    parameters = [parameter.replace(kind=keyword) for parameter in own]
+    parameters += [inspect.Parameter(name, keyword, annotation=kind, default=value) for name, kind, value in shared]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__name__ = body.__name__
+    return run
+
+
+def _lineage(ctx: typer.Context) -> list[typer.Context]:
+    """Return the context and those around it, innermost first."""
+    found: list[Any] = [ctx]
+    while found[-1].parent is not None:
+        found.append(found[-1].parent)
+    return found
+
+
+def _indented(lines: str) -> str:
+    return "\n".join(f"  {line.strip()}" for line in lines.strip().splitlines())

@@ -1,0 +1,115 @@
+"""Commands about dead letters: messages and replies that were given up on."""
+
+import json
+import re
+from typing import Annotated, Any
+
+import typer
+
+from daycare.base.errors import InvalidError
+from daycare.cli.client import Json
+from daycare.cli.command import Cli, command, default_command
+from daycare.cli.render import one_line, pairs, table, when
+
+app = typer.Typer(rich_markup_mode=None)
+
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+OfPath = Annotated[str | None, typer.Option(help="Only those of this agent.")]
+Before = Annotated[int | None, typer.Option(metavar="NO", help="Only older ones than this.")]
+Limit = Annotated[int, typer.Option(help="At most so many.", min=1)]
+
+
+@default_command(app)
+def dead(cli: Cli) -> None:
+    """List, show, replay or prune dead letters: what was given up on, and why."""
+    _list(cli, None, None, 50)
+
+
+@command(app, "list", examples="daycare dead list --path /ann/direct")
+def list_(cli: Cli, *, path: OfPath = None, before: Before = None, limit: Limit = 50) -> None:
+    """List dead letters, newest first."""
+    _list(cli, path, before, limit)
+
+
+@command(app, "show", examples="daycare dead show 12")
+def show(cli: Cli, no: Annotated[int, typer.Argument(metavar="NO", help="Number of the dead letter.")]) -> None:
+    """Show one dead letter with its reason and content."""
+    with cli.connect() as client:
+        cli.out(client.call("GET", f"/v1/dead/{no}"), letter_facts)
+
+
+@command(app, "replay", examples="daycare dead replay 12 13 14")
+def replay(
+    cli: Cli, numbers: Annotated[list[int], typer.Argument(metavar="NO...", help="Numbers of dead letters.")]
+) -> None:
+    """Queue dead letters again, after what made them fail is repaired. With --json, one line each."""
+    with cli.connect() as client:
+        for no in numbers:
+            queued = client.call("POST", f"/v1/dead/{no}/replay")
+            cli.out({"no": no} | queued, lambda done: f"dead letter {done['no']} is queued again as {done['seq']}")
+
+
+@command(app, "prune", examples="daycare dead prune --older-than 30d")
+def prune(
+    cli: Cli, *, older_than: Annotated[str, typer.Option("--older-than", metavar="AGE", help="Such as 12h, 30d, 8w.")]
+) -> None:
+    """Delete dead letters that are older than AGE."""
+    body = {"older_than_s": read_age(older_than)}
+    with cli.connect() as client:
+        done = client.call("POST", "/v1/dead/prune", body)
+    cli.out(done, lambda document: f"deleted {document['deleted']}")
+
+
+def read_age(text: str) -> int:
+    """Read a length of time such as `30d` in seconds; the unit must be given."""
+    match = re.fullmatch(r"(\d+)([smhdw])", text)
+    if not match:
+        raise InvalidError("USAGE", f"read the age {text!r}: expected a number and s, m, h, d or w", hint="such as 30d")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def letters_table(document: Json) -> Any:
+    """Return dead letters as a table."""
+    letters = document["dead"]
+    rows = (
+        (
+            each["no"],
+            when(each["created_at"]),
+            each["path"],
+            each["source"],
+            each["code"],
+            one_line(each["reason"]),
+            "replayed" if each.get("replayed_at") else "",
+        )
+        for each in letters
+    )
+    return table(("no#", "at", "path", "was", "code", "reason", ""), rows) if letters else "no dead letters"
+
+
+def letter_facts(letter: Json) -> Any:
+    """Return one dead letter with its content."""
+    letter = letter.get("letter", letter)  # the API may wrap it
+    names = ("no", "path", "user", "source", "seq", "origin", "code", "reason", "attempts", "trace")
+    facts = [(name, letter.get(name)) for name in names]
+    facts += [
+        ("at", when(letter["created_at"])),
+        ("replayed", when(letter.get("replayed_at"))),
+        ("text", _text(letter["body"])),
+    ]
+    return pairs(facts)
+
+
+def _text(body: str) -> str:
+    """Return the words of a stored body: an envelope as JSON, or a reply's text."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        return body
+    return str(document.get("text", body)) if isinstance(document, dict) else str(document)
+
+
+def _list(cli: Cli, path: str | None, before: int | None, limit: int) -> None:
+    with cli.connect() as client:
+        found = client.call("GET", "/v1/dead", path=path, before=before, limit=limit)
+    found.setdefault("dead", found.get("letters", found.get("value", [])))
+    cli.out(found, letters_table)

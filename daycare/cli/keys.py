@@ -1,0 +1,82 @@
+"""Commands about stored secrets. A value is never an argument, never shown, never returned."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from daycare.base.errors import InvalidError
+from daycare.cli.client import Json, segment
+from daycare.cli.command import Cli, command, default_command
+from daycare.cli.render import table, when
+
+app = typer.Typer(rich_markup_mode=None)
+
+KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, as the configuration calls it.")]
+VALUE_MAX_CHARS = 16 * 1024  # a private key in PEM has 3 KiB
+
+
+@default_command(app)
+def keys(cli: Cli) -> None:
+    """List, add or remove keys of providers and connectors."""
+    _list(cli)
+
+
+@command(app, "list")
+def list_(cli: Cli) -> None:
+    """List the names of stored keys; values are never shown."""
+    _list(cli)
+
+
+@command(app, "add", examples="daycare keys add openai\npass show openai | daycare keys add openai --stdin")
+def add(
+    cli: Cli,
+    name: KeyName,
+    *,
+    stdin: Annotated[bool, typer.Option("--stdin", help="Read the value from stdin instead of asking for it.")] = False,
+) -> None:
+    """Store a key; a key of the same name is replaced.
+
+    The value is asked for without echo, or read from stdin. It is never taken from the command line, where other
+    users of the machine and the shell's history would see it.
+    """
+    value = sys.stdin.read(VALUE_MAX_CHARS + 1) if stdin else _ask(name)
+    value = value.strip()
+    if not value or len(value) > VALUE_MAX_CHARS:
+        wrong = "empty" if not value else f"longer than {VALUE_MAX_CHARS} characters"
+        raise InvalidError("KEY_VALUE", f"store the key {name}: its value is {wrong}", hint="daycare keys add --help")
+    with cli.connect() as client:
+        client.call("PUT", f"/v1/keys/{segment(name)}", {"value": value})
+    cli.out({"stored": name}, lambda _: f"stored {name}")
+
+
+@command(app, "remove")
+def remove(cli: Cli, name: KeyName) -> None:
+    """Delete a key."""
+    with cli.connect() as client:
+        client.call("DELETE", f"/v1/keys/{segment(name)}")
+    cli.out({"removed": name}, lambda _: f"removed {name}")
+
+
+def keys_table(document: Json) -> Any:
+    """Return names and times of keys as a table."""
+    stored = [each if isinstance(each, dict) else {"name": each} for each in document["keys"]]
+    rows = (
+        (each["name"], when(each.get("stored_at") or each.get("created_at") or each.get("at_ms"))) for each in stored
+    )
+    return table(("name", "stored"), rows) if stored else "no keys are stored"
+
+
+def _ask(name: str) -> str:
+    import getpass
+
+    if not sys.stdin.isatty():
+        raise InvalidError(
+            "KEY_VALUE", f"ask for the value of {name}: there is no terminal", hint=f"daycare keys add {name} --stdin"
+        )
+    return getpass.getpass(f"value of {name} (not shown): ")
+
+
+def _list(cli: Cli) -> None:
+    with cli.connect() as client:
+        cli.out(client.call("GET", "/v1/keys"), keys_table)

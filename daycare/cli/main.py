@@ -1,0 +1,93 @@
+"""The program `daycare`: its commands, and the one place where errors become messages and exit codes.
+
+Nothing heavy is imported here or by the command files at import time: `daycare --help` and shell completion are quick.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from daycare import __version__
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.cli import agents, chat, dead, keys, messages, process, setup, users
+from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
+from daycare.cli.home import is_new
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
+
+app = typer.Typer(
+    name="daycare",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog=EXIT_CODES,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"daycare {__version__}")
+        raise typer.Exit
+
+
+@default_command(app)
+def daycare(
+    cli: Cli,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Personal AI agents with durable inboxes, on your own machine.
+
+    Called alone, `daycare` opens a chat with your agent; the first time it sets up a home directory before. A command
+    that needs the daemon uses the running one (`daycare run`), or one that lives as long as the command.
+    """
+    if is_new(cli.home):
+        setup.first_run(cli)
+    chat.open_chat(cli, None)
+
+
+messages.register(app)
+chat.register(app)
+process.register(app)
+setup.register(app)
+app.add_typer(agents.app, name="agents")
+app.add_typer(dead.app, name="dead")
+app.add_typer(keys.app, name="keys")
+app.add_typer(users.app, name="users")
+app.add_typer(setup.config_app, name="config")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command line and leave the process with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    sys.exit(_run(given, as_json="--json" in given))
+
+
+def _run(given: list[str], *, as_json: bool) -> int:
+    try:
+        code = app(given, prog_name="daycare", standalone_mode=False)
+        sys.stdout.flush()
+    except _UsageError as error:
+        return fail(_usage(error), as_json=as_json)
+    except DaycareError as error:
+        return fail(error, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (`head`) has seen enough; the interpreter must not stumble over the rest when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: Exception) -> DaycareError:
+    context = getattr(error, "ctx", None)
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    path = context.command_path if context else "daycare"
+    return InvalidError("USAGE", message.strip().rstrip("."), hint=f"{path} --help")

@@ -1,0 +1,214 @@
+"""Commands that follow a message: send it, see it wait, see what became of it, watch what happens."""
+
+import sys
+import time
+from typing import Annotated, Any
+
+import typer
+
+from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.limits import ASK_DEADLINE_S
+from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause
+from daycare.cli.command import Cli, command, show
+from daycare.cli.home import takes_turns
+from daycare.cli.render import clock, one_line, plain, table, when
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    command(
+        app,
+        "send",
+        examples="""
+        daycare send "What is on today?" --wait
+        git log -5 | daycare send /ann/agent/scribe - --wait --timeout 600
+        daycare send --key backup-2026-11-21 "The backup is done"   # a repeat adds nothing
+        """,
+    )(send)
+    command(app, "inbox", examples="daycare inbox /ann/direct")(inbox)
+    command(
+        app,
+        "trace",
+        examples="""
+        daycare trace 4711                # a message's number, as `send` printed it
+        daycare trace 0123456789abcdef    # a trace id, as the log shows it
+        """,
+    )(trace)
+    command(
+        app,
+        "tail",
+        examples="""
+        daycare tail
+        daycare tail --path /ann/direct --types turn.finished,turn.failed --json
+        """,
+    )(tail)
+
+
+def send(
+    cli: Cli,
+    words: Annotated[list[str], typer.Argument(metavar="[PATH] TEXT", help="Text to send; - reads it from stdin.")],
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer and print it.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="S", help="How many seconds to wait at most.", min=0)] = (
+        ASK_DEADLINE_S
+    ),
+    key: Annotated[str, typer.Option(metavar="K", help="Idempotency key: a repeat is the same message.")] = "",
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whose message it is; default: the operator's.")
+    ] = None,
+) -> None:
+    """Send a message to an agent; with --wait, print its answer.
+
+    Without PATH it goes to your own agent. The message is on disk when this command returns. When no daemon runs and
+    you do not wait, it stays queued until one does.
+    """
+    path, text = _addressed(words)
+    with cli.connect(work=wait) as client:
+        if wait:
+            answer = client.ask(text, timeout_s=timeout, key=key, path=path, user=user)
+            cli.out(answer, answer_text)
+            acknowledge(client, answer)
+        else:
+            receipt = client.persist(text, key=key or new_key(), path=path, user=user)
+            cli.out(receipt | {"working": takes_turns(client.status() or {})}, receipt_text)
+
+
+def inbox(
+    cli: Cli,
+    path: Annotated[str, typer.Argument(help="Path of the agent.")],
+    *,
+    after: Annotated[int | None, typer.Option(metavar="SEQ", help="Only messages behind this one.")] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+) -> None:
+    """Show what waits for an agent, in order."""
+    with cli.connect() as client:
+        cli.out(client.call("GET", "/v1/inbox", path=path, after=after, limit=limit), inbox_table)
+
+
+def trace(cli: Cli, id_: Annotated[str, typer.Argument(metavar="ID", help="Trace id or message number.")]) -> None:
+    """Show what became of a message: received, turns, tool calls, replies."""
+    from daycare.cli.client import segment
+
+    with cli.connect() as client:
+        cli.out(client.call("GET", f"/v1/trace/{segment(id_)}"), trace_table)
+
+
+def tail(
+    cli: Cli,
+    *,
+    path: Annotated[str | None, typer.Option(help="Only what happens at this path.")] = None,
+    types: Annotated[str | None, typer.Option(metavar="A,B", help="Only these events, by name.")] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Begin behind this event.")] = None,
+) -> None:
+    """Show events as they happen until Ctrl-C.
+
+    Goes on where it was when the daemon restarts, and gives up when none is back after 30 s. Event names are in
+    doc/events.md.
+    """
+    with cli.connect() as client:
+        lost_at: float | None = None
+        while True:
+            try:
+                for event in client.events(path=path, types=types, after=after):
+                    lost_at, after = None, event.cursor or after
+                    _show_event(cli, event)
+                trouble = UnavailableError(
+                    "DAEMON_AWAY", "read events: the daemon ended the stream", hint="daycare run"
+                )
+            except UnavailableError as error:
+                trouble = error
+            if lost_at is None:
+                lost_at = time.monotonic()
+                print("(the daemon is away, looking for it again)", file=sys.stderr)
+            if time.monotonic() - lost_at > RECONNECT_S:
+                raise trouble
+            pause(RETRY_S)
+
+
+def answer_text(answer: Json) -> str:
+    """Return what the agent answered: its replies, or the turn's result where none was addressed to anyone."""
+    replies = [row["text"] for row in answer.get("replies") or ()]
+    return plain("\n\n".join(replies) or answer.get("result") or "(no reply)")
+
+
+def receipt_text(receipt: Json) -> str:
+    """Return what happened to a message that is not waited for."""
+    number, path = receipt["seq"], plain(receipt["path"])
+    if receipt.get("duplicate"):
+        return f"message {number} to {path} was sent before; it is {receipt['state']}"
+    if receipt["working"]:
+        return f"message {number} is queued for {path}\nsee: daycare trace {number}"
+    return (
+        f"message {number} is queued for {path}\n"
+        "no daemon runs: it is answered as soon as `daycare run` or `daycare chat` does"
+    )
+
+
+def inbox_table(document: Json) -> Any:
+    """Return the waiting messages as a table."""
+    if not document["rows"]:
+        return "nothing waits"
+    rows = (
+        (
+            row["seq"],
+            when(row["created_at"]),
+            row["envelope"]["sender"],
+            row["attempts"] or "",
+            one_line(row["envelope"]["text"]),
+        )
+        for row in document["rows"]
+    )
+    return table(("seq#", "since", "from", "tries#", "text"), rows)
+
+
+def trace_table(document: Json) -> Any:
+    """Return a timeline: each line has the time since the first entry."""
+    entries = document["entries"]
+    if not entries:
+        return "nothing is known under this id"
+    start = entries[0]["at_ms"]
+    rows = (
+        (clock(each["at_ms"]), f"+{(each['at_ms'] - start) / 1000:.3f} s", each["what"], each["path"], each["detail"])
+        for each in entries
+    )
+    return table((when(start)[:10], "after#", "what", "path", "detail"), rows)
+
+
+def event_line(event: Event) -> str:
+    """Return one event on one line: time, name, path and its own fields."""
+    known = ("event", "at_ms", "path", "user", "agent_id", "trace")
+    fields = " ".join(f"{key}={one_line(value)}" for key, value in event.data.items() if key not in known)
+    at = clock(event.data["at_ms"]) if "at_ms" in event.data else " " * 12
+    return f"{at}  {plain(event.name):<18} {plain(event.data.get('path', '')):<20} {fields}".rstrip()
+
+
+def _show_event(cli: Cli, event: Event) -> None:
+    if event.name in ("open", "tick"):
+        return
+    if cli.json:
+        cli.line({"event": event.name, "cursor": event.cursor} | event.data)
+    else:
+        show(event_line(event))
+
+
+def _addressed(words: list[str]) -> tuple[str | None, str]:
+    match words:
+        case [text]:
+            path = None
+        case [path, text] if path.startswith("/"):
+            pass
+        case _:
+            raise InvalidError(
+                "USAGE", "send: expected [PATH] TEXT, and a path begins with /", hint="put the text into quotes"
+            )
+    text = sys.stdin.read() if text == "-" else text
+    if not text.strip():
+        raise InvalidError("TEXT_EMPTY", "send: the text is empty", hint="daycare send --help")
+    return path, text
+
+
+def acknowledge(client: Client, answer: Json) -> None:
+    """Confirm the printed replies that a terminal may confirm, so that no chat shows them again."""
+    printed = {row["seq"] for row in answer.get("replies") or ()}
+    if printed:
+        client.acknowledge(row["seq"] for row in client.replies(answer["path"]) if row["seq"] in printed)

@@ -1,0 +1,204 @@
+"""Commands about the daemon as a process: run it, see it, stop it, read its log."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from daycare.base.errors import BusyError, NotFoundError, UnavailableError
+from daycare.base.limits import SHUTDOWN_GRACE_S
+from daycare.cli.client import RETRY_S, Client, Json, pause
+from daycare.cli.command import Cli, command
+from daycare.cli.home import takes_turns
+from daycare.cli.render import one_line, pairs, plain, size, span
+from daycare.store.home import Home
+
+GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
+BACK_S: Final = GONE_S + 30.0  # ... and a start may apply migrations
+_BLOCK: Final = 64 * 1024  # bytes read at a time from the end of the log
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    command(app, "status", examples="daycare status --json | jq .agents")(status)
+    command(app, "run", examples="daycare run\ndaycare --home /srv/daycare run")(run)
+    command(app, "stop")(stop)
+    command(app, "restart")(restart)
+    command(app, "logs", examples="daycare logs -n 200\ndaycare logs -f")(logs)
+
+
+def status(cli: Cli) -> None:
+    """Show the daemon, its agents and what waits."""
+    with cli.connect() as client:
+        cli.out(client.call("GET", "/v1/status"), status_facts)
+
+
+def run(cli: Cli) -> None:
+    """Run the daemon in the foreground until it is stopped (Ctrl-C, SIGTERM or `daycare stop`).
+
+    An open `daycare chat` that runs the agents itself gives way and goes on with this daemon.
+    """
+    from daycare.ops.process import run as run_daemon
+
+    raise typer.Exit(run_daemon(cli.home))
+
+
+def stop(cli: Cli) -> None:
+    """Stop the running daemon and wait until it is gone.
+
+    Running turns may finish for 10 s; what is left goes on after the next start.
+    """
+    client = Client(Home(cli.home).socket)
+    before = _running(client, cli.home)
+    client.call("POST", "/v1/shutdown", {"reason": "daycare stop"})
+    _until(lambda: client.status() is None and _left(client.socket, before["pid"]), GONE_S, "stop", before["pid"])
+    cli.out({"stopped": before["pid"]}, lambda _: "stopped")
+
+
+def restart(cli: Cli) -> None:
+    """Stop the running daemon, start it afresh and wait until it answers."""
+    client = Client(Home(cli.home).socket)
+    before = _running(client, cli.home)
+    client.call("POST", "/v1/shutdown", {"restart": True, "reason": "daycare restart"})
+    after: list[Json] = []
+
+    def back() -> bool:
+        now = client.status()
+        if now and (now["pid"], now["started_at"]) != (before["pid"], before["started_at"]):
+            after.append(now)
+        return bool(after)
+
+    _until(back, BACK_S, "restart", before["pid"])
+    cli.out({"restarted": after[-1]["pid"]}, lambda document: f"restarted: process {document['restarted']}")
+
+
+def logs(
+    cli: Cli,
+    *,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with new lines until Ctrl-C.")] = False,
+    count: Annotated[int, typer.Option("-n", "--lines", help="How many of the last lines.", min=0)] = 50,
+) -> None:
+    """Show the end of the daemon's log. With --json, the lines as they are stored."""
+    log = Home(cli.home).log_file
+    if not log.exists():
+        raise NotFoundError("LOG_MISSING", f"read {log}: it does not exist", hint="daycare run writes it")
+    for line in log_lines(log, count, follow=follow):
+        print(line if cli.json else log_line(line), flush=True)
+
+
+def status_facts(now: Json) -> Any:
+    """Return the status as names beside values."""
+    agents, store = now.get("agents", {}), now.get("store", {})
+    state = "stopping" if now.get("stopping") else "working" if takes_turns(now) else "serves commands, takes no turns"
+    trouble = store.get("trouble")
+    return pairs(
+        (
+            ("daycare", f"{now['version']}, process {now['pid']}: {state}"),
+            ("home", now["home"]),
+            ("up", span(time.time() - now["started_at"] / 1000)),
+            ("agents", ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in agents.items())),
+            ("waiting", f"{now.get('inbox_waiting', 0)} messages, {now.get('outbox_waiting', 0)} replies"),
+            ("dead letters", f"{now['dead_letters']}: daycare dead list" if now.get("dead_letters") else "0"),
+            (
+                "store",
+                f"{store.get('location')}, {size(store.get('bytes') or 0)}" + (f": {trouble}" if trouble else ""),
+            ),
+            ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
+            ("providers", ", ".join(now.get("providers", ()))),
+            ("connectors", ", ".join(now.get("connectors", ()))),
+            ("spent", ", ".join(f"{name} {value}" for name, value in now.get("spent", {}).items())),
+        )
+    )
+
+
+def log_lines(log: Path, count: int, *, follow: bool) -> Iterator[str]:
+    """Yield the last `count` lines of a file, and then new ones, also when it is rotated or cut."""
+    stream = log.open("rb")
+    try:
+        stream.seek(_start_of_last(log, count))
+        rest = b""
+        while True:
+            *lines, rest = (rest + stream.read(_BLOCK)).split(b"\n")
+            yield from (line.decode(errors="replace") for line in lines)
+            if lines or stream.tell() < os.fstat(stream.fileno()).st_size:
+                continue
+            if not follow:
+                if rest:
+                    yield rest.decode(errors="replace")
+                return
+            pause(RETRY_S)
+            if _replaced(log, stream.fileno(), stream.tell()):
+                stream.close()
+                stream, rest = log.open("rb"), b""
+    finally:
+        stream.close()
+
+
+def log_line(line: str) -> str:
+    """Return a stored line for people: time, level, event, then the other fields; other text as it is."""
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        return plain(line)
+    if not isinstance(fields, dict):
+        return plain(line)
+    first = [str(fields.pop(name, "")) for name in ("at", "level", "event")]
+    rest = " ".join(f"{name}={one_line(value, 200)}" for name, value in fields.items())
+    return plain(f"{first[0]} {first[1]:<7} {first[2]} {rest}").strip()
+
+
+def _start_of_last(log: Path, count: int) -> int:
+    with log.open("rb") as stream:
+        at = end = stream.seek(0, os.SEEK_END)
+        found = b""
+        while at > 0 and found.count(b"\n") <= count:
+            at = max(at - _BLOCK, 0)
+            stream.seek(at)
+            found = stream.read(min(_BLOCK, end - at)) + found
+            end = at
+    lines = found.splitlines(keepends=True)
+    return at + sum(len(line) for line in lines[: max(len(lines) - count, 0)])
+
+
+def _replaced(log: Path, descriptor: int, position: int) -> bool:
+    try:
+        now = log.stat()
+    except FileNotFoundError:
+        return False  # between the two halves of a rotation
+    return now.st_ino != os.fstat(descriptor).st_ino or now.st_size < position
+
+
+def _running(client: Client, home: Path) -> Json:
+    now = client.status()
+    if now is None:
+        raise UnavailableError("DAEMON_AWAY", f"find the daemon of {home}: none runs", hint="daycare run")
+    return now
+
+
+def _left(socket: Path, pid: int) -> bool:
+    """Tell whether the daemon has let go of its home: it removes the socket last, unless it was killed."""
+    if not socket.exists():
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
+
+
+def _until(done: Callable[[], bool], deadline_s: float, what: str, pid: int) -> None:
+    give_up = time.monotonic() + deadline_s
+    while not done():
+        if time.monotonic() >= give_up:
+            raise BusyError(
+                "DAEMON_BUSY",
+                f"{what} the daemon: process {pid} is not through after {deadline_s:g} s",
+                hint="daycare logs",
+            )
+        pause(RETRY_S)

@@ -1,0 +1,84 @@
+"""What people read: times, tables and text from outside made safe for a terminal. Pure functions."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+# A message may carry terminal commands (C0, C1) or turn text around (bidi); only newline and tab pass.
+_UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def plain(text: object) -> str:
+    """Return `text` without anything that a terminal would obey."""
+    return _UNSAFE.sub("", str(text).replace("\r\n", "\n"))
+
+
+def one_line(text: object, width: int = 80) -> str:
+    """Return the beginning of `text` on one line of at most `width` characters."""
+    line = " ".join(plain(text).split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def when(at_ms: int | None) -> str:
+    """Return a wall time in the terminal's zone, to the second."""
+    return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def clock(at_ms: int) -> str:
+    """Return a wall time in the terminal's zone with milliseconds and without the date."""
+    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S.%f")[:-3]
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in its two largest units: `3 d 4 h`, `12 s`."""
+    left = max(int(seconds), 0)
+    parts: list[str] = []
+    for unit, size in _UNITS:
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts) or "0 s"
+
+
+def size(count: int) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    number = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024 or unit == "GiB":
+            break
+        number /= 1024
+    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
+    """Return a table without lines; a column whose name ends in `#` holds numbers."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        number = column.endswith("#")
+        grid.add_column(column.removesuffix("#"), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(plain("" if cell is None else cell)) for cell in row))
+    return grid
+
+
+def pairs(facts: Iterable[tuple[str, Any]]) -> "Table":
+    """Return names beside values, one line each; values that are None or empty are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for name, value in facts:
+        if value is not None and value != "" and value != [] and value != {}:
+            grid.add_row(name, Text(plain(value)))
+    return grid

@@ -1,0 +1,82 @@
+"""Commands about people: who may write, in which time zone they live, which accounts are theirs."""
+
+from typing import Annotated, Any
+
+import typer
+
+from daycare.cli.client import Json, segment
+from daycare.cli.command import Cli, command, default_command
+from daycare.cli.render import table
+
+app = typer.Typer(rich_markup_mode=None)
+
+UserId = Annotated[str, typer.Argument(metavar="ID", help="Id of the user: the first part of their paths.")]
+LinkKey = Annotated[str, typer.Argument(metavar="KEY", help="Connector key, such as telegram:42.")]
+
+
+@default_command(app)
+def users(cli: Cli) -> None:
+    """List people, or work on one of them."""
+    _list(cli)
+
+
+@command(app, "list")
+def list_(cli: Cli) -> None:
+    """List people and groups."""
+    _list(cli)
+
+
+@command(app, "add", examples="daycare users add ben --name Ben --zone Europe/Berlin")
+def add(
+    cli: Cli,
+    id_: UserId,
+    *,
+    name: Annotated[str, typer.Option(help="What to call them; default: the id.")] = "",
+    zone: Annotated[str, typer.Option(help="IANA time zone, such as Europe/Berlin.")] = "UTC",
+    operator: Annotated[bool, typer.Option("--operator", help="They own this installation.")] = False,
+) -> None:
+    """Add a person."""
+    body = {"id": id_, "name": name or id_, "zone": zone, "operator": operator}
+    with cli.connect() as client:
+        cli.out(client.call("POST", "/v1/users", body), lambda _: f"added {id_}")
+
+
+@command(app, "link", examples="daycare users link ann telegram:42")
+def link(cli: Cli, id_: UserId, key: LinkKey) -> None:
+    """Say that an account of a connector is this person."""
+    with cli.connect() as client:
+        cli.out(client.call("POST", f"/v1/users/{segment(id_)}/links", {"key": key}), lambda _: f"{key} is {id_}")
+
+
+@command(app, "unlink")
+def unlink(cli: Cli, key: LinkKey) -> None:
+    """Take an account from its person: it is a stranger's again."""
+    with cli.connect() as client:
+        cli.out(client.call("DELETE", f"/v1/links/{segment(key)}"), lambda _: f"{key} is nobody now")
+
+
+@command(app, "remove")
+def remove(cli: Cli, id_: UserId) -> None:
+    """Remove a person."""
+    with cli.connect() as client:
+        cli.out(client.call("DELETE", f"/v1/users/{segment(id_)}"), lambda _: f"removed {id_}")
+
+
+def users_table(document: Json) -> Any:
+    """Return people as a table."""
+    rows = (
+        (
+            each["id"],
+            each["name"],
+            each.get("zone", "UTC"),
+            "operator" if each.get("operator") else each.get("kind", "person"),
+            " ".join(each.get("keys", ())),
+        )
+        for each in document["users"]
+    )
+    return table(("id", "name", "zone", "is", "accounts"), rows) if document["users"] else "no users"
+
+
+def _list(cli: Cli) -> None:
+    with cli.connect() as client:
+        cli.out(client.call("GET", "/v1/users"), users_table)

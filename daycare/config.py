@@ -1,0 +1,360 @@
+"""The settings: `config.toml` in the home, read once at the start and checked whole.
+
+The file is for people, so each problem names its line and what was meant, and all are told at once. Secrets do not
+belong into it: it is copied, shown and put under version control; `daycare keys add` encrypts them.
+"""
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from daycare.base.errors import BrokenError, InvalidError
+from daycare.base.limits import (
+    AWAKE_IDLE_S,
+    CONFIG_MAX_BYTES,
+    DONE_KEEP_S,
+    SHUTDOWN_GRACE_S,
+    TURNS_MAX_RUNNING,
+)
+from daycare.base.path import check_name, check_user_id
+from daycare.observe.redact import looks_secret, names_secret
+
+NAME: Final = "config.toml"
+OFFLINE: Final = "offline"
+
+_SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
+_STATEMENT_MAX_LINES: Final = 300
+
+
+# -- what can be set; config.example.toml says why ---------------------------------------------------------------------
+
+
+class DaemonSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[daemon]`: the process."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_max_mb: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    shutdown_grace_s: Annotated[float, Meta(ge=0, le=600)] = SHUTDOWN_GRACE_S
+    turns_max_running: Annotated[int, Meta(ge=1, le=1_024)] = TURNS_MAX_RUNNING
+    idle_s: Annotated[float, Meta(ge=0, le=86_400)] = AWAKE_IDLE_S
+
+
+class StoreSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[store]`: where messages lie, and for how long once they are done."""
+
+    location: str = "daycare.db"
+    keep_days: Annotated[int, Meta(ge=1, le=3_650)] = round(DONE_KEEP_S / 86_400)
+
+
+class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[agent]`: what agents have in common. `operator` is a user id, empty for the only operator there is."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=64)] = "daycare"
+    tone: Annotated[str, Meta(max_length=500)] = "friendly"
+    operator: str = ""
+    policy: Literal["steer", "followup", "collect", "interrupt"] = "steer"
+
+
+class ModelsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[models]`: PROVIDER/MODEL for each role; None takes the default one."""
+
+    default: str = "offline/rules"
+    user: str | None = None
+    subagent: str | None = None
+    memory: str | None = None
+    memory_search: str | None = msgspec.field(default=None, name="memorySearch")
+    task: str | None = None
+
+    def by_role(self) -> dict[str, str]:
+        """Return what is set, by the role's name as in the file."""
+        found: dict[str, str | None] = msgspec.to_builtins(self)
+        return {role: model for role, model in found.items() if model is not None}
+
+
+class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[providers.NAME]`: where models are. `options` are the section's other keys, which its kind understands.
+
+    `key` names a stored secret; in a loaded `Config` it is never empty but NAME.
+    """
+
+    kind: Annotated[str, Meta(min_length=1)] = "openai"
+    base_url: str = ""
+    key: str = ""
+    options: dict[str, Any] = {}
+
+
+class PluginsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[plugins]`: `load` adds plugins that are not installed as such, `disable` leaves installed ones out."""
+
+    load: tuple[str, ...] = ()
+    disable: tuple[str, ...] = ()
+
+
+class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[api]`: reserved. The API is on the Unix socket alone."""
+
+    tcp: str = ""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings; `Config()` are the defaults. `providers` always has one called `offline`."""
+
+    daemon: DaemonSection = DaemonSection()
+    store: StoreSection = StoreSection()
+    agent: AgentSection = AgentSection()
+    models: ModelsSection = ModelsSection()
+    providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
+    plugins: PluginsSection = PluginsSection()
+    api: ApiSection = ApiSection()
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something wrong in a config file. `key` is dotted, as `models.default`, and empty for the file as a whole."""
+
+    file: str
+    line: int
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (f"{self.file}:{self.line}", self.key, self.what) if part)
+
+
+def load(home: Path) -> Config:
+    """Read `config.toml` of a home; without one all is default.
+
+    Raises `BrokenError` CONFIG_INVALID that lists every problem, one a line.
+    """
+    config, problems = _read(home / NAME)
+    if problems:
+        raise BrokenError("CONFIG_INVALID", "\n".join(map(str, problems)), hint="daycare config check")
+    return config
+
+
+def check(home: Path) -> list[Problem]:
+    """Return every problem of a home's `config.toml`, by line."""
+    return _read(home / NAME)[1]
+
+
+Key = tuple[str, ...]
+_Found = Iterator[tuple[Key, str]]
+
+
+def _read(file: Path) -> tuple[Config, list[Problem]]:
+    try:
+        with file.open("rb") as opened:
+            raw = opened.read(CONFIG_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return Config(), []
+    except OSError as error:
+        return Config(), [Problem(str(file), 1, "", f"cannot be read: {error.strerror or error}")]
+    if len(raw) > CONFIG_MAX_BYTES:
+        return Config(), [Problem(str(file), 1, "", f"is longer than {CONFIG_MAX_BYTES} bytes")]
+    try:
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        return Config(), [Problem(str(file), raw.count(b"\n", 0, error.start) + 1, "", "is not written in UTF-8")]
+    except tomllib.TOMLDecodeError as error:
+        return Config(), [_syntax(file, text, str(error))]
+    sections: dict[str, Any] = {}
+    found = list(_fill(table, sections))
+    config = Config(**sections)
+    broken = {key for key, _ in found}
+    found += [(key, what) for key, what in _meaning(config) if key not in broken]
+    lines = _lines(text) if found else {}
+    problems = [Problem(str(file), _line(lines, key), ".".join(map(_bare, key)), what) for key, what in found]
+    return config, sorted(problems, key=lambda problem: (problem.line, problem.key))
+
+
+def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
+    """Convert each section key by key, so that one wrong value hides no other; what is wrong stays default."""
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(Config)}
+    for name, value in table.items():
+        if name not in types:
+            yield (name,), _secret((name,)) if names_secret(name) else _unknown((name,), types)
+        elif not isinstance(value, dict):
+            yield (name,), f"is a section: write [{name}{'.NAME' if name == 'providers' else ''}]"
+        elif name == "providers":
+            providers: dict[str, ProviderSection] = {}
+            yield from _fill_providers(value, providers)
+            sections[name] = _with_offline(providers)
+        else:
+            fields: dict[str, Any] = {}
+            yield from _fill_section((name,), types[name], value, fields)
+            sections[name] = types[name](**fields)
+
+
+def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSection]) -> _Found:
+    for name, value in table.items():
+        key = ("providers", name)
+        if not isinstance(value, dict):
+            yield key, _secret(key) if names_secret(name) else f"is a section: write [providers.{_bare(name)}]"
+            continue
+        own, options = _split(value)
+        fields: dict[str, Any] = {"options": options} | ({"kind": OFFLINE} if name == OFFLINE else {})
+        yield from _fill_section(key, ProviderSection, own, fields)
+        for option, inner in options.items():
+            yield from _secrets_within((*key, option), inner)
+        provider = ProviderSection(**fields)
+        providers[name] = provider if provider.key else msgspec.structs.replace(provider, key=name)
+
+
+def _split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part a provider's section in what every kind has and what only its kind knows; a likely slip is no option."""
+    known = ProviderSection.__struct_fields__[:-1]
+    own = {key for key in table if key in known or get_close_matches(key, known, n=1, cutoff=_SLIP)}
+    return {key: table[key] for key in table if key in own}, {key: table[key] for key in table if key not in own}
+
+
+def _fill_section(at: Key, section: type[msgspec.Struct], table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
+    known = {field.encode_name: field for field in msgspec.structs.fields(section)}
+    for name, value in table.items():
+        key = (*at, name)
+        if isinstance(value, str) and looks_secret(value):
+            yield key, _secret(key)
+        elif name in known:
+            try:
+                fields[known[name].name] = msgspec.convert(value, known[name].type, strict=True)
+            except msgspec.ValidationError as error:
+                yield key, _lower(str(error))
+        else:
+            yield key, _secret(key) if names_secret(name) else _unknown(key, known)
+
+
+# -- what the types cannot say -----------------------------------------------------------------------------------------
+
+
+def _meaning(config: Config) -> _Found:
+    if "://" in config.store.location or not config.store.location.strip():
+        yield ("store", "location"), 'expected the name of a file, or "memory:"'
+    if config.agent.operator:
+        yield from _named(("agent", "operator"), config.agent.operator, user=True)
+    for role, model in config.models.by_role().items():
+        if not all(part.strip() for part in model.split("/")):
+            yield ("models", role), f'expected "PROVIDER/MODEL", such as "{ModelsSection().default}"'
+    for name, provider in config.providers.items():
+        at = ("providers", name)
+        yield from _named(at, name)
+        if provider.key != name and next(_named(at, provider.key), None):
+            yield (
+                (*at, "key"),
+                "expected the name of a stored secret, see `daycare keys list`",
+            )  # not shown: it may be one
+        if provider.base_url and not _is_url(provider.base_url):
+            yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
+    for attribute in config.plugins.load:
+        module, colon, name = attribute.partition(":")
+        if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+            yield ("plugins", "load"), f'expected "module:attribute" instead of "{attribute}"'
+    if config.api.tcp:
+        yield ("api", "tcp"), 'is reserved for a later version; the API is on the Unix socket. Leave it ""'
+
+
+def _named(key: Key, name: str, *, user: bool = False) -> _Found:
+    try:
+        _ = check_user_id(name) if user else check_name(name, "a name")
+    except InvalidError as error:
+        yield key, _lower(error.message)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and text.isprintable()
+    except ValueError:
+        return False
+
+
+def _secrets_within(key: Key, value: Any) -> _Found:
+    """Look for secrets in what is free in form."""
+    if isinstance(value, str) and (names_secret(key[-1]) or looks_secret(value)):
+        yield key, _secret(key)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _secrets_within((*key, name), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets_within(key, inner)
+
+
+def _secret(key: Key) -> str:
+    name = key[1] if key[0] == "providers" and len(key) > 2 else "NAME"
+    return f"a secret does not belong into this file: delete it here and run `daycare keys add {name}`"
+
+
+def _unknown(key: Key, known: Mapping[str, Any]) -> str:
+    what = "unknown section" if len(key) == 1 else "unknown key"
+    near = get_close_matches(key[-1], known, n=1, cutoff=0.6)
+    return f"{what}; did you mean `{near[0]}`?" if near else f"{what}; known are {', '.join(known)}"
+
+
+def _with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:
+    return {OFFLINE: ProviderSection(kind=OFFLINE, key=OFFLINE)} | providers
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def _lines(text: str) -> dict[Key, int]:
+    """Return the line in which each key of well-formed TOML begins.
+
+    A statement is the fewest lines that are TOML of their own, so the parser itself tells where each one ends.
+    """
+    lines: dict[Key, int] = {}
+    header: Key = ()
+    statement: list[str] = []
+    for number, row in enumerate(text.split("\n"), 1):
+        statement.append(row)
+        try:
+            table = tomllib.loads("\n".join(statement))
+        except tomllib.TOMLDecodeError:
+            if len(statement) == _STATEMENT_MAX_LINES:
+                break  # each more would cost as much as all before it; what follows gets the line of its section
+            continue  # it goes on in the next line
+        first = number - len(statement) + 1
+        keys = list(_keys(table))
+        if statement[0].lstrip().startswith("["):
+            header = keys[-1]
+            keys = [header[: n + 1] for n in range(len(header))]
+        else:
+            keys = [(*header, *key) for key in keys]
+        for key in keys:
+            lines.setdefault(key, first)
+        statement = []
+    return lines
+
+
+def _keys(table: Mapping[str, Any]) -> Iterator[Key]:
+    for name, value in table.items():
+        yield (name,)
+        inner = value[0] if isinstance(value, list) and value else value
+        if isinstance(inner, dict):
+            yield from ((name, *below) for below in _keys(inner))
+
+
+def _line(lines: Mapping[Key, int], key: Key) -> int:
+    return next((lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in lines), 1)
+
+
+def _syntax(file: Path, text: str, message: str) -> Problem:
+    what, _, place = message.rpartition(" (at ")
+    number = place.removeprefix("line ").partition(",")[0]
+    return Problem(str(file), int(number) if number.isdigit() else text.count("\n") + 1, "", _lower(what or message))
+
+
+def _bare(name: str) -> str:
+    return name if name.replace("-", "_").isidentifier() or name.isdigit() else repr(name)
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

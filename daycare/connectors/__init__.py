@@ -1,0 +1,1 @@
+"""Where people are: connectors, and the courier that brings replies to them."""

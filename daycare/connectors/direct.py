@@ -1,0 +1,20 @@
+"""The terminal's connector: replies wait in the outbox until a terminal fetches and confirms them."""
+
+from daycare.base.errors import UnavailableError
+from daycare.plugin import Outgoing, Plugin
+
+NAME = "direct"
+
+
+class Direct:
+    """A pull connector; nothing is pushed."""
+
+    name = NAME
+    pull = True
+
+    async def send(self, outgoing: Outgoing) -> str:
+        """Refuse: readers fetch."""
+        raise UnavailableError("NOT_SENT", f"sending reply {outgoing.outbox}: terminals fetch their replies")
+
+
+plugin = Plugin(name=NAME, connectors={NAME: Direct})

@@ -1,0 +1,297 @@
+"""The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from daycare import __version__
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Life
+from daycare.actors.router import Router
+from daycare.actors.supervisor import Supervisor
+from daycare.agent.commands import Commands
+from daycare.agent.prompt import Persona
+from daycare.agent.steps import Thinker
+from daycare.api.services import Services
+from daycare.base.clock import Clock, SystemClock
+from daycare.base.errors import BrokenError, BusyError, DaycareError, UnavailableError
+from daycare.base.events import DeadLettered, DiskTrouble
+from daycare.base.limits import EXPIRE_EVERY_S
+from daycare.config import Config
+from daycare.connectors.courier import Courier
+from daycare.flow import Flow
+from daycare.inference.pool import Pool
+from daycare.observe import log
+from daycare.observe.bus import Bus
+from daycare.plugin import Plugin, Provider, ProviderConfig
+from daycare.plugins import discover
+from daycare.schedule.timers import TimerService
+from daycare.store.home import Home
+from daycare.store.records import Commit, Policy
+from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.vault import Vault, open_vault
+from daycare.tools.runner import Desk, Runner
+
+
+@dataclass
+class Stop:
+    """How the daemon is asked to end: set `event`; `restart` asks for a fresh start of the program afterwards."""
+
+    event: trio.Event = field(default_factory=trio.Event)
+    restart: bool = False
+    reason: str = ""
+
+    def ask(self, restart: bool, reason: str) -> None:
+        """Ask for an orderly end. Safe to repeat."""
+        self.restart = self.restart or restart
+        self.reason = self.reason or reason
+        self.event.set()
+
+
+class Daemon:
+    """The parts of one running installation, wired."""
+
+    def __init__(
+        self,
+        home: Home,
+        config: Config,
+        store: SqliteStore,
+        vault: Vault,
+        *,
+        owner: str,
+        mode: str,
+        clock: Clock,
+        plugins: Sequence[Plugin] = (),
+    ) -> None:
+        self.home = home
+        self.config = config
+        self.store = store
+        self.clock = clock
+        self.mode = mode
+        self.stop = Stop()
+        self.started_at = clock.now_ms()
+        self.bus = Bus()
+        self.trouble: str | None = None
+        plugins = [*discover(config.plugins.load, config.plugins.disable), *plugins]
+        self.connectors = {name: make() for plugin in plugins for name, make in plugin.connectors.items()}
+        self.pool = Pool(_providers(config, plugins, store, vault), config.models.by_role())
+        self.directory = Directory(store, self.connectors)
+        self.router = Router(store, self.directory, self.bus, clock)
+        runner = Runner(
+            [tool for plugin in plugins for tool in plugin.tools],
+            Desk(self.directory.of_user, self.router.ask),
+            clock,
+        )
+        self.flow = Flow(
+            store=store,
+            directory=self.directory,
+            router=self.router,
+            thinker=Thinker(store, self.pool, runner, self.bus, clock),
+            commands=Commands(),
+            persona=Persona(config.agent.name, config.agent.tone),
+            bus=self.bus,
+            clock=clock,
+            connectors=self.connectors,
+        )
+        self.supervisor = Supervisor(
+            store,
+            self.directory,
+            self.flow,
+            self.bus,
+            clock,
+            turns_max=config.daemon.turns_max_running,
+            idle_s=config.daemon.idle_s,
+            policy=Policy(config.agent.policy),
+        )
+        self.timers = TimerService(store, clock)
+        self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
+        self.owner = owner
+        self.services = Services(
+            store=store,
+            directory=self.directory,
+            router=self.router,
+            supervisor=self.supervisor,
+            bus=self.bus,
+            clock=clock,
+            vault=vault,
+            accept=self.flow.accept,
+            status=self.status,
+            stop=self.stop.ask,
+            owner=owner,
+            mode=mode,
+        )
+        store.subscribe(self._committed, self._troubled)
+
+    async def run(self, started: Callable[[], None], *, work: bool) -> None:
+        """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
+        from daycare.api.app import build  # late: the web server costs 10 MB that a house in a test does not need
+        from daycare.api.server import serve
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(log.follow, self.bus)
+            closed = trio.Event()
+            await nursery.start(serve, build(self.services), self.home.socket, closed)
+            if work:
+                nursery.start_soon(self.work)
+            started()
+            await self.stop.event.wait()
+            if work:
+                await self.supervisor.stop(self.config.daemon.shutdown_grace_s)
+            closed.set()
+            self.bus.close()
+            await self.pool.aclose()
+            nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_S
+
+    async def work(self) -> None:
+        """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
+        async with trio.open_nursery() as nursery:
+            for part in (self.timers.run, self.courier.run, self._expire):
+                nursery.start_soon(part)
+            await self.supervisor.run()
+            nursery.cancel_scope.cancel()
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows."""
+        lives = [lane.life for lane in self.supervisor.awake.values()]
+        counts = await self.store.agents.count()
+        return {
+            "version": __version__,
+            "pid": os.getpid(),
+            "home": str(self.home.path),
+            "mode": self.mode,
+            "started_at": self.started_at,
+            "user": self.owner,
+            "stopping": self.stop.event.is_set(),
+            "agents": {
+                "living": counts.get("living", 0),
+                "parked": counts.get("parked", 0),
+                "dead": counts.get("dead", 0),
+                "awake": len(lives),
+                "in_turn": lives.count(Life.IN_TURN),
+            },
+            "inbox_waiting": (await self.store.inbox.counts())["waiting"],
+            "outbox_waiting": await self.store.outbox.count(),
+            "dead_letters": await self.store.dead.count(),
+            "store": {
+                "location": self.store.location,
+                "bytes": await self.store.ledger.size_bytes(),
+                "trouble": self.trouble,
+            },
+            "models": self.config.models.by_role(),
+            "providers": sorted(self.config.providers),
+            "connectors": sorted(self.connectors),
+            "spent": await self.store.ledger.spent(),
+        }
+
+    def _committed(self, commit: Commit) -> None:
+        """Tell everyone what a commit made true: the one place where durable facts enter memory."""
+        if commit.agents:
+            self.directory.forget(commit.agents)
+        if commit.posted:
+            self.supervisor.posted(commit.posted)
+        if commit.completed:
+            self.router.completed(commit.completed)
+        if commit.connectors:
+            self.courier.wake(commit.connectors)
+        if commit.timers:
+            self.timers.changed()
+        for letter in commit.dead:
+            self.bus.publish(
+                DeadLettered(
+                    at_ms=letter.created_at,
+                    path=letter.path,
+                    user=letter.user,
+                    agent_id=letter.agent_id,
+                    trace=letter.trace,
+                    no=letter.no,
+                    source=letter.source,
+                    code=letter.code,
+                    reason=letter.reason,
+                )
+            )
+
+    def _troubled(self, error: DaycareError | None) -> None:
+        self.trouble = str(error) if error else None
+        self.bus.publish(
+            DiskTrouble(at_ms=self.clock.now_ms(), reason=error.message if error else "", cleared=error is None)
+        )
+
+    async def _expire(self) -> None:
+        """Delete what has outlived its use, in small bites."""
+        while True:
+            before = self.clock.now_ms() - self.config.store.keep_days * 86_400_000
+            try:
+                await self._expire_all(before)
+            except (UnavailableError, BusyError):
+                pass  # the disk refuses: nothing is lost by expiring later
+            await trio.sleep(EXPIRE_EVERY_S)
+
+    async def _expire_all(self, before_ms: int) -> None:
+        deleted = 1
+        while deleted:
+            deleted = await self.store.ledger.expire(before_ms)
+            await trio.sleep(1.0)  # messages go first
+
+
+_CLOSE_S = 5.0  # for open connections, after which they are cut
+
+
+@asynccontextmanager
+async def open_daemon(
+    home: Home, config: Config, *, mode: str, clock: Clock | None = None, inline: bool = False
+) -> AsyncIterator[Daemon]:
+    """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
+    clock = clock or SystemClock()
+    vault = open_vault(home.key_file)
+    async with open_store(home.database(config.store.location), clock, inline=inline) as store:
+        owner = await _owner(store, config)
+        yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)
+
+
+async def _owner(store: SqliteStore, config: Config) -> str:
+    users = await store.people.find()
+    operators = [user.id for user in users if user.operator]
+    if config.agent.operator:
+        if config.agent.operator not in operators:
+            raise BrokenError(
+                "OPERATOR_UNKNOWN",
+                f"config.toml: agent.operator: {config.agent.operator} is no operator of this installation",
+                hint=f"use one of: {', '.join(operators) or 'none yet, run daycare init'}",
+            )
+        return config.agent.operator
+    if not operators:
+        raise BrokenError("NO_OPERATOR", "this home has no operator yet", hint="daycare init")
+    return operators[0]
+
+
+def _providers(config: Config, plugins: list[Plugin], store: SqliteStore, vault: Vault) -> dict[str, Provider]:
+    kinds = {kind: make for plugin in plugins for kind, make in plugin.providers.items()}
+    found: dict[str, Provider] = {}
+    for name, section in config.providers.items():
+        if section.kind not in kinds:
+            raise BrokenError(
+                "PROVIDER_KIND_UNKNOWN",
+                f"config.toml: providers.{name}.kind: no plugin provides {section.kind}",
+                hint=f"use one of: {', '.join(sorted(kinds))}",
+            )
+
+        def secret(key: str = section.key or name) -> str | None:
+            token = store.secrets.get(key)
+            return vault.open(token) if token is not None else None
+
+        found[name] = kinds[section.kind](
+            ProviderConfig(
+                name=name, kind=section.kind, base_url=section.base_url, secret=secret, options=section.options
+            )
+        )
+    return found
+
+
+def database_file(home: Home, config: Config) -> Path:
+    """Return where the store's file is; meaningless for `memory:`."""
+    return Path(home.database(config.store.location))

@@ -1,0 +1,1 @@
+"""Models: the pool that chooses one, and the providers that answer."""

@@ -1,0 +1,383 @@
+"""The model that needs no key and no network: a few rules, which say that they are rules and how to get a model.
+
+It knows nothing but the request, so what it remembers is what stands in the conversation's history. It takes the
+messages since its last answer one by one; what needs a tool is called first, and told when the results are there.
+"""
+
+import re
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daycare.base.limits import MERGE_MAX_MESSAGES
+from daycare.base.messages import Message, Origin, Part, Text, ToolCall, ToolResult
+from daycare.inference.arithmetic import calculate
+from daycare.inference.recall import Facts
+from daycare.inference.when import WHEN, due, local, zone_of
+from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
+
+MODEL: Final = "rules"
+
+LINE_MAX_CHARS: Final = 1_000  # longer lines are not matched at all: no rule can be slow on them
+_SHOWN_CHARS: Final = 500  # of words that are passed on
+
+_HINT: Final = (
+    "I am the offline responder of daycare: a small set of rules, not a language model. To connect a model, run "
+    "`daycare keys add openai`, or set base_url in `[providers.NAME]` of config.toml; the README shows how."
+)
+_HELP: Final = (
+    "I can\n"
+    '- remember facts of this conversation: "my cat is called Miso", "remember that ...", "I like ...", "call me ..."\n'
+    '- recall them: "what is my cat called?", "what do you remember?", "forget everything"\n'
+    '- set reminders: "remind me in 10 minutes to stretch", "remind me tomorrow at 9 to call Bob"\n'
+    '- write to your other agents: "tell /ana/agent/x that ..."\n'
+    '- tell the time and the date, and calculate: "12 * (3 + 4)"'
+)
+_PUZZLED: Final = 'I did not understand that. Say "help" to see what I can do.'
+_WHEN_HELP: Final = (
+    'I need a time ahead of now, such as "remind me in 10 minutes to ...", "at 18:30" or "tomorrow at 9".'
+)
+
+_PATH_HELP: Final = 'I reach agents by their path only, such as "tell /ana/agent/x that ...".'
+
+_HEARD: Final = {Origin.PERSON, Origin.AGENT, Origin.CRON, Origin.GROUP}  # whose words are matched with the rules
+_RELAYED: Final = {
+    Origin.TIMER: "Reminder: {text}",
+    Origin.AGENT: "{sender} says: {text}",
+    Origin.CRON: "Scheduled: {text}",
+    Origin.SYSTEM: "Notice: {text}",
+    Origin.FORWARD: "I keep what you forwarded in this conversation, but can do nothing else with it.",
+    Origin.FILE: "I cannot read files.",
+}
+# Prompts put the local time before a message: "[Fri 2027-01-01 09:00 UTC] hello".
+_STAMP: Final = re.compile(r"\s*[\[(<][^\[\]()<>\n]{0,60}\d\d:\d\d[^\[\]()<>\n]{0,40}[\])>]:?\s*")
+# Three letters before the full stop: no sentence ends after "Dr." and "a.m."
+_SENTENCE_END: Final = re.compile(r"(?<=\w{3}[.!?])\s+|,?\s+and\s+(?=(?:i|my|our|what|who)\s)", re.IGNORECASE)
+
+
+# -- the provider ----------------------------------------------------------------------------------------------------
+
+
+class OfflineProvider:
+    """Answers by rules, at once, the same to the same request."""
+
+    def __init__(self, name: str = "offline") -> None:
+        self.name = name
+
+    async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Stream the answer word by word; see `daycare.plugin.Provider`. Never raises."""
+        await trio.lowlevel.checkpoint()
+        text, calls = answer(request)
+        for piece in re.findall(r"\s*\S+\s*", text):
+            yield TextDelta(piece)
+        parts: tuple[Part, ...] = calls or ((Text(text),) if text else ())
+        message = Message("assistant", parts, at_ms=request.now_ms)
+        yield Completion(message=message, finish="tools" if calls else "stop", model=MODEL)
+
+    async def models(self) -> list[str]:
+        """Return the one name there is; any other works as well."""
+        await trio.lowlevel.checkpoint()
+        return [MODEL]
+
+
+def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the answer to all messages since the last one; if tools must run first, only their calls."""
+    turn = _Turn(request)
+    said: list[str] = []
+    puzzled = not turn.pending
+    for message in turn.pending:
+        if message.role != "user":
+            continue
+        understood = False
+        for line in _lines(message) if message.origin in _HEARD else ():
+            reply = _answer_line(turn, line)
+            understood = understood or reply is not None
+            said.append(reply or "")
+        if not understood and message.origin in _RELAYED:
+            said.append(_relay(message))
+        elif not understood:
+            puzzled = True
+    if turn.calls:
+        return "", tuple(turn.calls)
+    if puzzled:
+        said.append(_PUZZLED)
+        if not turn.hinted:
+            said.append(_HINT)
+    return "\n".join(filter(None, said)), ()
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """A tool call of this turn and what became of it."""
+
+    call: ToolCall
+    result: ToolResult | None
+    at_ms: int
+
+
+class _Turn:
+    """What a rule may know, and the calls it may make."""
+
+    def __init__(self, request: InferRequest) -> None:
+        messages = request.messages
+        # An assistant message with calls is a step of this turn, one without is an answer given.
+        answers = (i for i, m in enumerate(messages) if m.role == "assistant" and not m.tool_calls)
+        start = max(answers, default=-1) + 1
+        self.pending = messages[start:]
+        self.now = local(request.now_ms, zone_of(request.zone))
+        self.zone = request.zone
+        self.hinted = False  # whether the way to a model was shown in this conversation
+        self.facts = Facts()
+        self.calls: list[ToolCall] = []
+        self._tools: set[str] = set()
+        self._done: list[_Done] = []
+        self._number = len(messages)
+        for message in messages[:start]:  # answering once more, without tools, tells what was told
+            if message.role == "user" and message.origin in _HEARD:
+                for line in _lines(message):
+                    _answer_line(self, line)
+        self.hinted = any(_HINT in m.text for m in messages[:start] if m.role == "assistant")
+        self._tools = {spec.name for spec in request.tools}
+        self._done = list(_done(self.pending, request.now_ms))
+
+    def call(self, tool: str, arguments: dict[str, Any], tell: Callable[[_Done], str]) -> str:
+        """Call a tool, or, if that was done in this turn, return what `tell` makes of it."""
+        if tool not in self._tools:
+            return f"I cannot do that here: this agent has no tool `{tool}`."
+        done = next((done for done in self._done if done.call.name == tool), None)
+        if done is None:
+            self.calls.append(ToolCall(f"offline_{self._number}_{len(self.calls)}", tool, arguments))
+            return ""
+        self._done.remove(done)
+        status, text = (done.result.status, done.result.text) if done.result else ("uncertain", "")
+        if status == "ok":
+            return tell(done)
+        if status == "error":
+            return f"That did not work: {text[:_SHOWN_CHARS]}"
+        return f"I cannot say whether that was done, and did not try again. {text[:_SHOWN_CHARS]}".rstrip()
+
+
+def _done(pending: Sequence[Message], now_ms: int) -> Iterator[_Done]:
+    results = {part.call_id: part for m in pending for part in m.parts if isinstance(part, ToolResult)}
+    for message in pending:
+        for call in message.tool_calls:
+            yield _Done(call, results.get(call.id), message.at_ms or now_ms)
+
+
+def _lines(message: Message) -> list[str]:
+    """Return what is answered one by one: the lines, or of a longer text the whole."""
+    lines: list[str] = []
+    for part in message.parts:
+        text = part.text if isinstance(part, Text) else ""
+        stamp = _STAMP.match(text)
+        text = text[stamp.end() :] if stamp else text
+        split = [line.strip() for line in text.splitlines() if line.strip()]
+        lines += split if len(split) <= MERGE_MAX_MESSAGES else [text]
+    return lines
+
+
+def _sentences(line: str) -> list[str]:
+    return _SENTENCE_END.split(line)
+
+
+def _relay(message: Message) -> str:
+    text = message.text.strip()
+    stamp = _STAMP.match(text)
+    text = text[stamp.end() :] if stamp else text
+    if message.origin is Origin.AGENT and " says: " in text:
+        return ""  # two of us would talk for ever
+    text = re.sub(r"\AReminder:\s*", "", text)[:_SHOWN_CHARS]
+    return _RELAYED[message.origin].format(sender=message.sender or "Another agent", text=text)
+
+
+# -- the rules -------------------------------------------------------------------------------------------------------
+
+
+def _answer_line(turn: _Turn, line: str) -> str | None:
+    """Return the answer to a line, "" for one that a tool call will give, None if no rule knows it."""
+    if len(line) > LINE_MAX_CHARS:
+        return f"A line of {len(line)} characters is too long for me: I read up to {LINE_MAX_CHARS}."
+    found = _match_first(_WHOLE_LINE, line)
+    if found:
+        return found[0](turn, found[1])
+    replies = [_answer_sentence(turn, sentence) for sentence in _sentences(line)]
+    if all(reply is None for reply in replies):
+        return None
+    return "\n".join(reply for reply in replies if reply)
+
+
+def _answer_sentence(turn: _Turn, sentence: str) -> str | None:
+    found = _match_first(_WHOLE_LINE + _SENTENCE, sentence)
+    if found:
+        return found[0](turn, found[1])
+    learned = turn.facts.learn(sentence)
+    if learned:
+        return f"Noted: {learned}."
+    greeting = re.match(r"(?:(?:hi|hello|hey)\b[\s,!]+)+(?=\S)", sentence, re.IGNORECASE)
+    return _answer_sentence(turn, sentence[greeting.end() :]) if greeting else None
+
+
+def _greet(turn: _Turn, _: re.Match[str]) -> str:
+    hello = f"Hello, {turn.facts.name}!" if turn.facts.name else "Hello!"
+    if turn.hinted:
+        return hello
+    turn.hinted = True
+    return f'{hello} {_HINT} Say "help" to see what I can do.'
+
+
+def _what_are_you(turn: _Turn, _: re.Match[str]) -> str:
+    turn.hinted = True
+    return _HINT
+
+
+def _time(turn: _Turn, _: re.Match[str]) -> str:
+    return f"It is {turn.now:%H:%M} ({turn.zone})."
+
+
+def _date(turn: _Turn, _: re.Match[str]) -> str:
+    return f"It is {_day(turn.now)} ({turn.zone})."
+
+
+def _remind(turn: _Turn, found: re.Match[str]) -> str:
+    at = due(found["when"], turn.now)
+    if at is None:
+        return _WHEN_HELP
+    after_s = round((at.astimezone(UTC) - turn.now.astimezone(UTC)).total_seconds(), 3)
+
+    def tell(done: _Done) -> str:
+        asked, after = done.call.arguments.get("text"), done.call.arguments.get("after_s")
+        start = local(done.at_ms, zone_of(turn.zone))
+        at = (start.astimezone(UTC) + timedelta(seconds=float(after or 0))).astimezone(start.tzinfo)
+        return f"I will remind you {_moment(at, turn.now)}: {asked}"
+
+    return turn.call("remind", {"after_s": after_s, "text": found["text"].strip().rstrip(".!")}, tell)
+
+
+def _tell(turn: _Turn, found: re.Match[str]) -> str:
+    arguments = {"to": found["to"], "text": found["text"].strip()}
+    return turn.call("send_message", arguments, lambda done: f"I wrote to {done.call.arguments.get('to')}.")
+
+
+def _remember(turn: _Turn, found: re.Match[str]) -> str:
+    learned = turn.facts.learn(found["note"])
+    return f"Noted, as long as this conversation lasts: {learned}." if learned else "What shall I remember?"
+
+
+def _forget(turn: _Turn, _: re.Match[str]) -> str:
+    turn.facts.clear()
+    return "I will not bring up what you told me so far; the conversation's history still holds it."
+
+
+def _recall_all(turn: _Turn, _: re.Match[str]) -> str:
+    known = turn.facts.all()
+    return f"In this conversation you told me: {'; '.join(known)}." if known else "You have told me nothing yet."
+
+
+def _recall_name(turn: _Turn, _: re.Match[str]) -> str:
+    return f"Your name is {turn.facts.name}." if turn.facts.name else "You have not told me your name."
+
+
+def _recall_called(turn: _Turn, found: re.Match[str]) -> str:
+    return _recalled(turn.facts.about(found["what"], name_first=True), f"what your {found['what']} is called")
+
+
+def _recall_about(turn: _Turn, found: re.Match[str]) -> str | None:
+    known = turn.facts.about(found["what"])
+    if not known and found["whose"].casefold() == "the":
+        return None  # a question on the world, not on what was told
+    return _recalled(known, f"that about your {found['what']}")
+
+
+def _recall_doing(turn: _Turn, found: re.Match[str]) -> str:
+    known = turn.facts.doing(found["verb"])
+    return _recalled("; ".join(known), f"what or where you {found['verb']}")
+
+
+def _recalled(known: str, missing: str) -> str:
+    return f"{known[:1].upper()}{known[1:]}." if known else f"You have not told me {missing}."
+
+
+def _sum(_: _Turn, found: re.Match[str]) -> str | None:
+    if not re.search(r"[0-9)]\s*[-+*/\u00d7\u00f7x:\u2212]\s*[-(0-9]", found["sum"]):
+        return None
+    try:
+        return f"{found['sum'].strip()} = {calculate(found['sum'])}"
+    except ValueError as error:
+        return f"I cannot calculate that: {error}."
+
+
+def _say(text: str) -> "_Act":
+    return lambda turn, found: text
+
+
+_Act = Callable[[_Turn, re.Match[str]], str | None]
+_Rule = tuple[re.Pattern[str], _Act]
+
+
+def _rule(pattern: str, act: _Act) -> _Rule:
+    polite = r"(?:(?:can|could|will|would) you\s+)?(?:please\s+)?"
+    return re.compile(rf"{polite}(?:{pattern})[\s.!?]*", re.IGNORECASE), act
+
+
+_IS: Final = r"(?:\s+(?:is|are|was|were)|['\u2019]s)"
+_THING: Final = r"(?P<what>[^\W\d_][\w '\u2019-]{0,60}?)"
+
+# Tried on a line as it stands, for what follows may be anything.
+_WHOLE_LINE: Final[tuple[_Rule, ...]] = (
+    _rule(rf"remind me\s+(?P<when>{WHEN})\s*[,:]?(?:\s+(?:to|about|that|of))?\s+(?P<text>\S.*)", _remind),
+    _rule(rf"remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*?),?\s+(?P<when>{WHEN})", _remind),
+    _rule(rf"(?P<when>{WHEN})\s*,?\s+remind me\s+(?:(?:to|about|that|of)\s+)?(?P<text>\S.*)", _remind),
+    _rule(r"remind me\b.*", _say(_WHEN_HELP)),
+    _rule(r"(?:tell|ask|message|write to|send to|send)\s+(?P<to>/\S+?)[,:]?\s+(?:that\s+)?(?P<text>\S.*)", _tell),
+    _rule(r"(?:tell|message|write to|send to) (?!me\b|us\b)\w{1,64}\b.*", _say(_PATH_HELP)),
+    _rule(r"(?P<note>(?:remember|note|don['\u2019]t forget|do not forget)\b.*)", _remember),
+)
+# Tried on each sentence of a line.
+_SENTENCE: Final[tuple[_Rule, ...]] = (
+    _rule(r"(?:hi|hello|hey|hallo|hola|salut|ciao|good (?:morning|day|afternoon|evening))(?:[\s,]+\w{1,20})?", _greet),
+    _rule(r"help|/help|what can you do|how do you work", _say(_HELP)),
+    _rule(r"(?:ok(?:ay)?[,\s]+)?(?:thanks|thank you|thx)\b.{0,40}", _say("You are welcome.")),
+    _rule(r"(?:good ?bye|bye|see you|good night)\b.{0,40}", _say("Goodbye.")),
+    _rule(r"how are you\b.{0,20}", _say("As well as a set of rules can be, thank you.")),
+    _rule(r"(?:who|what) are you", _what_are_you),
+    _rule(r"are you (?:an? |the )?(?:ai|llm|chatgpt|gpt|human|bot|language model)\b.{0,40}", _what_are_you),
+    _rule(r"what(?: time is it|(?: is|['\u2019]s) the time)(?: now)?|time", _time),
+    _rule(r"what(?: day is (?:it|today)|(?: is|['\u2019]s) (?:the date|today))(?: today)?|date|today", _date),
+    _rule(rf"what{_IS} my name|who am i|do you (?:know|remember) (?:my name|me)", _recall_name),
+    _rule(r"what do you (?:remember|know)(?: about me| of me)?|what (?:have|did) i (?:told|tell) you", _recall_all),
+    _rule(r"forget (?:everything|all(?: of it)?|it all)", _forget),
+    _rule(rf"what{_IS} (?:my|our) {_THING}(?: called| named|['\u2019]s name)", _recall_called),
+    _rule(rf"what{_IS} the name of (?:my|our) {_THING}", _recall_called),
+    _rule(rf"(?:(?:what|who|where|when|how){_IS}|do you (?:know|remember)|what about) (?P<whose>my|our|the) {_THING}",
+          _recall_about),
+    _rule(r"(?:what|where|who|whom) do i (?P<verb>like|love|hate|prefer|want|need|have|live|work|come|speak)\b.{0,20}",
+          _recall_doing),
+    _rule(rf"(?:(?:what{_IS}|how much is|calculate|compute)\s+)?(?P<sum>[-+*/\u00d7\u00f7x:\u2212()0-9., ]{{3,200}})=?",
+          _sum),
+)  # fmt: skip
+
+
+def _match_first(rules: Sequence[_Rule], line: str) -> tuple[_Act, re.Match[str]] | None:
+    for pattern, act in rules:
+        found = pattern.fullmatch(line)
+        if found:
+            return act, found
+    return None
+
+
+def _day(at: datetime) -> str:
+    return f"{at:%A}, {at.day} {at:%B} {at.year}"
+
+
+def _moment(at: datetime, now: datetime) -> str:
+    clock = f"{at:%H:%M:%S}" if at - now < timedelta(minutes=10) else f"{at:%H:%M}"
+    return f"at {clock}" if at.date() == now.date() else f"on {_day(at)} at {clock}"
+
+
+def _create(config: ProviderConfig) -> OfflineProvider:
+    return OfflineProvider(config.name)
+
+
+plugin = Plugin(name="offline", providers={"offline": _create})

@@ -1,0 +1,145 @@
+"""Live events: publishing costs the same with no reader, many readers, or one that stopped reading.
+
+The bus keeps the last events in a ring. A reader is a position in it and nothing else; one that is too slow loses
+what the ring overwrote, is told how much, and goes on. Each event has a cursor, a number that grows by one; cursors
+start at `start`, so a daemon that hands in the wall time never gives a number twice, even over restarts.
+"""
+
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import trio
+
+from daycare.base.events import Event
+from daycare.base.limits import EVENTS_RING
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Stands where events were lost. `missed` counts all of them, wanted or not; 0: of an earlier run, uncounted."""
+
+    missed: int
+
+
+class Bus:
+    """The ring of live events. All of it belongs to trio's thread.
+
+    `dropped` counts what subscribers lost, summed over them.
+    """
+
+    def __init__(self, start: int = 0, size: int = EVENTS_RING) -> None:
+        self.start = start
+        self.cursor = start
+        self.closed = False
+        self.dropped = 0
+        self.subscribers = 0
+        self._size = size
+        self._ring: list[Event | None] = [None] * size
+        self._news: trio.Event | None = None  # made by whoever waits first, so that nobody waiting costs nothing
+
+    @property
+    def oldest(self) -> int:
+        """The cursor after which all events are still here."""
+        return max(self.start, self.cursor - self._size)
+
+    def publish(self, event: Event) -> None:
+        """Add an event. Never waits, never fails; after `close` it is lost."""
+        if self.closed:
+            return
+        self._ring[self.cursor % self._size] = event
+        self.cursor += 1
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    def subscribe(
+        self, after: int | None = None, path: str | None = None, types: frozenset[str] | None = None
+    ) -> "Subscription":
+        """Read events from the one that follows the cursor `after`, or, without it, from now on.
+
+        `path` is one path, or `<path>/**` for it and all below. `types` are names such as `turn.finished`. Use it as
+        `async with bus.subscribe() as events: async for cursor, event in events: ...`.
+        """
+        return Subscription(self, after, path, types)
+
+    def close(self) -> None:
+        """Let each subscriber end after what it has not read yet."""
+        self.closed = True
+        if self._news is not None:
+            self._news.set()
+            self._news = None
+
+    def at(self, position: int) -> Event:
+        """Return the event that follows the cursor `position`, which must lie within the ring."""
+        event = self._ring[position % self._size]
+        assert event is not None and self.oldest <= position < self.cursor
+        return event
+
+    async def news(self) -> None:
+        """Wait for the next event or the end."""
+        if self._news is None:
+            self._news = trio.Event()
+        await self._news.wait()
+
+
+class Subscription:
+    """A reader's place in the ring: an async iterator of (cursor, event or `Gap`)."""
+
+    def __init__(self, bus: Bus, after: int | None, path: str | None, types: frozenset[str] | None) -> None:
+        self._bus = bus
+        self._position = bus.cursor if after is None else after
+        self._path = path.removesuffix("/**") if path is not None else None
+        self._below = f"{self._path}/" if path is not None and path.endswith("/**") else None
+        self._types = types
+
+    async def __aenter__(self) -> Self:
+        self._bus.subscribers += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bus.subscribers -= 1
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> tuple[int, Event | Gap]:
+        """Return the next wanted event and its cursor, from which reading can be resumed (`after`)."""
+        await trio.lowlevel.checkpoint()
+        while True:
+            item = self._next()
+            if item is not None:
+                return item
+            if self._bus.closed:
+                raise StopAsyncIteration
+            await self._bus.news()
+
+    def _next(self) -> tuple[int, Event | Gap] | None:
+        bus = self._bus
+        if not bus.oldest <= self._position <= bus.cursor:
+            return self._resume()
+        while self._position < bus.cursor:
+            event = bus.at(self._position)
+            self._position += 1
+            if self._wants(event):
+                return self._position, event
+        return None
+
+    def _resume(self) -> tuple[int, Gap]:
+        """Go to the oldest event left, or, with a cursor that was never given out, to now."""
+        bus = self._bus
+        ahead = self._position > bus.cursor
+        missed = 0 if ahead else bus.oldest - max(self._position, bus.start)
+        bus.dropped += missed
+        self._position = bus.cursor if ahead else bus.oldest
+        return self._position, Gap(missed)
+
+    def _wants(self, event: Event) -> bool:
+        if self._types is not None and event.__struct_config__.tag not in self._types:
+            return False
+        return (
+            self._path is None
+            or event.path == self._path
+            or (self._below is not None and event.path.startswith(self._below))
+        )

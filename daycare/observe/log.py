@@ -1,0 +1,196 @@
+"""The log: JSON lines in a file that rotates, readable lines on stderr, and no secrets in either.
+
+What people and agents say is not logged, only how much.
+"""
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from daycare.base import events
+from daycare.base.errors import UnavailableError
+from daycare.base.limits import LOG_FILES_KEPT, LOG_VALUE_MAX_CHARS
+from daycare.observe.bus import Bus, Gap
+from daycare.observe.redact import redact
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger  # structlog is imported late: it costs a tenth of a second
+
+_ROOT: Final = "daycare"
+_CHATTY: Final = ("httpx", "httpcore", "hypercorn", "asyncio")  # they log every request, with its URL
+
+_ours: list[logging.Handler] = []
+
+
+# -- setting up ------------------------------------------------------------------------------------------------------
+
+
+def configure(level: str, file: Path | None = None, *, stderr: bool = False, max_mb: int = 10) -> None:
+    """Send the log of the whole process to `file` (mode 0600, kept under `max_mb` MB) and to stderr.
+
+    `level` is debug, info, warning or error. Called again, it replaces what was set up; with neither file nor stderr
+    it ends the log. Raises `UnavailableError` when the file cannot be opened.
+    """
+    import structlog
+
+    number = logging.getLevelNamesMapping()[level.upper()]
+    handlers: list[logging.Handler] = []
+    if file is not None:
+        handlers.append(_file_handler(file, max_mb))
+    if stderr:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+    ]
+    for handler in handlers:
+        render = _readable if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr else _as_json
+        handler.setFormatter(
+            structlog.stdlib.ProcessorFormatter(
+                foreign_pre_chain=[*shared, _add_time],
+                processors=[
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    structlog.processors.format_exc_info,
+                    redact,
+                    render,
+                ],
+            )
+        )
+    root = logging.getLogger()
+    for old in _ours:
+        root.removeHandler(old)
+        old.close()
+    _ours[:] = handlers or [logging.NullHandler()]
+    for handler in _ours:
+        root.addHandler(handler)
+    root.setLevel(number)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    structlog.configure(
+        processors=[*shared, _add_time, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+
+
+def logger(name: str = _ROOT) -> "FilteringBoundLogger":
+    """Return a logger: `logger().warning("what.happened", path=..., trace=...)`."""
+    import structlog
+
+    made: FilteringBoundLogger = structlog.get_logger(name)
+    return made
+
+
+# -- lines -----------------------------------------------------------------------------------------------------------
+
+
+def _add_time(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event.setdefault("at", datetime.now(UTC).isoformat(timespec="milliseconds"))
+    return event
+
+
+def _as_json(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    first = {key: event.pop(key) for key in ("at", "level", "logger", "event") if key in event}
+    return json.dumps({**first, **event}, ensure_ascii=False)
+
+
+def _readable(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    at = datetime.fromisoformat(event.pop("at")).astimezone().strftime("%H:%M:%S")
+    level, name = event.pop("level", ""), event.pop("logger", _ROOT)
+    trouble = event.pop("exception", "")
+    what = _word(event.pop("event", ""), " ")
+    fields = [f"{key}={_word(value)}" for key, value in event.items()]
+    line = " ".join([f"{at} {level:7} {what}", *fields, *([f"({name})"] if name != _ROOT else [])])
+    return "\n  ".join([line, *(_word(row, ' "') for row in trouble.splitlines())])
+
+
+def _word(value: Any, allowed: str = "") -> str:
+    """Return text that cannot steer a terminal: quoted if it holds anything but visible characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if text.isprintable() and not any(sign in text for sign in ' "' if sign not in allowed):
+        return text or "-"
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in f'"{text}"')
+
+
+class _PrivateFile(RotatingFileHandler):
+    """A log file that only its owner reads, and whose trouble (a full disk) is told once and costs nobody anything."""
+
+    _told = False
+
+    def _open(self) -> IO[str]:  # type: ignore[override]
+        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        os.fchmod(fd, 0o600)
+        return os.fdopen(fd, "a", encoding="utf-8", errors="backslashreplace")
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        if not self._told:
+            self._told = True
+            sys.stderr.write(f"daycare: the log {self.baseFilename} cannot be written: {sys.exc_info()[1]}\n")
+
+
+def _file_handler(file: Path, max_mb: int) -> logging.Handler:
+    size = max_mb * 1024 * 1024 // (LOG_FILES_KEPT + 1)
+    try:
+        return _PrivateFile(file, maxBytes=size, backupCount=LOG_FILES_KEPT)
+    except OSError as error:
+        raise UnavailableError(
+            "LOG_UNUSABLE", f"opening the log {file}: {error.strerror or error}", hint="daycare doctor"
+        ) from error
+
+
+# -- events ----------------------------------------------------------------------------------------------------------
+
+_NEVER: Final = events.TurnDelta  # a preview, a hundred a second
+_LEVELS: Final[Mapping[type[events.Event], str]] = {
+    events.AgentWoke: "debug",
+    events.AgentSlept: "debug",
+    events.ToolStarted: "debug",
+    events.AgentParked: "warning",
+    events.TurnFailed: "warning",
+    events.DeadLettered: "warning",
+    events.DeliveryFailed: "warning",
+    events.DiskTrouble: "error",
+}
+_SAID: Final = "reply"  # the field that is conversation
+
+
+async def follow(bus: Bus) -> None:
+    """Write each event that the bus has or gets as one line, until the bus is closed. Run one, in its own task."""
+    async with bus.subscribe(after=bus.start) as found:
+        async for _, event in found:
+            write(event)
+
+
+def write(event: events.Event | Gap) -> None:
+    """Write one event as one line."""
+    log = logger()
+    if isinstance(event, Gap):
+        log.warning("log.gap", missed=event.missed)
+        return
+    if isinstance(event, _NEVER):
+        return
+    fields = msgspec.to_builtins(event)
+    name = fields.pop("event")
+    at_ms = fields.pop("at_ms")
+    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    known = ("path", "agent_id", "turn", "trace")
+    line: dict[str, Any] = {key.removesuffix("_id"): fields.pop(key) for key in known if fields.get(key)}
+    for key, value in fields.items():
+        if key == _SAID:
+            line[f"{key}_chars"] = len(value)
+        else:
+            line[key] = value[:LOG_VALUE_MAX_CHARS] if isinstance(value, str) else value
+    level = _LEVELS.get(type(event), "info")
+    if isinstance(event, events.DiskTrouble) and event.cleared:
+        level = "info"
+    getattr(log, level)(name, at=at, **line)

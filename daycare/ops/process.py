@@ -1,0 +1,158 @@
+"""Running the daemon: as a process of its own (`daycare run`), or inside of another program's."""
+
+import os
+import queue
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import trio
+
+from daycare.base.clock import SystemClock
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
+from daycare.config import Config, load
+from daycare.daemon import Daemon, open_daemon
+from daycare.observe import log
+from daycare.ops.setup import initialise
+from daycare.store.home import Home, HomeLock
+
+_START_S = 60.0  # a large database may have to be recovered and migrated first
+_SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
+
+
+def run(path: Path) -> int:
+    """Run a home's daemon in the foreground until a signal or `daycare stop`; return the exit code.
+
+    A daemon inside of a `daycare chat` is asked to give way. Raises `BusyError` (exit code 75) naming the holder when
+    another `daycare run` has the home.
+    """
+    home, config = _prepare(path)
+    with HomeLock(home) as lock:
+        _take_over(home, lock)
+        log.configure(config.daemon.log_level, home.log_file, stderr=True, max_mb=config.daemon.log_max_mb)
+        daemon = trio.run(_foreground, home, config)
+    if daemon.stop.restart:
+        os.execv(sys.executable, [sys.executable, "-m", "daycare", "--home", str(home.path), "run"])  # noqa: S606
+    return 0
+
+
+class EmbeddedDaemon:
+    """A daemon in a thread of this process, serving the home's socket for the length of a `with` block.
+
+    With `work=False` it accepts and shows, and takes no turns. Raises what stands in the way of starting, `BusyError`
+    naming the holder if another process has the home.
+    """
+
+    def __init__(self, path: Path, *, work: bool) -> None:
+        self._home, self._config = _prepare(path)
+        self._work = work
+        self._mode: Literal["chat", "tool"] = "chat" if work else "tool"
+        self._ready: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="daycare", daemon=True)
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._daemon: Daemon | None = None
+
+    @property
+    def socket(self) -> Path:
+        """Where its API listens."""
+        return self._home.socket
+
+    @property
+    def running(self) -> bool:
+        """False once it gave way to a `daycare run`, or was stopped."""
+        return self._thread.is_alive()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            failure = self._ready.get(timeout=_START_S)
+        except queue.Empty as error:
+            raise UnavailableError("START_LATE", "starting the daemon took too long", hint="daycare doctor") from error
+        if failure is not None:
+            self._thread.join()
+            raise failure
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None and self._daemon is not None:
+            try:
+                self._token.run_sync_soon(self._daemon.stop.ask, False, "the program ends")
+            except trio.RunFinishedError:
+                pass  # it has stopped by itself
+        self._thread.join(SHUTDOWN_GRACE_S + _START_S)
+
+    def _serve(self) -> None:
+        try:
+            with HomeLock(self._home) as lock:
+                lock.acquire(self._mode, SystemClock().now_ms())
+                log.configure(self._config.daemon.log_level, self._home.log_file, max_mb=self._config.daemon.log_max_mb)
+                trio.run(self._main)
+        except (DaycareError, OSError) as error:
+            self._ready.put(error)
+
+    async def _main(self) -> None:
+        self._token = trio.lowlevel.current_trio_token()
+        async with open_daemon(self._home, self._config, mode=self._mode) as daemon:
+            self._daemon = daemon
+            await daemon.run(lambda: self._ready.put(None), work=self._work)
+
+
+def _prepare(path: Path) -> tuple[Home, Config]:
+    home = Home(path)
+    home.prepare()
+    config = load(home.path)
+    if not Path(home.database(config.store.location)).exists():
+        initialise(home.path)
+    sys.setswitchinterval(_SWITCH_S)
+    return home, config
+
+
+def _take_over(home: Home, lock: HomeLock) -> None:
+    """Get the home's lock; a chat that holds it is asked to finish its turns and give way."""
+    clock = SystemClock()
+    deadline = clock.now_ms() + int(HANDOVER_S * 1000)
+    asked = False
+    while True:
+        try:
+            return lock.acquire("run", clock.now_ms())
+        except BusyError:
+            holder = lock.holder()
+            if clock.now_ms() > deadline or (holder is not None and holder.mode == "run"):
+                raise
+            if holder is not None and holder.mode == "chat" and not asked:
+                asked = _ask_to_give_way(home)
+            threading.Event().wait(0.05)
+
+
+def _ask_to_give_way(home: Home) -> bool:
+    import httpx
+
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(uds=str(home.socket)), timeout=5.0) as client:
+            return client.post("http://daycare/v1/handover").is_success
+    except httpx.HTTPError:
+        return False
+
+
+async def _foreground(home: Home, config: Config) -> Daemon:
+    async with open_daemon(home, config, mode="run") as daemon:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_obey_signals, daemon)
+            await daemon.run(lambda: log.logger().info("daemon.ready", home=str(home.path)), work=True)
+            log.logger().info("daemon.stopped", reason=daemon.stop.reason)
+            nursery.cancel_scope.cancel()
+        return daemon
+
+
+async def _obey_signals(daemon: Daemon) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if daemon.stop.event.is_set():
+                os._exit(128 + number)  # asked twice: what is committed is safe, the rest waits for the next start
+            daemon.stop.ask(False, signal.Signals(number).name)

@@ -1,0 +1,24 @@
+"""A wall clock that follows trio's clock: under `trio.testing.MockClock` days pass in milliseconds."""
+
+from typing import Final
+
+import trio
+
+EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
+
+
+class VirtualClock:
+    """A `daycare.base.clock.Clock` that stood at `epoch_ms` when it was created and runs with trio's clock.
+
+    Create it inside of trio. Reading it works from any thread, and nothing but trio's clock moves it: two runs of a
+    test with `MockClock` see the same times.
+    """
+
+    def __init__(self, epoch_ms: int = EPOCH_MS) -> None:
+        self._epoch_ms = epoch_ms
+        self._clock = trio.lowlevel.current_clock()
+        self._start_s = self._clock.current_time()
+
+    def now_ms(self) -> int:
+        """Return the wall time; rounded, so that a sleep of whole milliseconds never ends a millisecond early."""
+        return self._epoch_ms + round((self._clock.current_time() - self._start_s) * 1000)

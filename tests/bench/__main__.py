@@ -1,0 +1,55 @@
+"""Command line: `python -m tests.bench NAME [--json] [--rounds N] [--dir FOLDER] ...`."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from . import inbox, latency, scale, start, wake
+
+_BENCHMARKS = {"inbox": inbox, "latency": latency, "wake": wake, "scale": scale, "start": start}
+
+
+def main() -> None:
+    """Run one benchmark and print what it found."""
+    args = _parser().parse_args()
+    result: dict[str, Any] = {"bench": args.name, "rounds": args.rounds, **_BENCHMARKS[args.name].run(args)}
+    for line in _table(result):
+        print(line)
+    if args.json:
+        print(json.dumps(result))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Benchmarks; see doc/benchmarks.md.")
+    names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
+    for name, module in _BENCHMARKS.items():
+        assert module.__doc__ is not None
+        one = names.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)
+        one.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+        one.add_argument("--rounds", type=int, default=5, help="every figure is the median of so many rounds")
+        one.add_argument("--dir", type=Path, default=_beside(), help="where temporary files go: the disk tested")
+        one.add_argument("--deadline", type=float, default=300.0, help="seconds that one measurement may take")
+        module.options(one)
+    return parser
+
+
+def _beside() -> Path:
+    """Return the folder beside the current one, which is on the same disk as a rule; the current one if read-only."""
+    here = Path.cwd()
+    return here.parent if os.access(here.parent, os.W_OK) else here
+
+
+def _table(result: dict[str, Any]) -> list[str]:
+    lines = []
+    for key, value in result.items():
+        if isinstance(value, dict):
+            lines += [f"{key}:", *(f"  {line}" for line in _table(value))]
+        else:
+            lines.append(f"{key:<28} {'-' if value is None else value}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""How many messages a second pass both durable borders, against the least that could and against other queues.
+
+64 senders, each of which waits until its message is durable before it sends the next; 100 agents; 1 KB each. A message
+counts when it is accepted durably, handled, and acknowledged durably.
+"""
+
+import argparse
+import gc
+import importlib.metadata
+import platform
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import apsw
+import trio
+
+from . import peers, product
+from .bare import open_bare
+from .measure import median, median_ratio, rounded, say, scratch
+
+# Messages for each peer, so that one round of it takes about a second.
+_SHARE = {"redis_always": 1.0, "huey": 0.1, "litequeue": 0.1, "dbos_sqlite": 0.02}
+
+
+class _Room(Protocol):
+    async def send(self, agent: int, message: int) -> None: ...
+
+    async def settled(self) -> None: ...
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this benchmark."""
+    parser.add_argument("--messages", type=int, default=20_000, help="messages per round (slow peers send fewer)")
+    parser.add_argument("--senders", type=int, default=64)
+    parser.add_argument("--agents", type=int, default=100)
+    parser.add_argument("--bytes", type=int, default=1024, help="size of a message")
+    parser.add_argument("--peers", default=",".join(_SHARE), help="comma-separated; empty for none")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the rounds and return ratios and rates."""
+    wanted = [name for name in args.peers.split(",") if name]
+    load = peers.Load(args.messages, args.senders, args.agents, args.bytes)
+    rates: dict[str, list[float | None]] = {name: [] for name in ("bare", "product", *wanted)}
+    _measure("product", args.dir, load.scaled(0.1), args.deadline)  # warm: imports, page cache, CPU clock
+    _measure("bare", args.dir, load.scaled(0.1), args.deadline)
+    for number in range(args.rounds):
+        order = ["bare", "product", *wanted]
+        if number % 2:
+            order.reverse()  # what drifts with time favours each side in turn
+        for name in order:
+            rates[name].append(_measure(name, args.dir, load.scaled(_SHARE.get(name, 1.0)), args.deadline))
+            say(f"round {number + 1} {name}: {rounded(rates[name][-1], 1)} messages/s")
+    ours = rates["product"]
+    result: dict[str, Any] = {
+        f"vs_{name}": rounded(median_ratio(ours, rates[name])) if name in rates else None for name in ("bare", *_SHARE)
+    }
+    result["rates"] = {name: rounded(median(rates.get(name, [])), 1) for name in ("product", "bare", *_SHARE)}
+    result["versions"] = _versions()
+    return result
+
+
+def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> float | None:
+    gc.collect()
+    with scratch(parent) as folder:
+        if name in _SHARE:
+            return peers.measure(name, folder, load, deadline)
+        return trio.run(_drive, name, folder, load, deadline)
+
+
+async def _drive(name: str, folder: Path, load: peers.Load, deadline: float) -> float:
+    opened = open_bare if name == "bare" else product.mailroom
+    with trio.fail_after(deadline):
+        async with opened(folder, load.queues, load.text) as room:
+            begin = time.perf_counter()
+            async with trio.open_nursery() as nursery:
+                for sender in range(load.senders):
+                    nursery.start_soon(_send, room, load, sender)
+            await room.settled()
+            return load.messages / (time.perf_counter() - begin)
+
+
+async def _send(room: _Room, load: peers.Load, sender: int) -> None:
+    for message in range(sender, load.messages, load.senders):
+        await room.send(message % load.queues, message)
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
+    for name in ("trio", "apsw", "huey", "litequeue", "dbos"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    found["redis-server"] = peers.redis_version()
+    return found

@@ -1,0 +1,158 @@
+"""The chat in a real terminal, and in a pipe."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from tests.cli.conftest import Daycare
+from tests.cli.fake_daemon import OWNER, FakeDaemon
+
+DEADLINE_S = 20.0
+PROMPT = ">"
+CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
+
+
+class Terminal:
+    """A person at a terminal of 80 columns."""
+
+    def __init__(self, environment: dict[str, str], *arguments: str) -> None:
+        self.child = pexpect.spawn(
+            sys.executable,
+            ["-m", "daycare", *arguments],
+            env=environment | {"NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"},
+            encoding="utf-8",
+            timeout=DEADLINE_S,
+            dimensions=(40, 80),
+        )
+
+    def sees(self, *texts: str) -> None:
+        for text in texts:
+            self.child.expect_exact(text)
+
+    def types(self, text: str) -> None:
+        self.child.send(text)
+
+    def leaves(self, code: int = 0) -> None:
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        assert self.child.exitstatus == code
+
+    def end(self) -> None:
+        self.child.close(force=True)
+
+
+@pytest.fixture
+def terminal(fake: FakeDaemon, environment: dict[str, str]) -> Iterator[Terminal]:
+    person = Terminal(environment, "chat")
+    yield person
+    person.end()
+
+
+def test_pipe_sends_each_line_and_prints_each_answer(fake: FakeDaemon, daycare: Daycare) -> None:
+    done = daycare("chat", stdin="one\n\ntwo\n/quit\nthree\n")
+    assert (done.returncode, done.stdout) == (0, "echo: one\necho: two\n"), done.stderr
+    assert fake.unconfirmed == []
+
+
+def test_pipe_with_json_prints_one_document_a_line(fake: FakeDaemon, daycare: Daycare) -> None:
+    lines = daycare("chat", "--json", "/ann/agent/x", stdin="one\ntwo\n").stdout.splitlines()
+    assert [json.loads(line)["result"] for line in lines] == ["echo: one", "echo: two"]
+
+
+def test_reply_is_shown_once_and_confirmed(fake: FakeDaemon, terminal: Terminal) -> None:
+    fake.tools = ["weather"]
+    terminal.sees(PROMPT)
+    terminal.types("hello\r")
+    terminal.sees("· weather", "· weather: ok", "echo: hello")
+    fake.wait_for(lambda: fake.outbox and not fake.unconfirmed)
+    terminal.types("again\r")
+    terminal.sees("echo: again")
+    assert "echo: hello" not in terminal.child.before
+    terminal.types(CTRL_D)
+    terminal.leaves()
+    keys = [body["key"] for _, body in fake.called("POST", "/v1/messages")]
+    assert len(set(keys)) == 2
+
+
+def test_what_came_while_away_is_shown_with_its_time(fake: FakeDaemon, environment: dict[str, str]) -> None:
+    fake.reply("your train leaves at six")
+    person = Terminal(environment, "chat")
+    person.sees("(2023-11-14 22:13:20)", "your train leaves at six")
+    fake.wait_for(lambda: not fake.unconfirmed)
+    person.types("/exit\r")
+    person.leaves()
+
+
+def test_reminder_that_arrives_at_the_open_prompt_is_shown(fake: FakeDaemon, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    terminal.types("half a sent")
+    terminal.sees("half a sent")
+    fake.reply("stand up", turn=77)
+    fake.emit("turn.finished", turn=77, reply="stand up", seqs=[])
+    terminal.sees("stand up", "half a sent")
+    terminal.types("ence\r")
+    terminal.sees("echo: half a sentence")
+
+
+def test_chat_command_is_sent_as_it_is(fake: FakeDaemon, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    terminal.types("/help\r")
+    terminal.sees("command /help")
+    fake.wait_for(lambda: fake.outbox and not fake.unconfirmed)
+
+
+def test_ctrl_c_stops_the_turn_and_the_program_stays(fake: FakeDaemon, terminal: Terminal) -> None:
+    fake.held = True
+    terminal.sees(PROMPT)
+    terminal.types("think long\r")
+    fake.wait_for(lambda: fake.messages)
+    terminal.sees("…")
+    terminal.types(CTRL_C)
+    terminal.sees("(stopping)", "[stopped]")
+    assert fake.called("POST", "/v1/stop") == [({}, {"path": OWNER})]
+    terminal.types(CTRL_C)
+    terminal.sees("Ctrl-D to leave")
+    terminal.types(CTRL_D)
+    terminal.leaves()
+
+
+def test_alt_enter_begins_a_new_line_of_the_same_message(fake: FakeDaemon, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    terminal.types(f"one{ALT_ENTER}two\r")
+    fake.wait_for(lambda: fake.messages)
+    assert [message["text"] for message in fake.messages.values()] == ["one\ntwo"]
+
+
+def test_history_is_private(fake: FakeDaemon, home: Path, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    terminal.types("hello\r")
+    terminal.sees("echo: hello")
+    assert (home / "history").stat().st_mode & 0o777 == 0o600
+
+
+def test_chat_goes_on_after_a_restart_of_the_daemon(fake: FakeDaemon, home: Path, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    terminal.types("before\r")
+    terminal.sees("echo: before")
+    fake.stop()
+    terminal.sees("(the daemon went away, looking for it again)")
+    fake.reply("said while nobody looked")
+    fake.start()
+    terminal.sees("(connected again)", "said while nobody looked")
+    terminal.types("after\r")
+    terminal.sees("echo: after")
+
+
+def test_message_sent_while_the_daemon_is_away_arrives_once(fake: FakeDaemon, terminal: Terminal) -> None:
+    terminal.sees(PROMPT)
+    fake.stop()
+    terminal.sees("(the daemon went away")
+    terminal.types("patience\r")
+    terminal.sees("patience")
+    fake.start()
+    terminal.sees("echo: patience")
+    assert len(fake.messages) == 1

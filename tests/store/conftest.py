@@ -1,0 +1,29 @@
+"""The stores that the contract suite runs over. A new implementation joins by one entry in `STORES`."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+
+from daycare.store.contract import Store
+from daycare.store.sqlite.store import open_store
+from tests.store.samples import HandClock
+
+Opener = Callable[[Path, HandClock], AbstractAsyncContextManager[Store]]
+
+STORES: dict[str, Opener] = {
+    "file": lambda folder, clock: open_store(str(folder / "daycare.db"), clock),
+    "memory": lambda folder, clock: open_store("memory:", clock),
+}
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
+    async with STORES[request.param](tmp_path, clock) as store:
+        yield store

@@ -1,0 +1,132 @@
+"""Opening a SQLite file: what is set, upgraded, refused."""
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+from daycare.store.contract import Store
+from daycare.store.sqlite import database
+from daycare.store.sqlite.store import SqliteStore, open_store
+from tests.store.samples import HandClock, post
+
+
+async def with_one_message(path: Path) -> None:
+    async with open_store(str(path)) as store:
+        await post(store, "k")
+
+
+async def refusal(path: Path) -> DaycareError:
+    with pytest.raises(DaycareError) as caught:
+        async with open_store(str(path)):
+            pass
+    return caught.value
+
+
+def add_migration(monkeypatch: pytest.MonkeyPatch, sql: str) -> int:
+    known = database.migrations()
+    number = known[-1][0] + 1
+    monkeypatch.setattr(database, "migrations", lambda: [*known, (number, "extra", sql)])
+    return number
+
+
+async def test_the_store_satisfies_the_contract_as_mypy_sees_it() -> None:
+    opened = SqliteStore("memory:", HandClock(), inline=True)
+    store: Store = opened
+    assert store.location == "memory:"
+    opened.shut()
+
+
+async def test_an_acknowledged_row_survives_a_power_cut_because_each_commit_is_synced(tmp_path: Path) -> None:
+    async with open_store(str(tmp_path / "daycare.db")) as store:
+        pragmas = {name: store._db.pragma(name) for name in ("journal_mode", "synchronous", "foreign_keys")}
+        assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+        with pytest.raises(apsw.ReadOnlyError):
+            store._reader.execute("DELETE FROM inbox")
+
+
+async def test_a_new_file_gets_every_migration_and_no_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    assert [it.name for it in tmp_path.iterdir()] == ["daycare.db"]
+    db = apsw.Connection(str(path))
+    assert db.pragma("user_version") == database.migrations()[-1][0]
+    db.close()
+
+
+async def test_an_upgrade_keeps_the_rows_and_leaves_a_snapshot_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    number = add_migration(monkeypatch, "CREATE TABLE extra (x); INSERT INTO extra VALUES (1)")
+    async with open_store(str(path)) as store:
+        assert (await post(store, "k")).duplicate
+        assert store._db.pragma("user_version") == number
+        assert store._db.execute("SELECT x FROM extra").fetchall() == [(1,)]
+    snapshot = tmp_path / f"daycare.db.before-{number:04d}"
+    assert snapshot.stat().st_mode & 0o077 == 0, "it holds everybody's messages"
+    assert database.check(str(snapshot)) is None
+    db = apsw.Connection(str(snapshot))
+    assert db.pragma("user_version") == number - 1
+    assert db.execute("SELECT key FROM inbox").fetchall() == [("k",)]
+    db.close()
+
+
+async def test_an_upgrade_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    with monkeypatch.context() as patch:
+        add_migration(patch, "CREATE TABLE extra (x); DROP TABLE inbox; INSERT INTO nowhere VALUES (1)")
+        assert isinstance(await refusal(path), BrokenError)
+    async with open_store(str(path)) as store:
+        assert (await post(store, "k")).duplicate
+        assert store._db.execute("SELECT name FROM sqlite_master WHERE name = 'extra'").fetchall() == []
+
+
+async def test_a_database_from_the_future_is_refused_and_the_snapshot_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    with monkeypatch.context() as patch:
+        add_migration(patch, "CREATE TABLE extra (x)")
+        await with_one_message(path)
+    error = await refusal(path)
+    assert isinstance(error, BrokenError) and error.code == "STORE_FROM_FUTURE"
+    [snapshot] = tmp_path.glob("*.before-*")
+    assert str(snapshot) in error.hint
+
+
+async def test_a_file_that_is_no_database_is_refused_with_the_command_that_repairs_it(tmp_path: Path) -> None:
+    path = tmp_path / "daycare.db"
+    path.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    error = await refusal(path)
+    assert isinstance(error, BrokenError) and error.code == "STORE_CORRUPT"
+    assert f"mv {path} " in error.hint
+
+
+async def test_a_damaged_page_is_refused_when_it_is_met_and_found_by_the_check(tmp_path: Path) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    assert database.check(str(path)) is None
+    db = apsw.Connection(str(path))
+    [(page,)] = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'inbox_waiting'").fetchall()
+    size = int(str(db.pragma("page_size")))
+    db.close()
+    with path.open("r+b") as file:
+        file.seek((int(str(page)) - 1) * size)
+        file.write(b"\xff" * size)
+    error = await refusal(path)
+    assert (type(error), error.code) == (BrokenError, "STORE_CORRUPT")
+    assert database.check(str(path)) is not None
+
+
+async def test_a_folder_that_does_not_exist_is_said_to_be_unreachable(tmp_path: Path) -> None:
+    error = await refusal(tmp_path / "nowhere" / "daycare.db")
+    assert isinstance(error, UnavailableError) and error.code == "STORE_UNREACHABLE"
+
+
+async def test_migrations_are_numbered_without_gaps() -> None:
+    assert [number for number, _, _ in database.migrations()] == list(range(1, len(database.migrations()) + 1))

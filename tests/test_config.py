@@ -1,0 +1,256 @@
+"""The settings: defaults without a file, every problem at once with its line, and no secret accepted or shown."""
+
+import itertools
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from daycare import config
+from daycare.base.errors import BrokenError
+from daycare.config import Config, check, load
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = (ROOT / "config.example.toml").read_text()
+UNCOMMENTED = re.sub(r"(?m)^#(?=\S)", "", EXAMPLE)
+TOKEN = "123456789:" + "AAbbCCddEEffGGhhIIjjKKllMMnnOOppQQr"
+
+
+def write(home: Path, text: str) -> Path:
+    (home / "config.toml").write_text(text)
+    return home
+
+
+def problems(home: Path, text: str) -> list[str]:
+    return [str(problem).removeprefix(f"{home}/") for problem in check(write(home, text))]
+
+
+def test_missing_file_means_defaults(tmp_path: Path) -> None:
+    assert load(tmp_path) == Config()
+    assert load(write(tmp_path, "")) == Config()
+    assert check(tmp_path) == []
+
+
+def test_what_is_set_is_read_and_the_rest_stays_default(tmp_path: Path) -> None:
+    found = load(
+        write(
+            tmp_path,
+            '[daemon]\nidle_s = 5\n[models]\ndefault = "ollama/a"\nmemorySearch = "ollama/b:4b"\n'
+            '[providers.ollama]\nbase_url = "http://127.0.0.1:11434/v1"\nbody = { top_k = 1 }\n'
+            '[providers.work]\nkey = "openai"\n[plugins]\nload = ["my.plugin:made"]\n',
+        )
+    )
+    assert found.daemon.idle_s == 5.0
+    assert found.daemon.log_level == "info"
+    assert found.models.by_role() == {"default": "ollama/a", "memorySearch": "ollama/b:4b"}
+    assert set(found.providers) == {"offline", "ollama", "work"}
+    assert found.providers["ollama"].key == "ollama"
+    assert found.providers["ollama"].options == {"body": {"top_k": 1}}
+    assert found.providers["work"].key == "openai"
+    assert found.plugins.load == ("my.plugin:made",)
+
+
+def test_offline_provider_is_always_there(tmp_path: Path) -> None:
+    assert Config().providers["offline"].kind == "offline"
+    for section in ("openai", "offline"):
+        assert load(write(tmp_path, f"[providers.{section}]\n")).providers["offline"].kind == "offline"
+
+
+def test_unknown_key_is_told_with_its_line_and_the_near_one(tmp_path: Path) -> None:
+    assert problems(tmp_path, '\n\n[models]\n# a comment\ndefualt = "offline/rules"\n') == [
+        "config.toml:5: models.defualt: unknown key; did you mean `default`?"
+    ]
+    assert problems(tmp_path, "[modles]\n") == ["config.toml:1: modles: unknown section; did you mean `models`?"]
+
+
+def test_every_problem_is_told_at_once_by_line(tmp_path: Path) -> None:
+    text = """[daemon]
+log_level = "loud"
+turns_max_running = 0
+idle_s = "long"
+[store]
+location = "postgres://u@h/db"
+[agent]
+operator = "Ann"
+policy = "steer"
+zone = "x"
+[models]
+default = "offline/"
+[providers.Ollama]
+base_url = "127.0.0.1:11434"
+[plugins]
+load = ["nothing"]
+[api]
+tcp = "127.0.0.1:80"
+"""
+    found = [re.match(r"config.toml:(\d+): ([\w.]+): ", line) for line in problems(tmp_path, text)]
+    assert [(int(match[1]), match[2]) for match in found if match] == [
+        (2, "daemon.log_level"),
+        (3, "daemon.turns_max_running"),
+        (4, "daemon.idle_s"),
+        (6, "store.location"),
+        (8, "agent.operator"),
+        (10, "agent.zone"),
+        (12, "models.default"),
+        (13, "providers.Ollama"),
+        (14, "providers.Ollama.base_url"),
+        (16, "plugins.load"),
+        (18, "api.tcp"),
+    ]
+
+
+def test_load_raises_every_problem_and_names_the_command(tmp_path: Path) -> None:
+    write(tmp_path, "[daemon]\nidle = 1\n[agent]\nnames = 'x'\n")
+    with pytest.raises(BrokenError) as caught:
+        load(tmp_path)
+    assert caught.value.code == "CONFIG_INVALID"
+    assert caught.value.message.count("did you mean") == 2
+    assert f"{tmp_path}/config.toml:4: agent.names" in caught.value.message
+    assert caught.value.hint == "daycare config check"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[daemon]\nidle_s = \n", 2),
+        ("[daemon]\nidle_s = 1\nidle_s = 2\n", 3),
+        ('[agent]\nname = "never closed\n', 2),
+        ("[agent]\n[agent]\n", 2),
+        ("[daemon]\nlog_level = '''\n\n", 4),
+    ],
+)
+def test_syntax_error_carries_its_line(tmp_path: Path, text: str, line: int) -> None:
+    [problem] = check(write(tmp_path, text))
+    assert problem.line == line
+    assert problem.what
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        'tone = """\n[models]\ndefualt = 1\n"""\n',
+        "tone = '''\n'''\n\n#\n\n",
+        'name = "a # [b]" # [x]\n',
+        '"tone" = "x"\n\'name\'="y"\n',
+    ],
+)
+def test_line_is_right_after_strings_and_comments(tmp_path: Path, before: str) -> None:
+    text = f"[agent]\n{before}wrong = 1\n"
+    [problem] = check(write(tmp_path, text))
+    assert (problem.key, problem.line) == ("agent.wrong", text.count("\n"))
+
+
+def test_line_is_right_after_long_lists_dotted_keys_and_inline_tables(tmp_path: Path) -> None:
+    text = (
+        'daemon.idel_s = 1\nmodels = { default = "a/b", usr = "c/d" }\n'
+        '[plugins]\nload = [\n  "a:b",\n  "[c]:d",\n]\nx = 1\n'
+    )
+    assert [(p.line, p.key) for p in check(write(tmp_path, text))] == [
+        (1, "daemon.idel_s"),
+        (2, "models.usr"),
+        (4, "plugins.load"),
+        (8, "plugins.x"),
+    ]
+
+
+def test_value_in_place_of_a_section_and_section_lists_are_told(tmp_path: Path) -> None:
+    found = problems(tmp_path, 'store = "x"\nproviders = 1\n[[agent]]\n')
+    assert found == [
+        "config.toml:1: store: is a section: write [store]",
+        "config.toml:2: providers: is a section: write [providers.NAME]",
+        "config.toml:3: agent: is a section: write [agent]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('[providers.openai]\napi_key = "hunter22"\n', "openai"),
+        ('[providers.openai]\nkey = "sk-hunter22hunter22"\n', "openai"),
+        ('[providers.openai]\nbase_url = "https://me:hunter22@example.org/v1"\n', "openai"),
+        ('[providers.openai]\nheaders = { Authorization = "Bearer hunter22" }\n', "openai"),
+        ('[providers.openai]\nbody = { stop = ["sk-hunter22hunter22"] }\n', "openai"),
+        ('[agent]\ntoken = "hunter22"\n', "NAME"),
+        (f'[agent]\nname = "{TOKEN}"\n', "NAME"),
+        ('[providers]\ntoken = "hunter22"\n', "NAME"),
+        ('secret = "hunter22"\n', "NAME"),
+    ],
+)
+def test_secret_is_refused_with_the_command_and_not_repeated(tmp_path: Path, text: str, name: str) -> None:
+    [problem] = check(write(tmp_path, text))
+    assert f"daycare keys add {name}`" in problem.what
+    assert "hunter22" not in str(problem)
+    assert TOKEN not in str(problem)
+
+
+def test_key_that_is_no_name_is_not_repeated(tmp_path: Path) -> None:
+    [problem] = check(write(tmp_path, '[providers.x]\nkey = "Hunter22"\n'))
+    assert (problem.key, problem.line) == ("providers.x.key", 2)
+    assert "Hunter22" not in problem.what
+
+
+def test_slip_in_a_provider_is_no_option(tmp_path: Path) -> None:
+    assert problems(tmp_path, '[providers.x]\nbase_ulr = "http://x/v1"\n') == [
+        "config.toml:2: providers.x.base_ulr: unknown key; did you mean `base_url`?"
+    ]
+
+
+def test_number_of_tokens_is_no_secret(tmp_path: Path) -> None:
+    assert check(write(tmp_path, "[providers.x]\nbody = { max_tokens = 5, token = 3 }\n")) == []
+
+
+def test_file_that_is_no_text_or_endless_or_a_folder_is_one_problem(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes(b"[agent]\nname = '\xff'\n")
+    assert [(p.line, p.what) for p in check(tmp_path)] == [(2, "is not written in UTF-8")]
+    assert "longer than" in problems(tmp_path, "#" * 300_000)[0]
+    (tmp_path / "config.toml").unlink()
+    (tmp_path / "config.toml").mkdir()
+    assert "cannot be read" in str(check(tmp_path)[0])
+
+
+def test_windows_editors_are_understood(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_bytes('\ufeff[agent]\r\nname = "x"\r\nnam = 1\r\n'.encode())
+    assert [(p.line, p.key) for p in check(tmp_path)] == [(3, "agent.nam")]
+
+
+def test_huge_list_before_a_problem_does_not_hang(tmp_path: Path) -> None:
+    text = "[plugins]\ndisable = [\n" + '"a",\n' * 20_000 + "]\n[agent]\nx = 1\n"
+    assert [p.key for p in check(write(tmp_path, text))] == ["agent.x"]
+
+
+# -- the example -------------------------------------------------------------------------------------------------------
+
+
+def test_example_parses_as_it_is_and_uncommented(tmp_path: Path) -> None:
+    assert load(write(tmp_path, EXAMPLE)) == Config()
+    assert check(write(tmp_path, UNCOMMENTED)) == []
+
+
+def test_example_shows_the_defaults(tmp_path: Path) -> None:
+    shown = load(write(tmp_path, UNCOMMENTED))
+    for section in ("daemon", "store", "agent", "plugins", "api"):
+        assert getattr(shown, section) == getattr(Config(), section)
+    assert shown.models.default == Config().models.default
+
+
+def test_example_names_every_key_and_says_why() -> None:
+    shown = tomllib.loads(UNCOMMENTED)
+    for section in msgspec.structs.fields(Config):
+        if section.name == "providers":
+            assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
+        else:
+            keys = {field.encode_name for field in msgspec.structs.fields(section.type)}
+            assert keys == set(shown[section.encode_name])
+    lines = EXAMPLE.splitlines()
+    for before, line in itertools.pairwise(lines):
+        if re.match(r"#\w+ =", line):
+            assert before.startswith("# "), f"no reason above {line}"
+
+
+def test_every_key_stands_in_the_page_on_configuration() -> None:
+    page = (ROOT / "doc/configuration.md").read_text()
+    for name, section in tomllib.loads(UNCOMMENTED).items():
+        for key in section["ollama"] if name == "providers" else section:
+            assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"
