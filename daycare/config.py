@@ -96,6 +96,12 @@ class PluginsSection(msgspec.Struct, frozen=True, kw_only=True):
     disable: tuple[str, ...] = ()
 
 
+class NotifySection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[notify]`: when the daemon itself may speak up. `quiet` is such as `22:00-07:00`, in each person's zone."""
+
+    quiet: Annotated[str, Meta(pattern=r"^(\d\d:\d\d-\d\d:\d\d)?$")] = ""
+
+
 class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[api]`: reserved. The API is on the Unix socket alone."""
 
@@ -111,6 +117,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     models: ModelsSection = ModelsSection()
     providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
     plugins: PluginsSection = PluginsSection()
+    notify: NotifySection = NotifySection()
     api: ApiSection = ApiSection()
 
 

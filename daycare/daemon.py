@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from daycare import __version__
@@ -15,19 +16,24 @@ from daycare.actors.lifecycle import Life
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.commands import Commands
+from daycare.agent.notify import Notifier
+from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona
 from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BrokenError, BusyError, DaycareError, UnavailableError
 from daycare.base.events import DeadLettered, DiskTrouble
-from daycare.base.limits import EXPIRE_EVERY_S
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, WAKE_PAGE_AGENTS
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.flow import Flow
 from daycare.inference.pool import Pool
 from daycare.observe import log
-from daycare.observe.bus import Bus
+from daycare.observe.bus import Bus, Gap
+from daycare.observe.redact import hide
 from daycare.plugin import Plugin, Provider, ProviderConfig
 from daycare.plugins import discover
 from daycare.schedule.timers import TimerService
@@ -36,6 +42,10 @@ from daycare.store.records import Commit, Policy
 from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.store.vault import Vault, open_vault
 from daycare.tools.runner import Desk, Runner
+
+NOTEWORTHY = frozenset(
+    ("agent.parked", "agent.died", "turn.failed", "dead.lettered", "store.trouble", "lane.broke", "notice")
+)
 
 
 @dataclass
@@ -75,7 +85,7 @@ class Daemon:
         self.mode = mode
         self.stop = Stop()
         self.started_at = clock.now_ms()
-        self.bus = Bus()
+        self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
         self.trouble: str | None = None
         plugins = [*discover(config.plugins.load, config.plugins.disable), *plugins]
         self.connectors = {name: make() for plugin in plugins for name, make in plugin.connectors.items()}
@@ -87,12 +97,14 @@ class Daemon:
             Desk(self.directory.of_user, self.router.ask),
             clock,
         )
+        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
         self.flow = Flow(
             store=store,
             directory=self.directory,
             router=self.router,
             thinker=Thinker(store, self.pool, runner, self.bus, clock),
             commands=Commands(),
+            notifier=self.notifier,
             persona=Persona(config.agent.name, config.agent.tone),
             bus=self.bus,
             clock=clock,
@@ -150,7 +162,14 @@ class Daemon:
     async def work(self) -> None:
         """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
         async with trio.open_nursery() as nursery:
-            for part in (self.timers.run, self.courier.run, self._expire):
+            for part in (
+                self.timers.run,
+                self.courier.run,
+                self.notifier.run,
+                self._record,
+                self._dismiss_idle,
+                self._expire,
+            ):
                 nursery.start_soon(part)
             await self.supervisor.run()
             nursery.cancel_scope.cancel()
@@ -221,6 +240,46 @@ class Daemon:
             DiskTrouble(at_ms=self.clock.now_ms(), reason=error.message if error else "", cleared=error is None)
         )
 
+    async def _record(self) -> None:
+        """Keep noteworthy events in the store, and tell people of letters that died on the daemon's own account."""
+        async with self.bus.subscribe(types=NOTEWORTHY) as events:
+            async for _, event in events:
+                if isinstance(event, Gap):
+                    continue
+                text = msgspec.json.encode(event).decode()
+                row = (event.at_ms, event.user, event.path, event.trace, text)
+                await patiently(lambda row=row: self.store.ledger.record([row]))  # type: ignore[misc]
+                if isinstance(event, DeadLettered) and event.source != "inbox" and event.user:
+                    await self.notifier.notify(
+                        event.user,
+                        f"A message of {event.path} could not be delivered: {event.reason}. "
+                        f"`daycare dead show {event.no}` tells more.",
+                        topic=f"dead:{event.source}:{event.path}",
+                        path=event.path,
+                    )
+
+    async def _dismiss_idle(self) -> None:
+        """Let sub-agents and searches end that nobody has needed for a while."""
+        while True:
+            await trio.sleep(CHILD_LOOK_S)
+            before = self.clock.now_ms() - int(CHILD_IDLE_S * 1000)
+            for agent_id, turn in await self.store.agents.idle_children(before, WAKE_PAGE_AGENTS):
+                agent = await self.directory.get(agent_id)
+                dismissal = Envelope(
+                    to=agent.path,
+                    agent_id=agent_id,
+                    user=agent.user,
+                    origin=Origin.SYSTEM,
+                    sender="system",
+                    key=f"dismiss:{turn}",
+                    text=f"idle for {CHILD_IDLE_S:g} s",
+                    trace=new_trace_id(),
+                    kind=EnvelopeKind.DISMISS,
+                    lane=Lane.CONTROL,
+                )
+                with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
+                    await self.router.post(dismissal)
+
     async def _expire(self) -> None:
         """Delete what has outlived its use, in small bites."""
         while True:
@@ -282,7 +341,11 @@ def _providers(config: Config, plugins: list[Plugin], store: SqliteStore, vault:
 
         def secret(key: str = section.key or name) -> str | None:
             token = store.secrets.get(key)
-            return vault.open(token) if token is not None else None
+            if token is None:
+                return None
+            value = vault.open(token)
+            hide(value)
+            return value
 
         found[name] = kinds[section.kind](
             ProviderConfig(

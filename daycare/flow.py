@@ -20,14 +20,15 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
-from daycare.agent.commands import Commands, is_command
+from daycare.agent.commands import Answer, Commands, is_command
 from daycare.agent.kinds import route, sender_connector
+from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
 from daycare.agent.steps import Thinker, Thought, recorded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
-from daycare.base.events import AgentDied, DeliveryFailed, Notice, ReplySent, TurnFinished, TurnStarted
+from daycare.base.events import AgentDied, DeliveryFailed, ReplySent, TurnFinished, TurnStarted
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, HISTORY_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
@@ -48,6 +49,7 @@ class Flow:
     thinker: Thinker
     commands: Commands
     persona: Persona
+    notifier: Notifier
     bus: Bus
     clock: Clock
     connectors: Mapping[str, Connector]
@@ -86,16 +88,17 @@ class Flow:
         return path
 
     def _envelope(self, user: User, path: Path, inbound: Inbound) -> Envelope:
-        if not inbound.text.strip():
+        text = inbound.text.replace("\x00", "")
+        if not text.strip():
             raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
-        command = is_command(inbound.text)
+        command = is_command(text)
         return Envelope(
             to=str(path),
             user=user.id,
             origin=inbound.origin,
             sender=inbound.sender,
             key=inbound.key,
-            text=inbound.text.replace("\x00", ""),
+            text=text,
             trace=new_trace_id(),
             kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
             lane=Lane.CONTROL if command else Lane.MESSAGES,
@@ -177,8 +180,7 @@ class Flow:
             replies=replies,
             effects=thought.effects,
         )
-        with trio.CancelScope(shield=True):
-            await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend))
+        await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend))
         lane.turn = None
         self.bus.publish(
             TurnFinished(
@@ -222,6 +224,9 @@ class Flow:
         assert lane.turn is not None
         number = lane.turn.turn
         turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
+        if turn.state != "open":
+            lane.turn = None
+            return
         sorry = f"I could not answer this: {error.message}. It is kept; `daycare dead list` shows it."
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace_reply(thought, sorry))
@@ -260,15 +265,8 @@ class Flow:
 
     async def parked(self, agent: Agent, reason: str) -> None:
         """Tell whoever is responsible that an agent takes no more turns; part of `TurnTaker`."""
-        self.bus.publish(
-            Notice(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                text=f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again.",
-            )
-        )
+        text = f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again."
+        await self.notifier.notify(agent.user, text, topic=f"parked:{agent.id}", path=agent.path)
 
     # == control =====================================================================================================
 
@@ -277,13 +275,22 @@ class Flow:
         if row.envelope.kind is EnvelopeKind.DISMISS:
             await self._die(agent, row)
             return False
-        answer = await self.commands.run(agent, lane, row)
+        answer = await self._command(agent, lane, row)
         if answer.stops and lane.turn is not None:
             await self.stopped(agent, lane, "stopped")
         address = route(agent, row.envelope, self.connectors)
         replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
         await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
         return True
+
+    async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
+        """Run a command; one that fails says so and is over, as it would stand before every later message."""
+        try:
+            return await self.commands.run(agent, lane, row)
+        except DaycareError as error:
+            return Answer(str(error))
+        except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
+            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {type(error).__name__}: {error}")
 
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None
@@ -329,6 +336,8 @@ class Flow:
             )
             return None
         attempt = await patiently(lambda: self.store.outbox.start(row.seq))
+        if attempt == 0:
+            return None  # confirmed or given up meanwhile
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
@@ -350,6 +359,11 @@ class Flow:
             code, reason = refused.code, refused.message
             await patiently(lambda: self.store.outbox.give_up(row.seq, code, reason))
             return None
+        except Exception as defect:  # noqa: BLE001 - a plugin's defect costs this try, not the daemon
+            crash = UnavailableError(
+                "CONNECTOR_CRASHED", f"{row.connector} crashed: {type(defect).__name__}: {defect}", hint="daycare logs"
+            )
+            return await self._delivery_failed(row, attempt, crash)
         await patiently(lambda: self.store.outbox.sent([row.seq], receipt))
         self.bus.publish(
             ReplySent(

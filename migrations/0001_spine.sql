@@ -80,8 +80,8 @@ CREATE TABLE sessions (
     PRIMARY KEY (agent_id, session)
 ) WITHOUT ROWID;
 
--- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. When it
--- ends, `history` receives its messages: a conversation is the list of its turns. An open turn is its agent's newest.
+-- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. An open turn
+-- is its agent's newest.
 CREATE TABLE turns (
     turn INTEGER PRIMARY KEY,
     agent_id TEXT NOT NULL,
@@ -95,10 +95,20 @@ CREATE TABLE turns (
     retry_at INTEGER NOT NULL DEFAULT 0,
     error TEXT,
     started_at INTEGER NOT NULL,
-    ended_at INTEGER,
-    history TEXT
+    ended_at INTEGER
 );
 CREATE INDEX turns_by_agent ON turns (agent_id, turn);
+
+-- The messages of a turn that ended: a conversation is the list of its turns. Apart from `turns`, so that rows there stay
+-- short and both tables only grow at their end.
+CREATE TABLE history (
+    turn INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    messages TEXT NOT NULL
+);
 
 -- The journal of a turn: each model call and tool call, so that finished ones are never repeated.
 CREATE TABLE steps (

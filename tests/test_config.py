@@ -2,6 +2,8 @@
 
 import itertools
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -254,3 +256,10 @@ def test_every_key_stands_in_the_page_on_configuration() -> None:
     for name, section in tomllib.loads(UNCOMMENTED).items():
         for key in section["ollama"] if name == "providers" else section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"
+
+
+def test_reading_the_settings_loads_nothing_slow() -> None:
+    program = (
+        "import daycare.config, sys; raise SystemExit(bool({'trio', 'structlog', 'cryptography'} & {*sys.modules}))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

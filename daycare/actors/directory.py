@@ -63,14 +63,15 @@ class Directory:
 
     async def create(self, path: Path, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
         """Create the agent of a root path, or return the one that lives there."""
-        return self._remember(await self._store.agents.create(self.new(path, origin=origin, config=config)))
+        # Not remembered: the row may have changed again in the same commit, which was announced before this returns.
+        return await self._store.agents.create(self.new(path, origin=origin, config=config))
 
     async def spawn(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
         """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`."""
         path = Path.stored(parent.path, Kind(parent.kind))
         if kind is Kind.MEMORY:
             new = self.new(path.memory(), origin=origin, config=config, parent=parent.id)
-            return self._remember(await self._store.agents.create(new))
+            return await self._store.agents.create(new)
         child = path.sub(0) if kind is Kind.SUB else path.search(0)  # refuses what may have no children
         new = NewAgent(
             id=new_agent_id(),
@@ -81,9 +82,7 @@ class Directory:
             origin=origin,
             config=config or AgentConfig(),
         )
-        return self._remember(
-            await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
-        )
+        return await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
 
     async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
         """Return a user's agents that a fetch strategy names, the most recent first."""

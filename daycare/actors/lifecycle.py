@@ -46,8 +46,8 @@ class Activation:
         "behind",
         "control",
         "event",
-        "failures",
         "idle_since",
+        "late_at",
         "life",
         "loaded",
         "policy",
@@ -76,7 +76,7 @@ class Activation:
         self.retry_at = 0
         self.retiring = False
         self.idle_since = 0.0
-        self.failures: list[float] = []
+        self.late_at = 0.0
         self._early: set[int] = set()
 
     def move(self, to: Life) -> None:
@@ -107,7 +107,7 @@ class Activation:
             self.loaded = row.seq
             if row.envelope.lane is Lane.MESSAGES:
                 self.rows.append(row)
-            elif row.seq not in self._early:
+            elif row.seq not in self._early and all(row.seq != known.seq for known in self.control):
                 self.control.append(row)
         self.behind = more
         if not more:
@@ -130,6 +130,10 @@ class Activation:
     def drop(self, seqs: set[int]) -> None:
         """Forget rows that an open turn works on already."""
         self.rows = [row for row in self.rows if row.seq not in seqs]
+
+    def reread(self) -> None:
+        """Forget the rows in memory and load them again: the store alone knows what an interrupted turn has taken."""
+        self.rows, self.loaded, self.behind = [], 0, True
 
     def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
         """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""

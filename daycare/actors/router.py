@@ -1,5 +1,6 @@
 """The router: the one way a message gets into an inbox."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import trio
@@ -31,6 +32,7 @@ class Router:
         self._clock = clock
         self._waiters: dict[int, list[trio.Event]] = {}
         self._gone: set[int] = set()
+        self._asks: Counter[tuple[str, str]] = Counter()  # (who waits, for whom), now
         self.unheard = 0
 
     async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
@@ -47,6 +49,10 @@ class Router:
             if agent is not None:
                 await self._directory.of_user(envelope.to, envelope.user)
         receipt = await self._store.inbox.post(envelope, create)
+        self._announce(envelope, receipt)
+        return receipt
+
+    def _announce(self, envelope: Envelope, receipt: Receipt) -> None:
         self._bus.publish(
             MessageAccepted(
                 at_ms=self._clock.now_ms(),
@@ -59,7 +65,6 @@ class Router:
                 duplicate=receipt.duplicate,
             )
         )
-        return receipt
 
     async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope) -> list[Receipt]:
         """Post to those of the user's agents that a fetch strategy names, all in one commit.
@@ -72,7 +77,10 @@ class Router:
         batch = [replace(envelope, to=agent.path, key=f"{envelope.key}:{agent.path}") for agent in agents]
         for each in batch:
             check(each)
-        return await self._store.inbox.post_all([(each, None) for each in batch])
+        receipts = await self._store.inbox.post_all([(each, None) for each in batch])
+        for each, receipt in zip(batch, receipts, strict=True):
+            self._announce(each, receipt)
+        return receipts
 
     async def ask(self, envelope: Envelope, asker: str, deadline_s: float = ASK_DEADLINE_S) -> str:
         """Post and wait for the answer. `asker` is the path that waits; it joins the message's call chain.
@@ -81,7 +89,7 @@ class Router:
         when the deadline passes or the message was given up; the message itself stays and will be handled.
         """
         chain = (*envelope.chain, asker)
-        if envelope.to in chain:
+        if envelope.to in chain or asker in self._awaited_by(envelope.to):
             raise ConflictError(
                 "ASK_CYCLE",
                 f"asking {envelope.to}: it waits for this answer itself ({' -> '.join((*chain, envelope.to))})",
@@ -89,8 +97,29 @@ class Router:
             )
         if len(chain) > ASK_CHAIN_MAX:
             raise ConflictError("ASK_CHAIN", f"asking {envelope.to}: {len(chain)} agents wait already", hint="ask less")
-        receipt = await self.post(replace(envelope, chain=chain))
-        return (await self.wait(receipt, deadline_s)).result or ""
+        edge = (asker, envelope.to)
+        self._asks[edge] += 1  # before the post: two agents that ask each other at once must see one another
+        try:
+            receipt = await self.post(replace(envelope, chain=chain))
+            return (await self.wait(receipt, deadline_s)).result or ""
+        finally:
+            self._asks[edge] -= 1
+            if not self._asks[edge]:
+                del self._asks[edge]
+
+    def _awaited_by(self, path: str) -> set[str]:
+        """Return the agents that `path` waits for now, directly or through others.
+
+        An agent takes one turn at a time: whatever it waits for, it answers nobody until then.
+        """
+        found: set[str] = set()
+        todo = [path]
+        while todo:
+            here = todo.pop()
+            new = {to for who, to in self._asks if who == here} - found
+            found |= new
+            todo += new
+        return found
 
     async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:
         """Wait until a message was answered; returns its final receipt.
@@ -99,18 +128,21 @@ class Router:
         """
         done = trio.Event()
         self._waiters.setdefault(receipt.seq, []).append(done)
+        self._gone.discard(receipt.seq)
         now: Receipt | None = receipt
         try:
             with trio.move_on_after(deadline_s):
                 now = await self._store.inbox.receipt(receipt.seq)
                 if now is not None and now.state == "waiting":
                     await done.wait()
-                    now = await self._store.inbox.receipt(receipt.seq)
         finally:
             if not done.is_set():
                 self._leave(receipt.seq, done)
+                if now is not None and now.state == "waiting" and receipt.seq not in self._waiters:
+                    self._gone.add(receipt.seq)
+        if done.is_set():  # perhaps in the same moment as the deadline
+            now = await self._store.inbox.receipt(receipt.seq)
         if now is None or now.state == "waiting":
-            self._gone.add(receipt.seq)
             raise UnavailableError(
                 "ANSWER_LATE",
                 f"waiting for the answer to message {receipt.seq}: none within {deadline_s:g} s",

@@ -79,11 +79,12 @@ class Supervisor:
         self._clock = clock
         self._idle_s = idle_s
         self._policy = policy
-        self._running = trio.CapacityLimiter(turns_max)
+        self._running = trio.Semaphore(turns_max)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
         self._busy = 0
         self._stopping = False
+        self._crashes: dict[str, list[float]] = {}  # when turns were given up lately, by agent; outlives its sleep
         self.awake: dict[str, Activation] = {}
 
     async def run(self) -> None:
@@ -151,11 +152,17 @@ class Supervisor:
     async def _live(self, lane: Activation) -> None:
         """Run a lane to its end; one that breaks outside of a turn is started anew after a while."""
         try:
-            agent = await self._directory.get(lane.agent_id)
-            self._bus.publish(
-                AgentWoke(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
-            )
-            await self._work(lane)
+            try:
+                agent = await self._directory.get(lane.agent_id)
+                self._bus.publish(
+                    AgentWoke(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
+                )
+                await self._work(lane)
+            finally:
+                del self.awake[lane.agent_id]
+                if lane.life is not Life.IDLE:
+                    self._rest()
+            lane.move(Life.ASLEEP)
             self._bus.publish(
                 AgentSlept(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
             )
@@ -165,33 +172,27 @@ class Supervisor:
             self.wake(lane.agent_id)
 
     async def _work(self, lane: Activation) -> None:
-        try:
-            lane.turn = await self._store.turns.open_turn(lane.agent_id)
-            while True:
-                if lane.behind and not lane.rows:
-                    await self._load(lane)
-                agent = await self._directory.get(lane.agent_id)
-                if agent.state == "dead":
-                    break
-                if lane.control:
-                    if not await self._obey(agent, lane, lane.control[0]):
-                        break
-                    lane.control.pop(0)
-                elif self._stopping:
-                    break
-                elif (lane.rows or lane.turn is not None) and agent.state == "living":
-                    await self._take_turn(agent, lane)
-                elif lane.behind and agent.state == "living":
-                    continue
-                elif lane.retiring or agent.state == "parked":
-                    break  # no await from here to the removal below
-                else:
-                    await self._idle(lane)
-        finally:
-            del self.awake[lane.agent_id]
-            if lane.life is not Life.IDLE:
-                self._rest()
-        lane.move(Life.ASLEEP)
+        lane.turn = await self._store.turns.open_turn(lane.agent_id)
+        while True:
+            if lane.behind and not lane.rows:
+                await self._load(lane)
+            agent = await self._directory.get(lane.agent_id)
+            if agent.state == "dead":
+                return
+            if lane.control:
+                if not await self._obey(agent, lane, lane.control[0]):
+                    return
+                lane.control.pop(0)
+            elif self._stopping:
+                return
+            elif (lane.rows or lane.turn is not None) and agent.state == "living":
+                await self._take_turn(agent, lane)
+            elif lane.behind and agent.state == "living":
+                continue
+            elif lane.retiring or agent.state == "parked":
+                return  # no await from here to the removal in `_live`
+            else:
+                await self._idle(lane)
 
     async def _load(self, lane: Activation) -> None:
         rows = await self._store.inbox.waiting(lane.agent_id, after=lane.loaded, limit=MAILBOX_MAX_ROWS)
@@ -221,18 +222,29 @@ class Supervisor:
             return
         if lane.life is not Life.IN_TURN:
             lane.move(Life.IN_TURN)
-        async with self._running:
+        try:
+            self._running.acquire_nowait()  # a turn that has room pays no checkpoint
+        except trio.WouldBlock:
+            await self._running.acquire()
+        try:
+            if lane.control or self._stopping:  # it came while this lane waited for room or for silence
+                return
             error = await self._try_turn(agent, lane)
+        finally:
+            self._running.release()
         if lane.stop_reason:
             reason, lane.stop_reason = lane.stop_reason, ""
+            lane.reread()
             if lane.turn is not None:
                 await self._turns.stopped(agent, lane, reason)
         elif error is not None:
+            lane.reread()
             await self._failed(agent, lane, error)
 
     async def _try_turn(self, agent: Agent, lane: Activation) -> DaycareError | None:
         """Run one try of a turn and return why it failed. This is where the failures of a turn end."""
-        with trio.move_on_after(TURN_DEADLINE_S) as lane.scope:
+        lane.late_at = trio.current_time() + TURN_DEADLINE_S  # the sweep looks at it: cheaper than a timer per turn
+        with trio.CancelScope() as lane.scope:
             try:
                 await self._turns.take(agent, lane)
             except DaycareError as error:
@@ -314,10 +326,12 @@ class Supervisor:
     async def _count_crash(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Park an agent whose turns are given up again and again, and tell whoever is responsible for it."""
         now = trio.current_time()
-        lane.failures = [at for at in lane.failures if at > now - CRASH_WINDOW_S] + [now]
-        if len(lane.failures) < CRASHES_MAX:
+        crashes = [at for at in self._crashes.get(agent.id, ()) if at > now - CRASH_WINDOW_S] + [now]
+        self._crashes[agent.id] = crashes
+        if len(crashes) < CRASHES_MAX:
             return
-        reason = f"{len(lane.failures)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
+        del self._crashes[agent.id]
+        reason = f"{len(crashes)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
         await self._store.agents.set_state(agent.id, "parked", reason)
         self._bus.publish(
             AgentParked(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id, reason=reason)
@@ -329,10 +343,11 @@ class Supervisor:
         assert lane.scope is not None
         envelope = row.envelope
         if envelope.lane is Lane.CONTROL:
-            word = envelope.text.split(maxsplit=1)[0] if envelope.text else ""
+            word = envelope.text.split(maxsplit=1)[0].partition("@")[0] if envelope.text.strip() else ""
             if envelope.kind is EnvelopeKind.DISMISS or word in ("/stop", "/reset", "/new"):
+                if lane.stop_reason != STOPPED:
+                    lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED
-                lane.stopped_at = row.seq
                 lane.scope.cancel()
         elif lane.policy is Policy.INTERRUPT:
             lane.stop_reason = INTERRUPTED
@@ -345,13 +360,26 @@ class Supervisor:
         after = ""
         while page := await self._store.inbox.agents_with_work(after=after, limit=WAKE_PAGE_AGENTS):
             for agent_id in page:
+                while self._busy >= WAKE_PAGE_AGENTS:
+                    self._room = trio.Event()
+                    await self._room.wait()
                 self.wake(agent_id).retiring = True
             after = page[-1]
-            while self._busy >= WAKE_PAGE_AGENTS:
-                self._room = trio.Event()
-                await self._room.wait()
 
     async def _sweep(self) -> None:
         while True:
             await trio.sleep(SWEEP_S)
             self.sleep_idle(self._idle_s)
+            self._cancel_late()
+            self._forget_crashes()
+
+    def _cancel_late(self) -> None:
+        now = trio.current_time()
+        for lane in self.awake.values():
+            if lane.scope is not None and lane.late_at <= now:
+                lane.scope.cancel()
+
+    def _forget_crashes(self) -> None:
+        before = trio.current_time() - CRASH_WINDOW_S
+        for agent_id in [agent_id for agent_id, times in self._crashes.items() if times[-1] <= before]:
+            del self._crashes[agent_id]

@@ -15,11 +15,12 @@ async def patiently(write: Callable[[], Awaitable[T]]) -> T:
     """Repeat a store write until the store takes it.
 
     Waits as long as it takes: the only bound is the cancellation of the lane, as a turn's outcome must not be dropped
-    while space may return. A caller that is shielded stays interruptible while it waits between tries.
+    while space may return. Each try is shielded, as a cancelled caller would not know whether it was carried out;
+    between tries the caller can be cancelled, and nothing was written then.
     """
     while True:
         try:
-            return await write()
+            with trio.CancelScope(shield=True):
+                return await write()
         except (UnavailableError, BusyError):
-            with trio.CancelScope(shield=False):
-                await trio.sleep(STORE_RETRY_S)
+            await trio.sleep(STORE_RETRY_S)

@@ -116,7 +116,9 @@ class Thinker:
             elif step.message is not None:
                 course.said.append(step.message)
                 course.add_effects(step.effects)
-                course.open_calls.pop(0)
+                call = course.open_calls.pop(0)
+                if uncertain(step.message):
+                    course.warnings.append(warning(call))
             else:
                 await self._replay_started(course, step)
 
@@ -133,10 +135,7 @@ class Thinker:
         message = tool_message(call, text, "uncertain", self._clock.now_ms())
         await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.said.append(message)
-        course.warnings.append(
-            f"Note: I was interrupted while `{call.name}` ran ({shorten(call)}). It may or may not have taken effect; "
-            "I did not repeat it."
-        )
+        course.warnings.append(warning(call))
         self._tool_finished(course, step.step, call, "uncertain")
 
     # -- the model ---------------------------------------------------------------------------------------------------
@@ -292,6 +291,7 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
     """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole."""
     said = [message_of(row) for row in rows]
     open_calls: list[ToolCall] = []
+    warnings: list[str] = []
     kept = Effects()
     for step in steps:
         if step.kind == "model" and step.message is not None:
@@ -300,11 +300,14 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
         elif step.kind == "tool":
             call = open_calls.pop(0)
             status = "error" if step.idempotent else "uncertain"
-            said.append(step.message or tool_message(call, f"{status}: {ending} while it ran", status, now_ms))
+            message = step.message or tool_message(call, f"{status}: {ending} while it ran", status, now_ms)
+            said.append(message)
+            if uncertain(message):
+                warnings.append(warning(call))
             kept = joined(kept, step.effects)
     said += [tool_message(call, f"not run: {ending}", "error", now_ms) for call in open_calls]
     said.append(Message("assistant", (Text(ending),), now_ms, Origin.SYSTEM))
-    return Thought(rows=tuple(rows), history=tuple(said), reply="", effects=kept)
+    return Thought(rows=tuple(rows), history=tuple(said), reply="", warnings=tuple(warnings), effects=kept)
 
 
 def joined(first: Effects, second: Effects | None) -> Effects:
@@ -318,6 +321,19 @@ def tool_message(call: ToolCall, text: str, status: str, at_ms: int) -> Message:
     """Return a tool's result as a message."""
     result = ToolResult(call_id=call.id, name=call.name, text=text, status=status)  # type: ignore[arg-type]
     return Message("tool", (result,), at_ms, Origin.AGENT)
+
+
+def uncertain(message: Message) -> bool:
+    """Return whether a tool's message says that nobody knows whether it took effect."""
+    return any(isinstance(part, ToolResult) and part.status == "uncertain" for part in message.parts)
+
+
+def warning(call: ToolCall) -> str:
+    """Return what a person is told of a call that may or may not have taken effect."""
+    return (
+        f"Note: I was interrupted while `{call.name}` ran ({shorten(call)}). It may or may not have taken effect; "
+        "I did not repeat it."
+    )
 
 
 def shorten(call: ToolCall) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daycare.base.errors import ConflictError, DaycareError, NotFoundError, UnavailableError
+from daycare.base.errors import DaycareError
 from daycare.base.limits import ASK_DEADLINE_S
 from daycare.cli.client import Client, new_key
 from daycare.cli.command import Cli, command
@@ -136,13 +136,7 @@ class _Window:
 
     def _interrupt(self) -> None:
         if self._screen.busy:
-            self._screen.note("(stopping)")
-            try:
-                self._client.call("POST", "/v1/stop", {"path": self._screen.path})
-            except (ConflictError, NotFoundError):
-                pass  # it was over before
-            except UnavailableError as error:
-                self._screen.note(f"not stopped: {error}")
+            self._send("/stop")  # not POST /v1/stop, whose confirmation this window would only find later
         elif not self._session.default_buffer.text:
             self._screen.note("Ctrl-D to leave")
 

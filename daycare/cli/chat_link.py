@@ -9,7 +9,7 @@ from typing import Final
 
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.cli.chat_screen import Screen
-from daycare.cli.client import RECONNECT_S, Client
+from daycare.cli.client import RECONNECT_S, REPLIES_PAGE, Client
 from daycare.cli.home import embed, usable
 
 ADOPT_S: Final = 5.0  # another daemon takes over in less; after that this window runs the agents itself
@@ -19,7 +19,18 @@ RETRY_S: Final = 0.1  # first pause between two tries, doubled up to a second
 class Follower:
     """Reads the events of the screen's path in a thread, until `stop`; shows and confirms stored replies."""
 
-    def __init__(self, home: Path, client: Client, screen: Screen, *, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        client: Client,
+        screen: Screen,
+        *,
+        changed: Callable[[], None],
+        adopt_s: float = ADOPT_S,
+        give_up_s: float = RECONNECT_S,
+    ) -> None:
+        self._adopt_s = adopt_s
+        self._give_up_s = give_up_s
         self.failure: DaycareError | None = None
         self._home = home
         self._client = client
@@ -28,7 +39,7 @@ class Follower:
         self._stopping = threading.Event()
         self._connected = threading.Event()
         self._embedded = ExitStack()
-        self._thread = threading.Thread(target=self._follow, name="chat-events", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="chat-events", daemon=True)
 
     def start(self, deadline_s: float) -> None:
         """Start, and return once events arrive (or the deadline has passed)."""
@@ -42,8 +53,17 @@ class Follower:
 
     def fetch(self, *, missed: bool = False) -> None:
         """Show the stored replies of the path that are not confirmed, and confirm them."""
-        rows = self._client.replies(self._screen.path)
-        self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
+        while rows := self._client.replies(self._screen.path):
+            self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
+            if len(rows) < REPLIES_PAGE:
+                return
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        finally:
+            if not self._stopping.is_set() and self.failure is None:  # a defect: its traceback is on the terminal
+                self._fail(DaycareError("CHAT_BROKEN", "follow the events: the reader failed", hint="daycare chat"))
 
     def _follow(self) -> None:
         cursor: str | None = None
@@ -52,7 +72,7 @@ class Follower:
                 for event in self._client.events(path=self._screen.path, after=cursor):
                     cursor = event.cursor or cursor
                     if self._screen.show_event(event):
-                        self.fetch(missed=event.name == "open" and cursor is not None)
+                        self.fetch(missed=event.name == "open")
                     self._connected.set()
                     self._changed()
             except UnavailableError:
@@ -80,20 +100,20 @@ class Follower:
                 if not told:
                     told = True
                     self._note("(the daemon went away, looking for it again)")
-                if away_s >= ADOPT_S:
+                if away_s >= self._adopt_s:
                     self._adopt()
             except (BusyError, UnavailableError) as error:
-                if away_s >= RECONNECT_S:
+                if away_s >= self._give_up_s:
                     self._fail(error)
                     return False
             except DaycareError as error:
                 self._fail(error)
                 return False
-            if away_s >= RECONNECT_S:
+            if away_s >= self._give_up_s:
                 self._fail(
                     UnavailableError(
                         "DAEMON_AWAY",
-                        f"find the daemon of {self._home} again: none came back in {RECONNECT_S:g} s",
+                        f"find the daemon of {self._home} again: none came back in {self._give_up_s:g} s",
                         hint="daycare run, then daycare chat; what you sent is kept",
                     )
                 )

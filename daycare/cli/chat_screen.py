@@ -4,10 +4,9 @@ A reply reaches a window on up to three ways: as deltas, as the event that its t
 that has to be confirmed. `Screen` knows what is on the screen already. It may be used by several threads.
 """
 
-import sys
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from daycare.cli.client import Event, Json
@@ -22,10 +21,13 @@ _MAY_BRING_REPLIES: Final = frozenset(
 
 
 class Screen:
-    """Prints with `print`, a whole line at a time; the unfinished line is `tail` and belongs above the prompt."""
+    """Writes whole lines; the unfinished one is `tail`, for the caller to show above the prompt."""
 
-    def __init__(self, path: str, *, color: bool, width: int = 80) -> None:
+    def __init__(
+        self, path: str, *, color: bool, width: int = 80, write: Callable[[str], object] | None = None
+    ) -> None:
         self.path = path
+        self._write = write or (lambda text: print(text, flush=True))
         self.tail = ""
         self._color = color
         self._width = max(width, 20)
@@ -149,20 +151,18 @@ class Screen:
             line, tail = (tail[:cut], tail[cut + 1 :]) if cut > 0 else (tail[: self._width], tail[self._width :])
             lines.append(line)
         for line in lines:
-            print(line)
+            self._write(line)
         self.tail = tail
 
     def _end_line(self) -> None:
         tail, self.tail = self.tail, ""
         if tail.strip():
-            print(tail)
+            self._write(tail)
 
     def _reply(self, text: str) -> None:
         self._end_line()
-        print(plain(text))
-        sys.stdout.flush()
+        self._write(plain(text))
 
     def _dim(self, text: str) -> None:
         text = plain(text)
-        print(f"\x1b[2m{text}\x1b[0m" if self._color else text)
-        sys.stdout.flush()
+        self._write(f"\x1b[2m{text}\x1b[0m" if self._color else text)

@@ -5,6 +5,7 @@ fields.
 """
 
 import json
+import os
 import secrets
 import threading
 import time
@@ -35,6 +36,7 @@ SILENCE_S: Final = 40.0  # the event stream says something every 15 s
 WAIT_SLICE_S: Final = 25.0  # one waiting request; longer waits repeat it under the same key
 RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart with running turns takes 10 s
 RETRY_S: Final = 0.25
+REPLIES_PAGE: Final = 100
 
 DAEMON_AWAY: Final = "DAEMON_AWAY"
 
@@ -81,6 +83,8 @@ class Client:
 
     def status(self) -> Json | None:
         """Return the daemon's status, or None when none listens on the socket."""
+        if not os.path.lexists(self.socket):
+            return None
         try:
             return self.call("GET", "/v1/status")
         except UnavailableError as error:
@@ -149,7 +153,7 @@ class Client:
     def replies(self, path: str) -> list[Json]:
         """Return the replies of `path` that no terminal has confirmed, oldest first; none of an unknown path."""
         try:
-            return list(self.call("GET", "/v1/replies", path=path)["replies"])
+            return list(self.call("GET", "/v1/replies", path=path, limit=REPLIES_PAGE)["replies"])
         except NotFoundError:
             return []
 

@@ -26,6 +26,8 @@ Exit codes:
   4   not allowed
   5   its state forbids it now"""
 
+_PIPE_COLUMNS: Final = 10_000
+
 Home = Annotated[
     Path | None,
     typer.Option(
@@ -59,14 +61,15 @@ class Cli:
 
 
 def show(renderable: Any) -> None:
-    """Print text as it is, or a rich renderable; in a pipe nothing is cut to a width."""
-    if isinstance(renderable, str):
-        print(renderable, flush=True)
-        return
-    from rich.console import Console
+    """Print text as it is, or a rich renderable; in a pipe nothing is folded to a width."""
+    if not isinstance(renderable, str):
+        from rich.console import Console
 
-    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(renderable)
-    sys.stdout.flush()
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
+        with console.capture() as captured:
+            console.print(renderable)
+        renderable = "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
+    print(renderable, flush=True)
 
 
 def fail(error: DaycareError, *, as_json: bool) -> int:

@@ -34,7 +34,7 @@ def takes_turns(status: Json) -> bool:
 
 
 @contextmanager
-def connect(home: Path, *, work: bool) -> Iterator[Client]:
+def connect(home: Path, *, work: bool, patience_s: float = START_S) -> Iterator[Client]:
     """Give a client of the daemon that serves `home`, or of one that lives in this process for the time being.
 
     Without `work` the daemon in this process answers and commits, but takes no turns. A short-lived daemon of another
@@ -45,7 +45,7 @@ def connect(home: Path, *, work: bool) -> Iterator[Client]:
     with ExitStack() as stack:
         client = Client(Home(home).socket)
         stack.callback(client.close)
-        give_up = time.monotonic() + START_S
+        give_up = time.monotonic() + patience_s
         while not usable(status := client.status(), work=work):
             late = time.monotonic() >= give_up
             if status is None:

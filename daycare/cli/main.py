@@ -4,6 +4,7 @@ Nothing heavy is imported here or by the command files at import time: `daycare 
 """
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -65,7 +66,15 @@ app.add_typer(setup.config_app, name="config")
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command line and leave the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _leave)
     sys.exit(_run(given, as_json="--json" in given))
+
+
+def _leave(number: int, _frame: object) -> None:
+    """End in order, so that a daemon in this process is stopped and not cut off."""
+    raise SystemExit(128 + number)
 
 
 def _run(given: list[str], *, as_json: bool) -> int:

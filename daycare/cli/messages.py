@@ -8,10 +8,11 @@ import typer
 
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import ASK_DEADLINE_S
-from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause
+from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
 from daycare.cli.command import Cli, command, show
 from daycare.cli.home import takes_turns
 from daycare.cli.render import clock, one_line, plain, table, when
+from daycare.store.home import Home
 
 
 def register(app: typer.Typer) -> None:
@@ -87,8 +88,6 @@ def inbox(
 
 def trace(cli: Cli, id_: Annotated[str, typer.Argument(metavar="ID", help="Trace id or message number.")]) -> None:
     """Show what became of a message: received, turns, tool calls, replies."""
-    from daycare.cli.client import segment
-
     with cli.connect() as client:
         cli.out(client.call("GET", f"/v1/trace/{segment(id_)}"), trace_table)
 
@@ -96,33 +95,32 @@ def trace(cli: Cli, id_: Annotated[str, typer.Argument(metavar="ID", help="Trace
 def tail(
     cli: Cli,
     *,
-    path: Annotated[str | None, typer.Option(help="Only what happens at this path.")] = None,
+    path: Annotated[str | None, typer.Option(help="Only what happens at this path; PATH/** also below it.")] = None,
     types: Annotated[str | None, typer.Option(metavar="A,B", help="Only these events, by name.")] = None,
     after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Begin behind this event.")] = None,
 ) -> None:
     """Show events as they happen until Ctrl-C.
 
-    Goes on where it was when the daemon restarts, and gives up when none is back after 30 s. Event names are in
-    doc/events.md.
+    Needs a running daemon. Goes on where it was when that restarts, and gives up when none is back after 30 s. Event
+    names are in doc/events.md.
     """
-    with cli.connect() as client:
-        lost_at: float | None = None
-        while True:
-            try:
-                for event in client.events(path=path, types=types, after=after):
-                    lost_at, after = None, event.cursor or after
-                    _show_event(cli, event)
-                trouble = UnavailableError(
-                    "DAEMON_AWAY", "read events: the daemon ended the stream", hint="daycare run"
-                )
-            except UnavailableError as error:
-                trouble = error
-            if lost_at is None:
-                lost_at = time.monotonic()
-                print("(the daemon is away, looking for it again)", file=sys.stderr)
-            if time.monotonic() - lost_at > RECONNECT_S:
-                raise trouble
-            pause(RETRY_S)
+    client = Client(Home(cli.home).socket)  # a daemon of its own would see nothing and be in the way of others
+    ended = UnavailableError("DAEMON_AWAY", "read events: the daemon ended the stream", hint="daycare run")
+    seen, lost_at = False, 0.0
+    while True:
+        trouble = ended
+        try:
+            for event in client.events(path=path, types=types, after=after):
+                seen, lost_at, after = True, 0.0, event.cursor or after
+                _show_event(cli, event)
+        except UnavailableError as error:
+            trouble = error
+        if not seen or (lost_at and time.monotonic() - lost_at > RECONNECT_S):
+            raise trouble
+        if not lost_at:
+            lost_at = time.monotonic()
+            print("(the daemon is away, looking for it again)", file=sys.stderr)
+        pause(RETRY_S)
 
 
 def answer_text(answer: Json) -> str:
@@ -168,7 +166,13 @@ def trace_table(document: Json) -> Any:
         return "nothing is known under this id"
     start = entries[0]["at_ms"]
     rows = (
-        (clock(each["at_ms"]), f"+{(each['at_ms'] - start) / 1000:.3f} s", each["what"], each["path"], each["detail"])
+        (
+            clock(each["at_ms"]),
+            f"+{(each['at_ms'] - start) / 1000:.3f} s",
+            each["what"],
+            each["path"],
+            one_line(each["detail"], 200),
+        )
         for each in entries
     )
     return table((when(start)[:10], "after#", "what", "path", "detail"), rows)
@@ -193,6 +197,8 @@ def _show_event(cli: Cli, event: Event) -> None:
 
 def _addressed(words: list[str]) -> tuple[str | None, str]:
     match words:
+        case [text] if text.startswith("/") and "/" in text[1:] and not text.count(" "):
+            raise InvalidError("USAGE", f"send: {text} is a path, and no text follows", hint="daycare send PATH TEXT")
         case [text]:
             path = None
         case [path, text] if path.startswith("/"):

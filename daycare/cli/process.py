@@ -15,7 +15,7 @@ from daycare.cli.client import RETRY_S, Client, Json, pause
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
 from daycare.cli.render import one_line, pairs, plain, size, span
-from daycare.store.home import Home
+from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
 BACK_S: Final = GONE_S + 30.0  # ... and a start may apply migrations
@@ -52,10 +52,10 @@ def stop(cli: Cli) -> None:
 
     Running turns may finish for 10 s; what is left goes on after the next start.
     """
-    client = Client(Home(cli.home).socket)
+    client, lock = Client(Home(cli.home).socket), HomeLock(Home(cli.home))
     before = _running(client, cli.home)
     client.call("POST", "/v1/shutdown", {"reason": "daycare stop"})
-    _until(lambda: client.status() is None and _left(client.socket, before["pid"]), GONE_S, "stop", before["pid"])
+    _until(lambda: client.status() is None and lock.holder() is None, GONE_S, "stop", before["pid"])
     cli.out({"stopped": before["pid"]}, lambda _: "stopped")
 
 
@@ -93,13 +93,11 @@ def logs(
 def status_facts(now: Json) -> Any:
     """Return the status as names beside values."""
     agents, store = now.get("agents", {}), now.get("store", {})
-    state = "stopping" if now.get("stopping") else "working" if takes_turns(now) else "serves commands, takes no turns"
     trouble = store.get("trouble")
     return pairs(
         (
-            ("daycare", f"{now['version']}, process {now['pid']}: {state}"),
+            ("daycare", f"{now['version']}, {_state(now)}"),
             ("home", now["home"]),
-            ("up", span(time.time() - now["started_at"] / 1000)),
             ("agents", ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in agents.items())),
             ("waiting", f"{now.get('inbox_waiting', 0)} messages, {now.get('outbox_waiting', 0)} replies"),
             ("dead letters", f"{now['dead_letters']}: daycare dead list" if now.get("dead_letters") else "0"),
@@ -110,7 +108,7 @@ def status_facts(now: Json) -> Any:
             ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
             ("providers", ", ".join(now.get("providers", ()))),
             ("connectors", ", ".join(now.get("connectors", ()))),
-            ("spent", ", ".join(f"{name} {value}" for name, value in now.get("spent", {}).items())),
+            ("spent", _spent(now.get("spent", {}))),
         )
     )
 
@@ -151,6 +149,22 @@ def log_line(line: str) -> str:
     return plain(f"{first[0]} {first[1]:<7} {first[2]} {rest}").strip()
 
 
+def _state(now: Json) -> str:
+    if now["pid"] == os.getpid():
+        return "not running: what is sent waits for `daycare run` or `daycare chat`"
+    doing = "stopping" if now.get("stopping") else "working" if takes_turns(now) else "serving another command"
+    inside = " inside of a chat" if now.get("mode") == "chat" else ""
+    return f"{doing}{inside}, process {now['pid']}, up {span(time.time() - now['started_at'] / 1000)}"
+
+
+def _spent(spent: Json) -> str:
+    """Return what models cost; nothing when nothing was."""
+    amounts = {name: value for name, value in spent.items() if value}
+    if (micros := amounts.pop("cost_micros", 0)) or amounts:
+        amounts["dollars"] = f"{micros / 1e6:.4f}"
+    return ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in amounts.items())
+
+
 def _start_of_last(log: Path, count: int) -> int:
     with log.open("rb") as stream:
         at = end = stream.seek(0, os.SEEK_END)
@@ -177,19 +191,6 @@ def _running(client: Client, home: Path) -> Json:
     if now is None:
         raise UnavailableError("DAEMON_AWAY", f"find the daemon of {home}: none runs", hint="daycare run")
     return now
-
-
-def _left(socket: Path, pid: int) -> bool:
-    """Tell whether the daemon has let go of its home: it removes the socket last, unless it was killed."""
-    if not socket.exists():
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
 
 
 def _until(done: Callable[[], bool], deadline_s: float, what: str, pid: int) -> None:

@@ -57,11 +57,10 @@ def size(count: int) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> "Table":
     """Return a table without lines; a column whose name ends in `#` holds numbers."""
-    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         number = column.endswith("#")
         grid.add_column(column.removesuffix("#"), justify="right" if number else "left", overflow="fold")

@@ -1,8 +1,6 @@
 """Setting up a home directory, and what its configuration says."""
 
 import getpass
-import os
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +13,6 @@ from daycare.cli.command import Cli, command
 from daycare.cli.home import is_new
 from daycare.cli.render import pairs, plain
 from daycare.store.home import Home
-
-AGENT_NAME = "Daycare"
-TONE = "friendly and brief"
 
 config_app = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True, help="Check the configuration, or tell where it is."
@@ -37,7 +32,7 @@ def init(
     *,
     agent_name: Annotated[str | None, typer.Option(metavar="NAME", help="What your agent is called.")] = None,
     user_name: Annotated[str | None, typer.Option(metavar="NAME", help="What it calls you.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: your login name.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: made of your name.")] = None,
     tone: Annotated[str | None, typer.Option(help="How it speaks, in a few words.")] = None,
     zone: Annotated[str | None, typer.Option(help="Your IANA time zone; default: the machine's.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
@@ -52,7 +47,7 @@ def init(
         )
     given = {"agent_name": agent_name, "user_name": user_name, "tone": tone, "zone": zone}
     made = _initialise(cli.home, given, user, ask=not yes and not cli.json and _terminal())
-    cli.out(made, lambda facts: pairs(facts.items()))
+    cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
     if not cli.json:
         print("\nnext: daycare chat")
 
@@ -67,36 +62,25 @@ def first_run(cli: Cli) -> None:
 
 
 def _initialise(home: Path, given: dict[str, str | None], user: str | None, *, ask: bool) -> Json:
-    login = _login()
+    from daycare.ops.setup import AGENT_NAME, TONE, initialise, local_zone
+
     questions = (
         ("agent_name", "What is your agent called?", AGENT_NAME),
-        ("user_name", "What should it call you?", login.capitalize()),
+        ("user_name", "What should it call you?", _login().capitalize()),
         ("tone", "How should it speak?", TONE),
         ("zone", "Your time zone?", local_zone()),
     )
     answers = {
         name: given.get(name) or (_ask(question, usual) if ask else usual) for name, question, usual in questions
     }
-    from daycare.ops.setup import initialise
-
-    return dict(initialise(home, user_id=user or login, **answers))
-
-
-def local_zone() -> str:
-    """Return the machine's IANA time zone, UTC when it does not tell."""
-    if (zone := os.environ.get("TZ", "").removeprefix(":")) and "/" in zone and not zone.startswith("/"):
-        return zone
-    target = str(Path("/etc/localtime").resolve())
-    return target.split("/zoneinfo/", 1)[1] if "/zoneinfo/" in target else "UTC"
+    return dict(initialise(home, user_id=user, **answers))
 
 
 def _login() -> str:
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError):
-        name = ""
-    name = re.sub(r"[^a-z0-9_-]", "", name.lower()).lstrip("-_")[:64]
-    return name if name and name != "system" else "owner"
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return "me"
 
 
 def _terminal() -> bool:

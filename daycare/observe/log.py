@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -126,11 +127,21 @@ class _PrivateFile(RotatingFileHandler):
     """A log file that only its owner reads, and whose trouble (a full disk) is told once and costs nobody anything."""
 
     _told = False
+    _last: tuple[logging.LogRecord, str] | None = None
 
     def _open(self) -> IO[str]:  # type: ignore[override]
         fd = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.fchmod(fd, 0o600)
         return os.fdopen(fd, "a", encoding="utf-8", errors="backslashreplace")
+
+    def format(self, record: logging.LogRecord) -> str:
+        if self._last is None or self._last[0] is not record:  # asked twice: for the size and for the file
+            self._last = (record, super().format(record))
+        return self._last[1]
+
+    def close(self) -> None:
+        with suppress(OSError):  # what a full disk did not take
+            super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         if not self._told:
@@ -154,13 +165,17 @@ _NEVER: Final = events.TurnDelta  # a preview, a hundred a second
 _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.AgentWoke: "debug",
     events.AgentSlept: "debug",
+    events.MessageAccepted: "debug",  # a line costs 0.2 ms; the turn's own line has the trace id
+    events.TurnStarted: "debug",
     events.ToolStarted: "debug",
     events.AgentParked: "warning",
     events.TurnFailed: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.DiskTrouble: "error",
+    events.LaneBroke: "error",
 }
+_NUMBERS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 _SAID: Final = "reply"  # the field that is conversation
 
 
@@ -173,11 +188,13 @@ async def follow(bus: Bus) -> None:
 
 def write(event: events.Event | Gap) -> None:
     """Write one event as one line."""
-    log = logger()
     if isinstance(event, Gap):
-        log.warning("log.gap", missed=event.missed)
+        logger().warning("log.gap", missed=event.missed)
         return
-    if isinstance(event, _NEVER):
+    level = _LEVELS.get(type(event), "info")
+    if isinstance(event, events.DiskTrouble) and event.cleared:
+        level = "info"
+    if isinstance(event, _NEVER) or not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
         return
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")
@@ -190,7 +207,4 @@ def write(event: events.Event | Gap) -> None:
             line[f"{key}_chars"] = len(value)
         else:
             line[key] = value[:LOG_VALUE_MAX_CHARS] if isinstance(value, str) else value
-    level = _LEVELS.get(type(event), "info")
-    if isinstance(event, events.DiskTrouble) and event.cleared:
-        level = "info"
-    getattr(log, level)(name, at=at, **line)
+    getattr(logger(), level)(name, at=at, **line)

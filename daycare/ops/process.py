@@ -21,7 +21,7 @@ from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
 
 _START_S = 60.0  # a large database may have to be recovered and migrated first
-_SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
+SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
 
 
 def run(path: Path) -> int:
@@ -104,12 +104,13 @@ class EmbeddedDaemon:
 
 
 def _prepare(path: Path) -> tuple[Home, Config]:
+    os.umask(0o077)  # whatever is made from here on is the operator's alone
     home = Home(path)
     home.prepare()
     config = load(home.path)
     if not Path(home.database(config.store.location)).exists():
         initialise(home.path)
-    sys.setswitchinterval(_SWITCH_S)
+    sys.setswitchinterval(SWITCH_S)
     return home, config
 
 

@@ -251,6 +251,10 @@ class OutboxStore(Protocol):
     async def get(self, seq: int) -> OutboxRow | None:
         """Return one row, whatever its state."""
 
+    async def add(self, agent: Agent, reply: Reply, trace: str) -> int:
+        """Queue words of an agent that belong to no turn; return their number. Not idempotent."""
+        ...
+
     async def start(self, seq: int) -> int:
         """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver."""
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +22,7 @@ Mode = Literal["run", "chat", "tool"]
 
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _HOLDER_MAX_BYTES: Final = 4_096
-_LOCK_TRIES: Final = 100
+_LOOKERS_GONE_S: Final = 1.0
 
 
 class Home:
@@ -127,8 +128,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HomeLock:
-    """The lock of one home. The system frees it when its process ends, however that happens.
+    """The lock of one home: `with HomeLock(home) as lock: lock.acquire(...)`, released at the end of the block.
 
+    The system frees it, too, when its process ends, however that happens.
     It does not protect against other machines on some network file systems.
     """
 
@@ -172,14 +174,14 @@ class HomeLock:
             return None
         fd = self._open(os.O_RDONLY)
         try:
-            return None if _lock(fd, fcntl.LOCK_SH) else _read(fd)
+            written = _read(fd)  # by one who has the lock, or who died with it
+            return None if written is None or _lock(fd, fcntl.LOCK_SH) else written
         except OSError as error:
             raise self._unusable(error) from error
         finally:
             os.close(fd)
 
     def __enter__(self) -> Self:
-        assert self._fd is not None, "acquire first"
         return self
 
     def __exit__(
@@ -189,13 +191,12 @@ class HomeLock:
 
     def _take(self, fd: int) -> bool:
         # `holder` shares the lock for a moment to see whether it is free; that must not look like a daemon.
-        for _ in range(_LOCK_TRIES):
-            if _lock(fd, fcntl.LOCK_EX):
-                return True
-            if not _lock(fd, fcntl.LOCK_SH):
+        deadline = time.monotonic() + _LOOKERS_GONE_S
+        while not _lock(fd, fcntl.LOCK_EX):
+            if not _lock(fd, fcntl.LOCK_SH) or time.monotonic() > deadline:
                 return False
             fcntl.flock(fd, fcntl.LOCK_UN)
-        return False
+        return True
 
     def _open(self, flags: int) -> int:
         try:

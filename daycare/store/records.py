@@ -86,13 +86,19 @@ class InboxRow(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What the sender learns after the commit. A repeat of a key names the first row, and its result once done."""
+    """What the sender learns after the commit. A repeat of a key names the first row, and its result once done.
+
+    `trace` and `path` are the row's; `turn` is the one that answered it.
+    """
 
     seq: int
     agent_id: str
     duplicate: bool = False
     state: Literal["waiting", "done", "dead"] = "waiting"
     result: str | None = None
+    trace: str = ""
+    path: str = ""
+    turn: int | None = None
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,15 +53,20 @@ class Scripted:
         """Play the next entry of the script."""
         self.history.append(request)
         await trio.lowlevel.checkpoint()
-        while self._script and isinstance(self._script[0], int | float):
-            await trio.sleep(float(self._script.popleft()))  # type: ignore[arg-type]
-        entry = self._script.popleft() if self._script else self.default
+        entry = self._next()
+        if isinstance(entry, int | float):
+            await trio.sleep(entry)
+            entry = self._next()
         if isinstance(entry, DaycareError):
             raise entry
-        completion = entry if isinstance(entry, Completion) else entry(request)  # type: ignore[operator]
+        assert not isinstance(entry, int | float), "two pauses in a row"
+        completion = entry if isinstance(entry, Completion) else entry(request)
         for word in completion.message.text.split(" "):
             yield TextDelta(word + " ")
         yield completion
+
+    def _next(self) -> Completion | DaycareError | Answer | float:
+        return self._script.popleft() if self._script else self.default
 
     async def models(self) -> list[str]:
         """There is one model."""

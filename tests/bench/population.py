@@ -25,6 +25,11 @@ def agent_id(number: int) -> str:
     return f"b{number:023d}"
 
 
+def number(agent: str) -> int:
+    """Return the number of the agent with this id."""
+    return int(agent[1:])
+
+
 def path(number: int) -> str:
     """Return the address of an agent."""
     return f"/{USER}/agent/a{number}"

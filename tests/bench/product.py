@@ -9,17 +9,26 @@
 """
 
 import sys
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 import trio
+import trio.testing
 
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Activation
+from daycare.actors.router import Router
+from daycare.actors.supervisor import Supervisor
+from daycare.base.clock import SystemClock
+from daycare.base.errors import DaycareError
+from daycare.base.events import AgentSlept, AgentWoke, Event
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, Message, Origin, Text
-from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
+from daycare.observe.bus import Bus
+from daycare.ops import process
+from daycare.store.records import Agent, Commit, InboxRow, TurnEnd
 from daycare.store.sqlite.store import SqliteStore, open_store
 
 from . import population
@@ -55,11 +64,10 @@ async def mailroom(folder: Path, agents: int, text: str, watch: Watch | None = N
     """Run `agents` agents on a store in `folder`; every message says `text`."""
     location = folder / "product.db"
     population.build(location, agents)
-    async with open_store(str(location)) as store, trio.open_nursery() as nursery:
-        rows = [await store.agents.get(population.agent_id(number)) for number in range(agents)]
-        room = _StoreRoom(store, [row for row in rows if row is not None], text, watch or Watch(), nursery)
-        store.subscribe(room.committed)
-        yield room
+    async with _actors(location, watch or Watch()) as actors, trio.open_nursery() as nursery:
+        if watch is not None:
+            nursery.start_soon(_lull, actors.supervisor)
+        yield _Room(actors, text)
         nursery.cancel_scope.cancel()
 
 
@@ -74,11 +82,8 @@ class Household(Protocol):
 @asynccontextmanager
 async def household(home: Path) -> AsyncIterator[Household]:
     """Start on the database in `home`; entered when it would accept messages."""
-    async with open_store(str(database(home))) as store, trio.open_nursery() as nursery:
-        held = _StoreHousehold(store, nursery)
-        store.subscribe(held.committed)
-        yield held
-        nursery.cancel_scope.cancel()
+    async with _actors(database(home), Watch()) as actors:
+        yield _Household(actors)
 
 
 def start_command(home: Path) -> list[str]:
@@ -96,96 +101,130 @@ def database(home: Path) -> Path:
     return home / "daycare.db"
 
 
-class _StoreRoom:
-    """The store with the least dispatcher that wakes an agent once and loses nothing."""
+class _Watched(Bus):
+    """A bus that tells the benchmark who wakes and who sleeps."""
 
-    def __init__(self, store: SqliteStore, agents: list[Agent], text: str, watch: Watch, nursery: trio.Nursery) -> None:
-        self._store = store
-        self._agents = agents
-        self._numbers = {agent.id: number for number, agent in enumerate(agents)}
-        self._text = text
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
         self._watch = watch
-        self._nursery = nursery
-        self._boxes: dict[int, deque[InboxRow]] = {}
-        self._open = 0
-        self._idle = trio.Event()
+
+    def publish(self, event: Event) -> None:
+        """See `Bus`."""
+        if isinstance(event, AgentWoke):
+            self._watch.awake(population.number(event.agent_id))
+        elif isinstance(event, AgentSlept):
+            self._watch.asleep(population.number(event.agent_id))
+        super().publish(event)
+
+
+class _Actors:
+    """The product between its borders: router, directory, supervisor and store, with a handler that answers at once.
+
+    The handler takes each message in a turn of its own, journaled before and committed after, as the flow does; there
+    is no model. A turn reads no history and writes one answer.
+    """
+
+    def __init__(self, store: SqliteStore, watch: Watch) -> None:
+        clock = SystemClock()
+        bus = _Watched(watch)
+        self.store = store
+        self.watch = watch
+        self.directory = Directory(store, {"direct"})
+        self.router = Router(store, self.directory, bus, clock)
+        self.supervisor = Supervisor(store, self.directory, self, bus, clock)
+        self.waiting = 0
+        self.quiet = trio.Event()
+        store.subscribe(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        self.directory.forget(commit.agents)
+        self.supervisor.posted(commit.posted)
+        self.router.completed(commit.completed)
+        self.waiting -= len(commit.completed)
+        if not self.waiting:
+            self.quiet.set()
+
+    async def take(self, agent: Agent, lane: Activation) -> None:
+        """Take one turn; see `TurnTaker`."""
+        row = lane.rows.pop(0)
+        number = population.number(agent.id)
+        lane.turn = await self.store.turns.begin(agent, [row])
+        self.watch.handling(number, int(row.envelope.key.removeprefix("bench:")))
+        heard = Message("user", (Text(row.envelope.text),), row.created_at, row.envelope.origin)
+        end = TurnEnd(turn=lane.turn.turn, state="done", seqs=lane.turn.seqs, history=(heard, _ANSWER), result="ok")
+        await self.store.turns.finish(agent, lane.turn, end)
+        lane.turn = None
+
+    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
+        """Never called: nobody stops a turn here."""
+        raise AssertionError(reason)
+
+    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """Fail the benchmark."""
+        raise error
+
+    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
+        """Never called: there are no control messages here."""
+        raise AssertionError(row)
+
+    async def parked(self, agent: Agent, reason: str) -> None:
+        """Never called."""
+        raise AssertionError(reason)
+
+
+@asynccontextmanager
+async def _actors(location: Path, watch: Watch) -> AsyncIterator[_Actors]:
+    sys.setswitchinterval(process.SWITCH_S)
+    async with open_store(str(location)) as store, trio.open_nursery() as nursery:
+        actors = _Actors(store, watch)
+        nursery.start_soon(actors.supervisor.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield actors
+        nursery.cancel_scope.cancel()
+
+
+async def _lull(supervisor: Supervisor) -> None:
+    """Send agents to sleep as soon as they have nothing to do, so that every message finds them asleep."""
+    while True:
+        supervisor.sleep_idle(0.0)
+        await trio.sleep(_LULL_S)
+
+
+class _Room:
+    def __init__(self, actors: _Actors, text: str) -> None:
+        self._actors = actors
+        self._text = text
 
     async def send(self, agent: int, message: int) -> None:
         """See `Mailroom`."""
-        self._open += 1
-        await self._store.inbox.post(_envelope(agent, f"bench:{message}", self._text))
+        self._actors.waiting += 1
+        await self._actors.router.post(_envelope(agent, f"bench:{message}", self._text))
 
     async def settled(self) -> None:
         """See `Mailroom`."""
-        while self._open:
-            self._idle = trio.Event()
-            await self._idle.wait()
-
-    def committed(self, commit: Commit) -> None:
-        """Take what became durable to its agent; called before the senders go on."""
-        for row in commit.posted:
-            number = self._numbers[row.agent_id]
-            box = self._boxes.get(number)
-            if box is None:
-                self._boxes[number] = deque([row])
-                self._nursery.start_soon(self._live, number)
-            else:
-                box.append(row)
-        self._open -= len(commit.completed)
-        if not self._open:
-            self._idle.set()
-
-    async def _live(self, number: int) -> None:
-        agent, box = self._agents[number], self._boxes[number]
-        self._watch.awake(number)
-        while box:
-            row = box.popleft()
-            turn = await self._store.turns.begin(agent, [row])
-            self._watch.handling(number, int(row.envelope.key.removeprefix("bench:")))
-            await self._store.turns.finish(agent, turn, _end(turn, row))
-        self._watch.asleep(number)
-        del self._boxes[number]  # no await since the box was seen empty
+        while self._actors.waiting:
+            self._actors.quiet = trio.Event()
+            await self._actors.quiet.wait()
 
 
-class _StoreHousehold:
-    """Agents as tasks that hold what a dispatcher needs: the row of the agent, a box, a bell."""
-
-    def __init__(self, store: SqliteStore, nursery: trio.Nursery) -> None:
-        self._store = store
-        self._nursery = nursery
-        self._awake = 0
+class _Household:
+    def __init__(self, actors: _Actors) -> None:
+        self._actors = actors
 
     async def wake(self, first: int, count: int) -> None:
         """See `Household`."""
-        target = self._awake + count
+        self._actors.waiting += count
         async with trio.open_nursery() as nursery:
             for number in range(first, first + count):
-                nursery.start_soon(self._store.inbox.post, _envelope(number, "wake", "hello"))
-        while self._awake < target:
-            await trio.sleep(0.005)
-
-    def committed(self, commit: Commit) -> None:
-        """Wake whom a commit concerns."""
-        for row in commit.posted:
-            self._nursery.start_soon(self._live, row)
-
-    async def _live(self, row: InboxRow) -> None:
-        agent = await self._store.agents.get(row.agent_id)
-        assert agent is not None
-        box, bell = deque([row]), trio.Event()
-        turn = await self._store.turns.begin(agent, [row])
-        await self._store.turns.finish(agent, turn, _end(turn, box.popleft()))
-        self._awake += 1
-        await bell.wait()
+                nursery.start_soon(self._actors.router.post, _envelope(number, f"bench:{number}", "hello"))
+        while self._actors.waiting:
+            self._actors.quiet = trio.Event()
+            await self._actors.quiet.wait()
+        await trio.testing.wait_all_tasks_blocked()
 
 
+_LULL_S = 0.0005
 _ANSWER = Message("assistant", (Text("ok"),))
-
-
-def _end(turn: Turn, row: InboxRow) -> TurnEnd:
-    """Return what a handler leaves behind that answers at once: what was said moves from the inbox to the history."""
-    heard = Message("user", (Text(row.envelope.text),), row.created_at, row.envelope.origin)
-    return TurnEnd(turn=turn.turn, state="done", seqs=turn.seqs, history=(heard, _ANSWER), result="ok")
 
 
 def _envelope(agent: int, key: str, text: str) -> Envelope:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 Json = dict[str, Any]
 OWNER = "/ann/direct"
+TICK_S = 15.0
 
 
 class _Server(ThreadingMixIn, UnixStreamServer):
@@ -25,9 +26,9 @@ class _Server(ThreadingMixIn, UnixStreamServer):
 
 
 class FakeDaemon:
-    def __init__(self, home: Path, *, pid: int = 4242, working: bool = True, tick_s: float = 15.0) -> None:
+    def __init__(self, home: Path, *, pid: int = 4242, working: bool = True, first: int = 1) -> None:
         self.socket = home / "daycare.sock"
-        self.tick_s = tick_s
+        self.first = first  # number of the first message, turn and reply: a store never gives one out twice
         self.now_ms = 1_700_000_000_000
         self.status: Json = {
             "version": "0.1.0", "pid": pid, "home": str(home), "started_at": time.time_ns() // 1_000_000, "user": "ann",
@@ -48,7 +49,7 @@ class FakeDaemon:
         self.closing = False
         self.on_shutdown: list[Json] = []
         self.changed = threading.Condition()
-        self._turns = 0
+        self._turns = first - 1
         self._server: _Server | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -87,9 +88,9 @@ class FakeDaemon:
     def reply(self, text: str, path: str = OWNER, turn: int | None = None) -> Json:
         with self.changed:
             row = {
-                "seq": 100 + len(self.outbox), "agent_id": "a1", "path": path, "user": "ann", "connector": "direct",
-                "target": None, "text": text, "trace": "t", "turn": turn, "state": "waiting", "attempts": 0,
-                "retry_at": 0, "created_at": self.now_ms,
+                "seq": self.first + 100 + len(self.outbox), "agent_id": "a1", "path": path, "user": "ann",
+                "connector": "direct", "target": None, "text": text, "trace": "t", "turn": turn,
+                "state": "waiting", "attempts": 0, "retry_at": 0, "created_at": self.now_ms,
             }  # fmt: skip
             self.outbox.append(row)
             return row
@@ -130,11 +131,6 @@ class FakeDaemon:
                 return 200, self.status
             case "POST", "/v1/messages":
                 return self._message(body)
-            case "POST", "/v1/stop":
-                for message in self.messages.values():
-                    if message["state"] == "waiting":
-                        self.finish(message, "[stopped]", stopped=True)
-                return 202, {}
             case "GET", "/v1/replies":
                 rows = [row for row in self.outbox if row["state"] == "waiting" and row["path"] == query["path"]]
                 return 200, {"replies": rows}
@@ -156,8 +152,8 @@ class FakeDaemon:
             message = self.messages.setdefault(
                 body["key"],
                 {
-                    "seq": len(self.messages) + 1, "agent_id": "a1", "path": body.get("path") or OWNER, "trace": "t",
-                    "state": "waiting", "result": None, "text": body["text"], "turn": 0, "replies": [],
+                    "seq": self.first + len(self.messages), "agent_id": "a1", "path": body.get("path") or OWNER,
+                    "trace": "t", "state": "waiting", "result": None, "text": body["text"], "turn": 0, "replies": [],
                 },
             )  # fmt: skip
         if not duplicate and self.status["working"]:
@@ -171,6 +167,10 @@ class FakeDaemon:
         return (200, answer | {"replies": message["replies"]}) if done else (202, answer)
 
     def _take_turn(self, message: Json) -> None:
+        if message["text"] == "/stop":
+            for running in list(self.messages.values()):
+                if running["state"] == "waiting" and running is not message:
+                    self.finish(running, "[stopped]", stopped=True)
         if message["text"].startswith("/"):
             row = self.reply(f"command {message['text']}", message["path"])
             with self.changed:
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         while not fake.closing:
             with fake.changed:
-                fresh = fake.changed.wait_for(lambda at=position: len(fake.events) > at or fake.closing, fake.tick_s)  # type: ignore[misc]
+                fresh = fake.changed.wait_for(lambda at=position: len(fake.events) > at or fake.closing, TICK_S)  # type: ignore[misc]
                 rows = fake.events[position:]
             text = "" if fresh else ": alive\n\n"
             for name, data in rows:

@@ -9,7 +9,7 @@ import pexpect
 import pytest
 
 from tests.cli.conftest import Daycare
-from tests.cli.fake_daemon import OWNER, FakeDaemon
+from tests.cli.fake_daemon import FakeDaemon
 
 DEADLINE_S = 20.0
 PROMPT = ">"
@@ -19,10 +19,10 @@ CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
 class Terminal:
     """A person at a terminal of 80 columns."""
 
-    def __init__(self, environment: dict[str, str], *arguments: str) -> None:
+    def __init__(self, environment: dict[str, str], *arguments: str, program: str = "daycare") -> None:
         self.child = pexpect.spawn(
             sys.executable,
-            ["-m", "daycare", *arguments],
+            ["-m", program, *arguments],
             env=environment | {"NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"},
             encoding="utf-8",
             timeout=DEADLINE_S,
@@ -112,8 +112,8 @@ def test_ctrl_c_stops_the_turn_and_the_program_stays(fake: FakeDaemon, terminal:
     fake.wait_for(lambda: fake.messages)
     terminal.sees("…")
     terminal.types(CTRL_C)
-    terminal.sees("(stopping)", "[stopped]")
-    assert fake.called("POST", "/v1/stop") == [({}, {"path": OWNER})]
+    terminal.sees("(stopped)", "command /stop")
+    fake.wait_for(lambda: not fake.unconfirmed)
     terminal.types(CTRL_C)
     terminal.sees("Ctrl-D to leave")
     terminal.types(CTRL_D)

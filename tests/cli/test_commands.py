@@ -22,7 +22,7 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
 def test_status_shows_the_daemon(fake: FakeDaemon, daycare: Daycare) -> None:
     done = daycare("status")
     assert done.returncode == 0, done.stderr
-    assert "process 4242: working" in done.stdout
+    assert "working, process 4242, up " in done.stdout
     assert json.loads(daycare("status", "--json").stdout) == fake.status
 
 
@@ -78,6 +78,7 @@ def test_answer_cannot_steer_the_terminal(fake: FakeDaemon, daycare: Daycare) ->
     [
         (("send",), "Missing argument"),
         (("send", "no/path", "text"), "expected [PATH] TEXT"),
+        (("send", "/ann/direct"), "no text follows"),
         (("send", ""), "the text is empty"),
         (("sned",), "Did you mean 'send'"),
         (("status", "--jsno"), "No such option"),

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.store.contract import Store
@@ -67,15 +67,6 @@ async def test_a_dead_parent_has_no_more_children(store: Store) -> None:
     await store.agents.set_state(parent.id, "dead")
     with pytest.raises(NotFoundError):
         await store.agents.create_child(parent.id, "sub", child(0))
-
-
-async def test_children_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.agents.CHILDREN_MAX", 2)
-    parent = await store.agents.create(new_agent())
-    for number in range(2):
-        await store.agents.create_child(parent.id, "sub", child(number))
-    with pytest.raises(BusyError):
-        await store.agents.create_child(parent.id, "sub", child(2))
 
 
 async def test_burial_frees_the_path_ends_the_turn_and_keeps_the_messages_as_dead_letters(store: Store) -> None:

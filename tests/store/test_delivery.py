@@ -232,15 +232,6 @@ async def test_events_are_read_newest_first(store: Store) -> None:
     assert await store.ledger.events(path=PATH, limit=1) == ['{"n":2}']
 
 
-async def test_recording_nothing_forgets_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.ledger.EVENTS_MAX_ROWS", 2)
-    await store.ledger.record([(1, "u1", "", "", "a"), (2, "u1", "", "", "b"), (3, "u1", "", "", "c")])
-    assert await store.ledger.events() == ["c", "b"]
-    await store.inbox.post_all([(letter(f"k{n}"), new_agent()) for n in range(20)])
-    await store.ledger.record([])
-    assert await store.ledger.events() == ["c", "b"]
-
-
 async def test_a_trace_tells_the_story_in_order(store: Store, clock: HandClock) -> None:
     agent, turn, _ = await begin(store, "a")
     clock.ms += 1

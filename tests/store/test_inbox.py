@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES
@@ -36,10 +37,13 @@ async def test_a_posted_message_waits_exactly_as_it_was_sent(store: Store) -> No
 
 async def test_a_repeated_key_returns_the_first_receipt_and_later_the_result(store: Store) -> None:
     first = await post(store, "k")
-    assert await post(store, "k", text="other words") == Receipt(first.seq, first.agent_id, True)
-    await answer(store, result="42")
-    assert await post(store, "k") == Receipt(first.seq, first.agent_id, True, "done", "42")
-    assert await store.inbox.receipt(first.seq) == Receipt(first.seq, first.agent_id, False, "done", "42")
+    again = replace(first, duplicate=True)
+    assert (first.trace, first.path, first.state) == ("trace-k", PATH, "waiting")
+    assert await post(store, "k", text="other words", trace="other trace") == again
+    turn = await answer(store, result="42")
+    done = replace(first, state="done", result="42", turn=turn.turn)
+    assert await post(store, "k") == replace(done, duplicate=True)
+    assert await store.inbox.receipt(first.seq) == done
     assert await store.inbox.waiting(first.agent_id) == []
 
 
@@ -130,11 +134,11 @@ async def test_a_dead_path_gets_a_new_incarnation_and_a_pinned_message_never_rea
         await store.inbox.post(letter("k2"))
     new = await store.inbox.post(letter("k"), new_agent(agent_id="second"))
     assert new.agent_id == "second" and not new.duplicate, "keys belong to the incarnation"
+    assert (await store.inbox.post(letter("k4", agent_id="second"))).agent_id == "second"
     for create in (None, new_agent(agent_id="third")):
         with pytest.raises(NotFoundError) as caught:
             await store.inbox.post(letter("k3", agent_id=old.agent_id), create)
         assert caught.value.code == "AGENT_DEAD"
-    assert (await store.inbox.post(letter("k4", agent_id="second"))).agent_id == "second"
     assert [row.envelope.key for row in await store.inbox.waiting("second")] == ["k", "k4"]
 
 
@@ -171,9 +175,12 @@ async def test_a_refused_write_does_not_harm_its_neighbours(store: Store) -> Non
     """Also when it had changed something before it failed: half of the writes are such batches."""
     await post(store, "first")
     outcomes: dict[int, str] = {}
+    asked: list[str] = []
 
     async def write(number: int) -> None:
         try:
+            if number % 2:
+                asked.append(f"good-{number}")
             if number % 2:
                 await post(store, f"good-{number}")
             elif number % 4:
@@ -190,8 +197,9 @@ async def test_a_refused_write_does_not_harm_its_neighbours(store: Store) -> Non
     assert outcomes == {number: "ok" if number % 2 else "AGENT_UNKNOWN" for number in range(40)}
     agent = await store.agents.at(PATH)
     assert agent is not None
-    keys = {row.envelope.key for row in await store.inbox.waiting(agent.id, limit=100)}
-    assert keys == {"first", *(f"good-{number}" for number in range(1, 40, 2))}
+    keys = [row.envelope.key for row in await store.inbox.waiting(agent.id, limit=100)]
+    assert keys == ["first", *asked], "in the order they were asked for"
+    assert len(asked) == 20
 
 
 async def test_the_write_of_a_cancelled_caller_happens_and_is_announced_or_does_not_happen_at_all(store: Store) -> None:

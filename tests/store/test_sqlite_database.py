@@ -42,7 +42,7 @@ async def test_an_acknowledged_row_survives_a_power_cut_because_each_commit_is_s
     async with open_store(str(tmp_path / "daycare.db")) as store:
         pragmas = {name: store._db.pragma(name) for name in ("journal_mode", "synchronous", "foreign_keys")}
         assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
-        with pytest.raises(apsw.ReadOnlyError):
+        with pytest.raises(UnavailableError):
             store._reader.execute("DELETE FROM inbox")
 
 
@@ -121,6 +121,23 @@ async def test_a_damaged_page_is_refused_when_it_is_met_and_found_by_the_check(t
     error = await refusal(path)
     assert (type(error), error.code) == (BrokenError, "STORE_CORRUPT")
     assert database.check(str(path)) is not None
+
+
+async def test_damage_that_is_met_while_reading_is_an_error_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "daycare.db"
+    async with open_store(str(path)) as store:
+        for number in range(100):
+            await store.ledger.record([(number, "u", "", "", "x" * 1_000)])
+    size = 4096
+    content = bytearray(path.read_bytes())
+    for start in range(len(content) // 2, len(content), size):
+        content[start : start + size] = b"\xff" * size
+    path.write_bytes(content)
+    async with open_store(str(path)) as store:
+        for limit in (1, 1_000):
+            with pytest.raises(BrokenError) as caught:
+                await store.ledger.events(limit=limit)
+            assert caught.value.code == "STORE_CORRUPT" and str(path) in caught.value.hint
 
 
 async def test_a_folder_that_does_not_exist_is_said_to_be_unreachable(tmp_path: Path) -> None:

@@ -283,3 +283,21 @@ async def test_a_full_inbox_is_full_for_a_whole_batch(file: SqliteStore) -> None
     await file.inbox.post_all([(letter(f"k{n}"), new_agent()) for n in range(INBOX_MAX_MESSAGES - 2)])
     codes = await send_all(file, [f"x{n}" for n in range(5)])
     assert sorted(codes) == ["INBOX_FULL"] * 3 + ["ok"] * 2
+
+
+async def test_children_are_bounded(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.agents.CHILDREN_MAX", 2)
+    parent = await sqlite.agents.create(new_agent())
+    for number in range(2):
+        await sqlite.agents.create_child(parent.id, "sub", new_agent(agent_id=f"child-{number}", kind="sub"))
+    with pytest.raises(BusyError):
+        await sqlite.agents.create_child(parent.id, "sub", new_agent(agent_id="child-2", kind="sub"))
+
+
+async def test_recording_nothing_forgets_nothing(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.ledger.EVENTS_MAX_ROWS", 2)
+    await sqlite.ledger.record([(1, "u1", "", "", "a"), (2, "u1", "", "", "b"), (3, "u1", "", "", "c")])
+    assert await sqlite.ledger.events() == ["c", "b"]
+    await sqlite.inbox.post_all([(letter(f"k{n}"), new_agent()) for n in range(20)])
+    await sqlite.ledger.record([])
+    assert await sqlite.ledger.events() == ["c", "b"]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -41,7 +42,37 @@ def open_reader(location: str, writer: apsw.Connection, vfs: str | None = None) 
     if location == MEMORY:
         return writer
     with describing(location):
-        return _connect(location, apsw.SQLITE_OPEN_READONLY, vfs)
+        db = _connect(location, apsw.SQLITE_OPEN_READONLY, vfs)
+    db.cursor_factory = _ReadingCursor
+    return db
+
+
+class _ReadingCursor(apsw.Cursor):
+    """Turns SQLite's errors into ours at whichever row they come up. (No context manager: this is on every path.)"""
+
+    def execute(self, *args: Any, **more: Any) -> apsw.Cursor:
+        try:
+            return super().execute(*args, **more)
+        except apsw.Error as error:
+            raise described(self.connection.filename, error) from error
+
+    def fetchone(self) -> Any:
+        try:
+            return super().fetchone()
+        except apsw.Error as error:
+            raise described(self.connection.filename, error) from error
+
+    def fetchall(self) -> list[Any]:
+        try:
+            return super().fetchall()
+        except apsw.Error as error:
+            raise described(self.connection.filename, error) from error
+
+    def __next__(self) -> Any:
+        try:
+            return super().__next__()
+        except apsw.Error as error:
+            raise described(self.connection.filename, error) from error
 
 
 def _connect(location: str, flags: int, vfs: str | None) -> apsw.Connection:

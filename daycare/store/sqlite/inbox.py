@@ -1,7 +1,7 @@
 """Inbox rows: accepted once per key, in order, bounded, and kept as a key after they are done."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 
@@ -15,6 +15,7 @@ from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
 
 _STATES: tuple[Literal["waiting", "done", "dead"], ...] = ("waiting", "done", "dead")
+_RECEIPT = "seq, agent_id, state, result, trace, path, turn"
 
 
 class Inbox:
@@ -51,8 +52,8 @@ class Inbox:
 
     async def receipt(self, seq: int) -> Receipt | None:
         """Return what became of a row, or None if its number is unknown (or expired)."""
-        row = self._reader.execute("SELECT seq, agent_id, state, result FROM inbox WHERE seq = ?", (seq,)).fetchone()
-        return Receipt(row[0], row[1], False, _STATES[row[2]], row[3]) if row else None
+        row = self._reader.execute(f"SELECT {_RECEIPT} FROM inbox WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
+        return _receipt(row, duplicate=False) if row else None
 
     async def agents_with_work(self, *, after: str = "", limit: int = 256) -> list[str]:
         """Return ids of agents that have waiting rows, in id order, beginning after `after`."""
@@ -96,9 +97,9 @@ def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
     full = envelope.lane is Lane.MESSAGES and tx.memory.waiting.get(agent_id, 0) >= INBOX_MAX_MESSAGES
     if not full and (receipt := mailbox.insert(tx, agent_id, envelope)) is not None:
         return receipt
-    known = tx.one("SELECT seq, state, result FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, envelope.key))
+    known = tx.one(f"SELECT {_RECEIPT} FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, envelope.key))  # noqa: S608
     if known is not None:
-        return Receipt(known[0], agent_id, True, _STATES[known[1]], known[2])
+        return _receipt(known, duplicate=True)
     # The control lane has no such bound: `/stop` must get through exactly when an agent is drowning.
     raise BusyError(
         "INBOX_FULL",
@@ -125,3 +126,8 @@ def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:
     if create is None:
         raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
     return agents.create(tx, create).id
+
+
+def _receipt(row: tuple[Any, ...], *, duplicate: bool) -> Receipt:
+    seq, agent_id, state, result, trace, path, turn = row
+    return Receipt(seq, agent_id, duplicate, _STATES[state], result, trace, path, turn)

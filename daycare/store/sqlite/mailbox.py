@@ -51,7 +51,7 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     seq = tx.db.last_insert_rowid()
     tx.memory.waiting[agent_id] = tx.memory.waiting.get(agent_id, 0) + 1
     tx.commit.posted.append(InboxRow(seq, agent_id, envelope, 0, tx.now))
-    return Receipt(seq, agent_id)
+    return Receipt(seq, agent_id, trace=envelope.trace, path=envelope.to)
 
 
 def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, result: str, *, dead: bool = False) -> int:

@@ -6,7 +6,7 @@ import apsw
 
 from daycare.base.errors import ConflictError
 from daycare.base.limits import OUTBOX_MAX_MESSAGES
-from daycare.store.records import OutboxRow, Reply
+from daycare.store.records import Agent, OutboxRow, Reply
 from daycare.store.sqlite import letters
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
@@ -45,6 +45,11 @@ class Outbox:
         """Return one row."""
         row = self._reader.execute(f"SELECT {_ROW} FROM outbox WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
         return _outbox(row) if row else None
+
+    async def add(self, agent: Agent, reply: Reply, trace: str) -> int:
+        """Queue words of an agent that belong to no turn; return their number."""
+        key = (agent.id, agent.path, agent.user, str(agent.origin))
+        return await self._write(lambda tx: insert(tx, key, None, trace, reply))
 
     async def start(self, seq: int) -> int:
         """Journal that a delivery is about to be tried; return which try it is. 0: nothing is left to deliver."""

@@ -110,11 +110,11 @@ class Turns:
 
         def run(tx: Tx) -> None:
             tx.run(
-                "UPDATE turns SET state = 'parked', error = ?, ended_at = ?, history = ?"
-                " WHERE turn = ? AND state = 'open'",
-                (reason, tx.now, _encode(history).decode(), turn.turn),
+                "UPDATE turns SET state = 'parked', error = ?, ended_at = ? WHERE turn = ? AND state = 'open'",
+                (reason, tx.now, turn.turn),
             )
             _must_have_ended(tx, f"parking turn {turn.turn} of {agent.path}")
+            _remember(tx, turn, agent, history)
             for seq in _all_seqs(tx, turn):
                 mailbox.bury_message(tx, seq, code, reason, turn.attempt)
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
@@ -124,7 +124,9 @@ class Turns:
     async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
         rows = self._reader.execute(
-            "SELECT history, session FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT ?", (agent_id, limit)
+            "SELECT h.messages, t.session FROM turns t LEFT JOIN history h USING (turn)"
+            " WHERE t.agent_id = ? ORDER BY t.turn DESC LIMIT ?",
+            (agent_id, limit),
         )
         turns: list[tuple[Message, ...]] = []
         total = 0
@@ -142,20 +144,21 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     seqs = tuple(row.seq for row in rows)
     attempt = max(row.attempts for row in rows) + 1
     # The agent's struct may be older than a burial or a new session; its row is not.
-    row = tx.one(
-        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at)"
-        " SELECT id, session, user, ?, ?, 'open', ?, ?, ? FROM agents WHERE id = ? AND state <> 'dead'"
-        " RETURNING turn, session",
-        (str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now, agent.id),
-    )
+    row = tx.one("SELECT session FROM agents WHERE id = ? AND state <> 'dead'", (agent.id,))
     if row is None:
         raise ConflictError(
             "AGENT_DEAD", f"starting a turn of {agent.path}: this incarnation is dead", hint="daycare agents"
         )
+    session = int(row[0])
+    tx.run(
+        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at)"
+        " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?)",
+        (agent.id, session, agent.user, str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now),
+    )
     return Turn(
-        turn=row[0],
+        turn=tx.db.last_insert_rowid(),
         agent_id=agent.id,
-        session=row[1],
+        session=session,
         trace=first.trace,
         attempt=attempt,
         seqs=seqs,
@@ -175,10 +178,11 @@ def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
 
 def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None) -> None:
     tx.run(
-        "UPDATE turns SET state = ?, ended_at = ?, history = ? WHERE turn = ? AND state = 'open'",
-        (end.state, tx.now, _encode(end.history).decode(), turn.turn),
+        "UPDATE turns SET state = ?, ended_at = ? WHERE turn = ? AND state = 'open'",
+        (end.state, tx.now, turn.turn),
     )
     _must_have_ended(tx, f"finishing turn {turn.turn} of {agent.path}")
+    _remember(tx, turn, agent, end.history)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     if end.replies or end.effects.posts or end.effects.timers:
         _send(tx, agent, turn, end.replies, end.effects)
@@ -189,6 +193,21 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
 def _must_have_ended(tx: Tx, what: str) -> None:
     if tx.db.changes() != 1:
         raise ConflictError("TURN_GONE", f"{what}: it ended meanwhile", hint="daycare status")
+
+
+def _remember(tx: Tx, turn: Turn, agent: Agent, messages: Sequence[Message]) -> None:
+    if messages:
+        tx.run(
+            "INSERT INTO history (turn, agent_id, session, user, origin, messages) VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                turn.turn,
+                agent.id,
+                turn.session,
+                agent.user,
+                str(messages[0].origin),
+                _encode(messages).decode(),
+            ),
+        )
 
 
 def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> None:

@@ -121,8 +121,11 @@ class Writer:
         too many writes wait, `UnavailableError` when the disk refuses.
         """
         if self._inline:
-            await trio.lowlevel.checkpoint()
-            return self._write_inline(fn)
+            # In this order writes take effect as they were asked for; other tasks run before the caller goes on.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            done = self._write_inline(fn)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return done
         if self._ended:
             raise UnavailableError("STORE_CLOSED", f"writing to {self._location}: the store was closed")
         if len(self._queue) >= WRITE_QUEUE_MAX:

@@ -1,0 +1,103 @@
+"""Telling a person something on the daemon's own account: once, in time, and never in the night."""
+
+from collections.abc import Collection
+from datetime import datetime, time
+from zoneinfo import ZoneInfo
+
+import msgspec
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.agent.patience import patiently
+from daycare.base.clock import Clock
+from daycare.base.events import Notice
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
+from daycare.base.path import Fetch
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent, Reply
+
+
+class _Held(msgspec.Struct):
+    text: str
+    more: int
+    not_before: float  # trio's clock; quiet hours are looked at besides
+
+
+class Notifier:
+    """Reaches a person through the most recent foreground agent, else any foreground agent whose connector is here.
+
+    Every notice is an event at once, so that `status` and the log have it even if nobody can be reached. The first of
+    a topic is sent right away; repeats within `NOTIFY_DIGEST_S` seconds are counted and told together. During the quiet
+    hours, in the person's own zone, all wait. What waits is in memory: after a restart only the events remain.
+    """
+
+    def __init__(
+        self, store: Store, directory: Directory, bus: Bus, clock: Clock, connectors: Collection[str], quiet: str = ""
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._bus = bus
+        self._clock = clock
+        self._connectors = connectors
+        self._quiet = quiet_hours(quiet)
+        self._held: dict[tuple[str, str], _Held] = {}
+        self._sent: dict[tuple[str, str], float] = {}
+
+    async def notify(self, user: str, text: str, *, topic: str = "", path: str = "") -> None:
+        """Tell a person `text`; notices of one topic are digested. Nobody to reach is no error: the event remains."""
+        self._bus.publish(Notice(at_ms=self._clock.now_ms(), path=path, user=user, text=text))
+        key = (user, topic or text)
+        held = self._held.get(key)
+        if held is not None:
+            held.text, held.more = text, held.more + 1
+            return
+        again_at = self._sent.get(key, -NOTIFY_DIGEST_S) + NOTIFY_DIGEST_S
+        if again_at <= trio.current_time() and not await self._is_quiet(user):
+            await self._send(key, text)
+        elif len(self._held) < NOTICES_MAX_HELD:
+            self._held[key] = _Held(text, 0, again_at)
+
+    async def run(self) -> None:
+        """Send what was held back when its time has come; until cancelled."""
+        while True:
+            await trio.sleep(NOTIFY_LOOK_S)
+            now = trio.current_time()
+            self._sent = {key: at for key, at in self._sent.items() if at > now - NOTIFY_DIGEST_S}
+            for key, held in list(self._held.items()):
+                if held.not_before <= now and not await self._is_quiet(key[0]):
+                    del self._held[key]
+                    more = f" ({held.more} more of this kind meanwhile)" if held.more else ""
+                    await self._send(key, held.text + more)
+
+    async def _send(self, key: tuple[str, str], text: str) -> None:
+        self._sent[key] = trio.current_time()
+        agent = await self._reachable(key[0])
+        if agent is not None:
+            reply = Reply(connector=agent.path.rsplit("/", 1)[-1], text=text)
+            await patiently(lambda: self._store.outbox.add(agent, reply, new_trace_id()))
+
+    async def _reachable(self, user: str) -> Agent | None:
+        recent = await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
+        others = await self._store.agents.find(user=user, kinds=["connector"])
+        for agent in (*recent, *others):
+            if agent.path.rsplit("/", 1)[-1] in self._connectors:
+                return agent
+        return None
+
+    async def _is_quiet(self, user: str) -> bool:
+        if self._quiet is None:
+            return False
+        person = await self._store.people.get(user)
+        here = datetime.fromtimestamp(self._clock.now_ms() / 1000, ZoneInfo(person.zone if person else "UTC")).time()
+        begin, end = self._quiet
+        return begin <= here < end if begin <= end else here >= begin or here < end
+
+
+def quiet_hours(text: str) -> tuple[time, time] | None:
+    """Read `22:00-07:00`; empty means none. Raises `ValueError`."""
+    if not text:
+        return None
+    begin, _, end = text.partition("-")
+    return time.fromisoformat(begin.strip()), time.fromisoformat(end.strip())

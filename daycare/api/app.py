@@ -1,0 +1,109 @@
+"""The application: all routes, one way to refuse, one bound for bodies."""
+
+import trio
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from daycare.api import errors, routes_agents, routes_control, routes_dead, routes_messages, routes_people
+from daycare.api.services import Services
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.limits import API_BODY_DEADLINE_S, API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES
+
+
+def build(services: Services) -> Starlette:
+    """Return the API over a daemon's parts. Whoever stops it sets `app.state.closing`: what waits and streams ends."""
+    closing = trio.Event()
+    app = Starlette(
+        routes=[
+            *routes_messages.Messages(services, closing).routes(),
+            *routes_agents.Agents(services).routes(),
+            *routes_dead.DeadLetters(services).routes(),
+            *routes_people.People(services).routes(),
+            *routes_people.Keys(services).routes(),
+            *routes_control.Control(services, closing).routes(),
+        ],
+        middleware=[Middleware(BodyBound)],
+        exception_handlers={
+            DaycareError: errors.refused,
+            HTTPException: errors.unrouted,
+            Exception: errors.defect,
+        },
+    )
+    app.router.redirect_slashes = False
+    app.state.closing = closing
+    return app
+
+
+class BodyBound:
+    """Reads every request's body before its route runs, and refuses what is too large or too slow.
+
+    Also for routes that take no body: the server's connection waits until somebody has read it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            with trio.fail_after(API_BODY_DEADLINE_S):
+                body = await _read(receive)
+        except trio.TooSlowError:
+            late = InvalidError("BODY_LATE", f"reading a body: it was not complete after {API_BODY_DEADLINE_S:g} s")
+            await _refuse(late, scope, receive, send)
+            return
+        except errors.BodyTooLargeError as error:
+            await _refuse(error, scope, receive, send)
+            return
+        if body is not None:
+            await self._app(scope, _again(body, receive), send)
+
+
+async def _read(receive: Receive) -> bytes | None:
+    """Return the whole body, None if the client went away. A little too much is read to its end and then refused."""
+    body = bytearray()
+    size, more = 0, True
+    while more and size <= API_BODY_READ_MAX_BYTES:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        size += len(part)
+        if size <= API_BODY_MAX_BYTES:
+            body += part
+        more = message.get("more_body", False)
+    if size > API_BODY_MAX_BYTES:
+        raise errors.BodyTooLargeError(
+            "BODY_TOO_LARGE",
+            f"reading a body: it has over {API_BODY_MAX_BYTES} bytes",
+            hint="split it, or put it into a file",
+        )
+    return bytes(body)
+
+
+async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer while the rest of the body is read and forgotten: unread, it would hold up the answer."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_forget, receive)
+        await errors.error_response(error, headers={"Connection": "close"})(scope, receive, send)
+        nursery.cancel_scope.cancel()
+
+
+async def _forget(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that hands out the body once more, then what follows it."""
+    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return first.pop() if first else await receive()
+
+    return replay

@@ -1,0 +1,62 @@
+"""JSON in and out: bodies, queries and path segments become values of declared types, and errors name the field."""
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daycare.base.errors import InvalidError
+from daycare.base.limits import API_PAGE_MAX_ROWS
+
+T = TypeVar("T")
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # of a row
+Limit = Annotated[int, msgspec.Meta(ge=1, le=API_PAGE_MAX_ROWS)]
+EMPTY: dict[str, Any] = {}
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of what a route takes, as body or as query."""
+
+
+class PathQuery(Document, frozen=True, kw_only=True):
+    """`?path=`, of the one agent that is meant."""
+
+    path: str
+
+
+def answer(document: Any, status: int = 200) -> Response:
+    """Return a JSON answer."""
+    return Response(_encode(document), status, media_type="application/json")
+
+
+async def body(request: Request, kind: type[T]) -> T:
+    """Read the body; an absent one counts as `{}`. Raises `InvalidError` BODY_INVALID."""
+    try:
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise InvalidError("BODY_INVALID", f"{_name(request)}: its body: {error}", hint="doc/api.md") from None
+
+
+def query(request: Request, kind: type[T]) -> T:
+    """Read the query; an argument that is given twice counts once, the last. Raises `InvalidError` QUERY_INVALID."""
+    return _convert(request, dict(request.query_params), kind, "QUERY_INVALID", "query")
+
+
+def segment(request: Request, name: str, kind: type[T]) -> T:
+    """Read the named segment of the route. Raises `InvalidError` ROUTE_INVALID."""
+    return _convert(request, request.path_params[name], kind, "ROUTE_INVALID", f"segment {name}")
+
+
+def _convert(request: Request, found: Any, kind: type[T], code: str, what: str) -> T:
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidError(code, f"{_name(request)}: its {what}: {error}", hint="doc/api.md") from None
+
+
+def _name(request: Request) -> str:
+    return f"{request.method} {request.scope['path']}"

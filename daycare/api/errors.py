@@ -1,0 +1,72 @@
+"""Every refusal as one document: `{"error": {code, message, hint, retry_after_s}}`; its status says what to do."""
+
+import math
+import traceback
+from http import HTTPStatus
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.observe.log import logger
+
+_encode = msgspec.json.Encoder().encode
+
+
+class BodyTooLargeError(InvalidError):
+    """More was sent than any route takes."""
+
+    http_status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+def error_response(error: DaycareError, status: int = 0, headers: dict[str, str] | None = None) -> Response:
+    """Return the answer that tells a client about `error`, with its class's status unless another is given."""
+    headers = dict(headers or {})
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    document = {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "hint": error.hint,
+            "retry_after_s": error.retry_after_s,
+        }
+    }
+    return Response(_encode(document), status or error.http_status, headers, media_type="application/json")
+
+
+async def refused(request: Request, error: Exception) -> Response:
+    """Answer a `DaycareError`."""
+    assert isinstance(error, DaycareError)
+    return error_response(error)
+
+
+async def unrouted(request: Request, error: Exception) -> Response:
+    """Answer a request that no route takes."""
+    assert isinstance(error, HTTPException)
+    tried = f"{request.method} {request.url.path}"
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "others")
+        wrong: DaycareError = InvalidError("METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/api.md")
+    else:
+        wrong = InvalidError("ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/api.md lists them")
+    return error_response(wrong, error.status_code, dict(error.headers or {}))
+
+
+async def defect(request: Request, error: Exception) -> Response:
+    """Answer an exception that nobody expected. Its text, which may hold anything, is neither sent nor logged."""
+    log_defect(f"{request.method} {request.scope['path']}", error)
+    return error_response(
+        DaycareError("DEFECT", f"{request.method} {request.scope['path']}: a defect in daycare", hint="daycare logs")
+    )
+
+
+def log_defect(what: str, error: BaseException) -> None:
+    """Log where an exception came from and of which class it is."""
+    inner = error
+    while isinstance(inner, BaseExceptionGroup):
+        inner = inner.exceptions[0]
+    where = "".join(traceback.format_tb(inner.__traceback__)[-4:])
+    logger().error("api.defect", request=what, error=type(inner).__name__, where=where)

@@ -1,0 +1,174 @@
+"""Agents: which there are, what each has before it, how they are set up and ended."""
+
+from typing import Any
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, Limit, PathQuery, answer, body, query
+from daycare.api.services import Services
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import API_DISMISS_S
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.path import Kind
+from daycare.store.records import Agent, AgentConfig
+
+_SHOWN_ROWS = 20  # of each list that an agent's page shows
+
+
+class AgentsQuery(Document, frozen=True, kw_only=True):
+    """Which agents, in the order of their paths."""
+
+    user: str | None = None
+    kind: Kind | None = None
+    include_dead: bool = False
+    after: str = ""
+    limit: Limit = 100
+
+
+class NewAgentBody(Document, frozen=True, kw_only=True):
+    """An agent to create."""
+
+    path: str
+    config: AgentConfig = AgentConfig()
+
+
+async def agent_at(services: Services, path: str) -> Agent:
+    """Return the living or parked agent at a path. Raises `InvalidError` for what is no path, `NotFoundError`."""
+    agent = await services.directory.find(path)  # before parsing: it may be a connector's that is gone
+    if agent is None:
+        services.directory.parse(path)
+        agent = await services.directory.at(path)
+    return agent
+
+
+def agent_view(services: Services, agent: Agent) -> dict[str, Any]:
+    """Return an agent with where it is in its life."""
+    view: dict[str, Any] = msgspec.to_builtins(agent)
+    view["live"] = services.supervisor.life_of(agent)
+    return view
+
+
+class Agents:
+    """`/v1/agents` and `/v1/agent`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.store
+        self._configuring = trio.Lock()  # a change reads the settings before it writes them
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/agents", self.find),
+            Route("/v1/agents", self.create, methods=["POST"]),
+            Route("/v1/agent", self.show),
+            Route("/v1/agent", self.configure, methods=["PATCH"]),
+            Route("/v1/agent", self.end, methods=["DELETE"]),
+            Route("/v1/agent/unpark", self.unpark, methods=["POST"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List agents."""
+        wish = query(request, AgentsQuery)
+        found = await self._store.agents.find(
+            user=wish.user,
+            kinds=[wish.kind] if wish.kind else [],
+            include_dead=wish.include_dead,
+            after=wish.after,
+            limit=wish.limit,
+        )
+        return answer({"agents": [agent_view(self._services, agent) for agent in found]})
+
+    async def create(self, request: Request) -> Response:
+        """Create a lasting agent of a user."""
+        wish = await body(request, NewAgentBody)
+        directory = self._services.directory
+        path = directory.parse(wish.path)
+        if path.kind is not Kind.AGENT:
+            raise InvalidError(
+                "AGENT_KIND", f"creating {path}: a {path.kind} comes into being by itself", hint="/USER/agent/NAME"
+            )
+        if await self._store.people.get(path.user) is None:
+            raise NotFoundError("USER_UNKNOWN", f"creating {path}: no user {path.user}", hint="daycare users list")
+        if await directory.find(str(path)) is not None:
+            raise ConflictError("AGENT_EXISTS", f"creating {path}: there is one", hint=f"daycare agents show {path}")
+        agent = await directory.create(path, origin=Origin.PERSON, config=wish.config)
+        return answer(agent_view(self._services, agent), 201)
+
+    async def show(self, request: Request) -> Response:
+        """Show one agent with what waits, what was said last, and its timers."""
+        agent = await agent_at(self._services, query(request, PathQuery).path)
+        return answer(
+            {
+                "agent": agent_view(self._services, agent),
+                "session": agent.session,
+                "waiting": await self._store.inbox.waiting(agent.id, limit=_SHOWN_ROWS),
+                "history": (await self._store.turns.history(agent.id, agent.session, _SHOWN_ROWS))[-_SHOWN_ROWS:],
+                "timers": await self._store.timers.find(agent.id, _SHOWN_ROWS),
+            }
+        )
+
+    async def configure(self, request: Request) -> Response:
+        """Change the settings that are given; null sets one back to its default."""
+        path = query(request, PathQuery).path
+        changes = await body(request, dict[str, Any])
+        async with self._configuring:
+            agent = await agent_at(self._services, path)
+            merged = msgspec.to_builtins(agent.config) | changes
+            config = _config(path, {name: value for name, value in merged.items() if value is not None}, changes)
+            agent = await self._store.agents.configure(agent.id, config)
+        return answer(agent_view(self._services, agent))
+
+    async def unpark(self, request: Request) -> Response:
+        """Let a parked agent work again; one that is not parked stays as it is."""
+        agent = await agent_at(self._services, query(request, PathQuery).path)
+        if agent.state == "parked":
+            agent = await self._store.agents.set_state(agent.id, "living")
+            waiting = await self._store.inbox.waiting(agent.id, limit=1)
+            self._services.supervisor.posted(waiting)  # wakes it, unless this process takes no turns
+        return answer(agent_view(self._services, agent))
+
+    async def end(self, request: Request) -> Response:
+        """End an agent: at once, or after what it is doing was stopped. 202: it does not stop, and dies later."""
+        agent = await agent_at(self._services, query(request, PathQuery).path)
+        if agent.id in self._services.supervisor.awake:
+            await self._dismiss(agent)
+        else:
+            await self._store.agents.set_state(agent.id, "dead", "ended by the operator")
+        agent = await self._services.directory.get(agent.id)
+        return answer(agent_view(self._services, agent), 200 if agent.state == "dead" else 202)
+
+    async def _dismiss(self, agent: Agent) -> None:
+        """Ask an awake agent to die, as nothing happens to one outside of its lane, and wait for that."""
+        async with self._services.bus.subscribe(path=agent.path, types=frozenset({"agent.died"})) as deaths:
+            await self._services.router.post(
+                Envelope(
+                    to=agent.path,
+                    agent_id=agent.id,
+                    user=agent.user,
+                    origin=Origin.SYSTEM,
+                    sender="system",
+                    key=f"dismiss:{agent.id}",
+                    text="ended by the operator",
+                    trace=new_trace_id(),
+                    kind=EnvelopeKind.DISMISS,
+                    lane=Lane.CONTROL,
+                )
+            )
+            with trio.move_on_after(API_DISMISS_S):
+                await anext(deaths)
+
+
+def _config(path: str, merged: dict[str, Any], changes: dict[str, Any]) -> AgentConfig:
+    unknown = changes.keys() - set(AgentConfig.__struct_fields__)
+    try:
+        if unknown:  # also one that is set to null
+            raise msgspec.ValidationError(f"Object contains unknown field `{sorted(unknown)[0]}`")
+        return msgspec.convert(merged, AgentConfig)
+    except msgspec.ValidationError as error:
+        raise InvalidError("BODY_INVALID", f"configuring {path}: {error}", hint="doc/api.md") from None

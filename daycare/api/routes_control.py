@@ -1,0 +1,84 @@
+"""The daemon itself: how it is, what happens in it, and how it ends."""
+
+from typing import Annotated
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, body
+from daycare.api.events import event_stream
+from daycare.api.services import Services
+from daycare.base.errors import ConflictError, NotFoundError
+
+_SEQ_MAX_DIGITS = 18  # more do not fit a row's number
+
+
+class Shutdown(Document, frozen=True, kw_only=True):
+    """How and why the daemon is to end."""
+
+    restart: bool = False
+    reason: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class Control:
+    """`/v1/status`, `/v1/trace`, `/v1/events`, `/v1/shutdown`, `/v1/handover`."""
+
+    def __init__(self, services: Services, closing: trio.Event) -> None:
+        self._services = services
+        self._closing = closing
+        self._tracing = trio.CapacityLimiter(1)  # it reads whole tables
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/status", self.status),
+            Route("/v1/trace/{id}", self.trace),
+            Route("/v1/events", self.events),
+            Route("/v1/shutdown", self.shutdown, methods=["POST"]),
+            Route("/v1/handover", self.handover, methods=["POST"]),
+        ]
+
+    async def status(self, request: Request) -> Response:
+        """Show how the daemon is."""
+        return answer(await self._services.status())
+
+    async def trace(self, request: Request) -> Response:
+        """Show what became of a message, by its trace id or its number."""
+        wanted = request.path_params["id"]
+        store = self._services.store
+        trace = wanted
+        if wanted.isdecimal() and len(wanted) <= _SEQ_MAX_DIGITS:
+            receipt = await store.inbox.receipt(int(wanted))
+            trace = receipt.trace if receipt else wanted  # a trace id, too, may happen to be all digits
+        entries = await trio.to_thread.run_sync(store.ledger.trace, trace, limiter=self._tracing)
+        if not entries:
+            raise NotFoundError(
+                "TRACE_UNKNOWN",
+                f"tracing {wanted}: no message has this number or trace id, or it has expired",
+                hint="daycare tail shows numbers and trace ids",
+            )
+        return answer({"entries": entries})
+
+    async def events(self, request: Request) -> Response:
+        """Stream what happens."""
+        return event_stream(request, self._services.bus, self._closing)
+
+    async def shutdown(self, request: Request) -> Response:
+        """Ask for an orderly end."""
+        wish = await body(request, Shutdown)
+        self._services.stop(wish.restart, wish.reason or "asked by the API")
+        return answer({"stopping": True, "restart": wish.restart}, 202)
+
+    async def handover(self, request: Request) -> Response:
+        """Give way to a `daycare run`, if this is the daemon inside of a chat."""
+        if self._services.mode != "chat":
+            raise ConflictError(
+                "HANDOVER_REFUSED",
+                f"handing over: this is a daycare {self._services.mode}, only a chat gives way",
+                hint="daycare stop",
+            )
+        self._services.stop(False, "a daycare run takes over")
+        return answer({"granted": True}, 202)

@@ -1,0 +1,183 @@
+"""Messages in, replies out: what a terminal or a program needs to talk to an agent."""
+
+import secrets
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import trio
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
+from daycare.api.routes_agents import agent_at, agent_view
+from daycare.api.services import Services
+from daycare.api.wanted import while_wanted
+from daycare.base.errors import UnavailableError
+from daycare.base.events import ReplySent
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, OUTBOX_MAX_MESSAGES
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.plugin import Inbound
+from daycare.store.records import OutboxRow, Receipt
+
+DIRECT = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
+
+
+class Post(Document, frozen=True, kw_only=True):
+    """A message. `user` is whose it is; without a path it goes to that user's `direct` agent."""
+
+    text: str
+    path: str | None = None
+    key: str | None = None
+    user: str | None = None
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
+
+
+class Page(PathQuery, frozen=True, kw_only=True):
+    """Rows of one path behind a number."""
+
+    after: Number = 0
+    limit: Limit = 100
+
+
+class Shown(Document, frozen=True, kw_only=True):
+    """Replies that a terminal has shown."""
+
+    seqs: Annotated[list[Number], msgspec.Meta(max_length=OUTBOX_MAX_MESSAGES)]
+
+
+class Messages:
+    """`/v1/messages`, `/v1/stop`, `/v1/inbox`, `/v1/replies`."""
+
+    def __init__(self, services: Services, closing: trio.Event) -> None:
+        self._services = services
+        self._store = services.store
+        self._closing = closing
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/messages", self.post, methods=["POST"]),
+            Route("/v1/stop", self.stop, methods=["POST"]),
+            Route("/v1/inbox", self.inbox),
+            Route("/v1/replies", self.replies),
+            Route("/v1/replies/ack", self.acknowledge, methods=["POST"]),
+        ]
+
+    async def post(self, request: Request) -> Response:
+        """Commit a message; with `wait_s`, wait for its answer."""
+        wish = await body(request, Post)
+        receipt = await self._services.accept(
+            Inbound(
+                connector=DIRECT,
+                sender=f"{DIRECT}:{self._services.owner if wish.user is None else wish.user}",
+                key=_fresh_key() if wish.key is None else wish.key,
+                text=wish.text,
+                path=wish.path or "",
+            )
+        )
+        if wish.wait_s:
+            receipt = await self._wait(request, receipt, wish.wait_s)
+        view = msgspec.to_builtins(receipt)
+        if receipt.state == "done":
+            view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
+        return answer(view, 200 if receipt.state == "done" else 202)
+
+    async def stop(self, request: Request) -> Response:
+        """Stop the running turn of any user's agent; the confirmation is a reply to the terminal."""
+        agent = await agent_at(self._services, (await body(request, PathQuery)).path)
+        receipt = await self._services.router.post(
+            Envelope(
+                to=agent.path,
+                agent_id=agent.id,
+                user=agent.user,
+                origin=Origin.PERSON,
+                sender=f"{DIRECT}:{self._services.owner}",
+                key=_fresh_key(),
+                text="/stop",
+                trace=new_trace_id(),
+                kind=EnvelopeKind.COMMAND,
+                lane=Lane.CONTROL,
+            )
+        )
+        return answer(receipt, 202)
+
+    async def inbox(self, request: Request) -> Response:
+        """Show what waits for an agent, in order."""
+        wish = query(request, Page)
+        agent = await agent_at(self._services, wish.path)
+        rows = await self._store.inbox.waiting(agent.id, after=wish.after, limit=wish.limit)
+        return answer({"agent": agent_view(self._services, agent), "rows": rows})
+
+    async def replies(self, request: Request) -> Response:
+        """Show the replies of a path, dead incarnations included, that no terminal has confirmed."""
+        wish = query(request, Page)
+        rows = await self._unread(wish.path, after=wish.after, limit=wish.limit)
+        if not rows:
+            await agent_at(self._services, wish.path)  # there is nothing, or there is no such agent
+        return answer({"replies": rows})
+
+    async def acknowledge(self, request: Request) -> Response:
+        """Take the word of a terminal that it has shown these replies; replies of other connectors stay as they are."""
+        shown = dict.fromkeys((await body(request, Shown)).seqs)
+        found = [await self._store.outbox.get(seq) for seq in shown]
+        rows = [row for row in found if row is not None and row.connector == DIRECT and row.state in _UNREAD]
+        acknowledged = await self._store.outbox.sent([row.seq for row in rows], "shown") if rows else 0
+        for row in rows:
+            self._services.bus.publish(
+                ReplySent(
+                    at_ms=self._services.clock.now_ms(),
+                    path=row.path,
+                    user=row.user,
+                    agent_id=row.agent_id,
+                    trace=row.trace,
+                    outbox=row.seq,
+                    connector=row.connector,
+                )
+            )
+        return answer({"acknowledged": acknowledged})
+
+    async def _wait(self, request: Request, receipt: Receipt, wait_s: float) -> Receipt:
+        """Return what became of a message within the time; as it is when that is up, or when nobody wants to know."""
+        failure: UnavailableError | None = None
+        final = receipt
+        async with while_wanted(self._closing, request.receive):
+            try:
+                final = await self._services.router.wait(receipt, wait_s)
+            except UnavailableError as error:
+                failure = error
+        if failure is not None and failure.code != "ANSWER_LATE":
+            raise failure
+        return replace(final, duplicate=receipt.duplicate)
+
+    async def _unread(
+        self,
+        path: str,
+        *,
+        after: int = 0,
+        limit: int = API_PAGE_MAX_ROWS,
+        wanted: Callable[[OutboxRow], Any] = lambda row: True,
+    ) -> list[OutboxRow]:
+        found: list[OutboxRow] = []
+        while len(found) < limit:
+            page = await self._store.outbox.unread(path, after=after, limit=limit)
+            found += [row for row in page if row.connector == DIRECT and wanted(row)]
+            if len(page) < limit:
+                break
+            after = page[-1].seq
+        return found[:limit]
+
+
+_UNREAD = ("waiting", "sending")
+
+
+def _answers(receipt: Receipt, row: OutboxRow) -> bool:
+    """Tell whether a reply belongs to a message: merged messages are answered by a turn that has the first's trace."""
+    return row.trace == receipt.trace or (row.turn is not None and row.turn == receipt.turn)
+
+
+def _fresh_key() -> str:
+    return f"api:{secrets.token_hex(12)}"

@@ -1,0 +1,135 @@
+"""People with their addresses, and the installation's secrets."""
+
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, body
+from daycare.api.services import Services
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
+from daycare.base.messages import Origin
+from daycare.base.path import check_user_id
+from daycare.observe.redact import hide
+from daycare.store.records import User
+from daycare.store.vault import check_key_name
+
+
+class NewUser(Document, frozen=True, kw_only=True):
+    """A person to add. `zone` is an IANA time zone."""
+
+    id: str
+    name: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)] = ""
+    zone: str = "UTC"
+    operator: bool = False
+
+
+class Link(Document, frozen=True, kw_only=True):
+    """A connector key, `telegram:42`."""
+
+    key: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS, pattern=r"^[a-z0-9][a-z0-9_-]*:\S+$")]
+
+
+class NewSecret(Document, frozen=True, kw_only=True):
+    """A secret to store."""
+
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_MAX_CHARS)]
+
+
+class People:
+    """`/v1/users` and `/v1/links`."""
+
+    def __init__(self, services: Services) -> None:
+        self._people = services.store.people
+
+    def routes(self) -> list[Route]:
+        """Return the routes of people."""
+        return [
+            Route("/v1/users", self.find),
+            Route("/v1/users", self.add, methods=["POST"]),
+            Route("/v1/users/{id}", self.remove, methods=["DELETE"]),
+            Route("/v1/users/{id}/links", self.link, methods=["POST"]),
+            Route("/v1/links/{key:path}", self.unlink, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List people and groups."""
+        return answer({"users": await self._people.find()})
+
+    async def add(self, request: Request) -> Response:
+        """Add a person, who can be spoken for in a terminal from now on."""
+        wish = await body(request, NewUser)
+        user = User(
+            id=check_user_id(wish.id),
+            name=wish.name or wish.id,
+            zone=_known_zone(wish.zone),
+            operator=wish.operator,
+            keys=(f"direct:{wish.id}",),
+        )
+        return answer(await self._people.add(user, Origin.PERSON), 201)
+
+    async def remove(self, request: Request) -> Response:
+        """Remove a person; what they said and were told stays."""
+        user = request.path_params["id"]
+        await self._people.remove(user)
+        return answer({"removed": user})
+
+    async def link(self, request: Request) -> Response:
+        """Say that an address is a person's."""
+        key = (await body(request, Link)).key
+        return answer(await self._people.link(key, request.path_params["id"], Origin.PERSON))
+
+    async def unlink(self, request: Request) -> Response:
+        """Make an address a stranger's again."""
+        key = request.path_params["key"]
+        await self._people.unlink(key)
+        return answer({"unlinked": key})
+
+
+class Keys:
+    """`/v1/keys`: values go in and never come out."""
+
+    def __init__(self, services: Services) -> None:
+        self._secrets = services.store.secrets
+        self._vault = services.vault
+        self._owner = services.owner
+
+    def routes(self) -> list[Route]:
+        """Return the routes of secrets."""
+        return [
+            Route("/v1/keys", self.find),
+            Route("/v1/keys/{name}", self.put, methods=["PUT"]),
+            Route("/v1/keys/{name}", self.remove, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List names and when each was stored."""
+        found = await self._secrets.find()
+        return answer({"keys": [{"name": name, "created_at": at_ms} for name, at_ms in found]})
+
+    async def put(self, request: Request) -> Response:
+        """Store a secret, or replace it."""
+        name = check_key_name(request.path_params["name"])
+        value = (await body(request, NewSecret)).value
+        hide(value)
+        await self._secrets.put(name, self._owner, self._vault.seal(value))
+        return answer({"stored": name})
+
+    async def remove(self, request: Request) -> Response:
+        """Delete a secret."""
+        name = request.path_params["name"]
+        if not await self._secrets.remove(name):
+            raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
+        return answer({"removed": name})
+
+
+def _known_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidError("ZONE_UNKNOWN", f"using the time zone {name!r}: no such one", hint="Europe/Berlin") from None
+    return name

@@ -1,0 +1,74 @@
+"""Faults on purpose: a process that dies at a chosen commit, and a wall clock that is set.
+
+A killed house writes nothing more, whoever asks and however shielded, just as a dead process would not.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from daycare.store.records import Commit
+from daycare.store.sqlite.store import SqliteStore
+from daycare.testing.clock import VirtualClock
+
+
+class Killed(BaseException):
+    """The simulated death of the process. No `except Exception` stops it; catch it around the house."""
+
+
+class Switch:
+    """Kills the house over `store` (opened `inline`): now, or at one of its commits.
+
+    `on_kill` is called at the moment of death, to cancel what runs; whatever writes later raises `Killed`. `commits`
+    counts those since the switch was made.
+    """
+
+    def __init__(self, store: SqliteStore, on_kill: Callable[[], None]) -> None:
+        self.dead = False
+        self.commits = 0
+        self._fatal: tuple[int, str] | None = None
+        self._on_kill = on_kill
+        self._announce = store._writer.listener
+        store.subscribe(self._committed)
+        store._db.exec_trace = self._trace
+
+    def kill_at(self, commit: int, when: Literal["before", "after"]) -> None:
+        """Die at the commit with this number: with its transaction undone, or durable and told to nobody."""
+        self._fatal = (commit, when)
+
+    def kill(self) -> None:
+        """Die now."""
+        self.dead = True
+        self._on_kill()
+
+    def _trace(self, _cursor: Any, sql: str, _bindings: Any) -> bool:
+        if sql == "COMMIT":
+            self.commits += 1
+            self._die_if((self.commits, "before"))
+        if self.dead:
+            raise Killed
+        return True
+
+    def _committed(self, commit: Commit) -> None:
+        self._die_if((self.commits, "after"))
+        self._announce(commit)
+
+    def _die_if(self, moment: tuple[int, str]) -> None:
+        if moment == self._fatal and not self.dead:
+            self.kill()
+            raise Killed
+
+
+class SetClock(VirtualClock):
+    """A wall clock that somebody sets now and then, by `shift`; trio's clock, the monotonic one, does not notice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shift_ms = 0
+
+    def shift(self, seconds: float) -> None:
+        """Set it forward, or back."""
+        self._shift_ms += round(seconds * 1000)
+
+    def now_ms(self) -> int:
+        """Return the wall time."""
+        return super().now_ms() + self._shift_ms

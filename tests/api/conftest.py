@@ -1,0 +1,286 @@
+"""A small daemon with a real store, a real socket and agents that echo, for the tests of the API."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h11
+import httpx
+import pytest
+import trio
+import trio.testing
+
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Activation
+from daycare.actors.router import Router
+from daycare.actors.supervisor import Supervisor
+from daycare.api.app import build
+from daycare.api.server import serve
+from daycare.api.services import Services
+from daycare.base.clock import SystemClock
+from daycare.base.errors import DaycareError, ForbiddenError
+from daycare.base.events import AgentDied, TurnFinished
+from daycare.base.ids import new_trace_id
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Text
+from daycare.base.path import Path as Address
+from daycare.observe.bus import Bus, Gap
+from daycare.plugin import Inbound
+from daycare.store.contract import Store
+from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, TurnEnd, User
+from daycare.store.sqlite.store import open_store
+from daycare.store.vault import open_vault
+
+Json = dict[str, Any]
+ANN = "/ann/direct"
+CONNECTORS = ("direct", "telegram")
+
+
+@dataclass
+class Echo:
+    """Takes turns: answers what it read, waits while `hold` is set, gives up what says `poison`."""
+
+    store: Store
+    bus: Bus
+    hold: trio.Event | None = None
+    started: trio.Event = field(default_factory=trio.Event)
+
+    async def take(self, agent: Agent, lane: Activation) -> None:
+        rows = lane.claim()
+        lane.turn = turn = await self.store.turns.begin(agent, rows)
+        self.started.set()
+        if self.hold is not None:
+            await self.hold.wait()
+        said = " ".join(row.envelope.text for row in rows)
+        if "poison" in said:
+            await self.store.turns.park(agent, turn, code="POISON", reason="it was poison")
+            lane.turn = None
+            return
+        reply = f"echo: {said}"
+        connectors = dict.fromkeys(row.envelope.sender.partition(":")[0] for row in rows)
+        end = TurnEnd(
+            turn=turn.turn,
+            state="done",
+            seqs=tuple(row.seq for row in rows),
+            history=(Message("user", (Text(said),)), Message("assistant", (Text(reply),))),
+            result=reply,
+            replies=tuple(Reply(connector=name, text=reply) for name in connectors),
+        )
+        await self.store.turns.finish(agent, turn, end)
+        lane.turn = None
+        self.bus.publish(
+            TurnFinished(
+                at_ms=1,
+                path=agent.path,
+                agent_id=agent.id,
+                trace=turn.trace,
+                turn=turn.turn,
+                reply=reply,
+                seqs=end.seqs,
+            )
+        )
+
+    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
+        assert lane.turn is not None
+        turn, rows, _ = await self.store.turns.load(lane.turn.turn)
+        end = TurnEnd(turn=turn.turn, state="stopped", seqs=turn.seqs, history=(), result=f"[{reason}]")
+        await self.store.turns.finish(agent, turn, end)
+        lane.drop({row.seq for row in rows})
+        lane.turn = None
+
+    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        raise AssertionError(f"{agent.path}: {error}")
+
+    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
+        if row.envelope.kind is EnvelopeKind.DISMISS:
+            await self.store.inbox.conclude(agent, row, "dismissed")
+            await self.store.agents.set_state(agent.id, "dead", row.envelope.text)
+            self.bus.publish(AgentDied(at_ms=1, path=agent.path, agent_id=agent.id, reason=row.envelope.text))
+            return False
+        await self.store.inbox.conclude(agent, row, f"did {row.envelope.text}")
+        return True
+
+    async def parked(self, agent: Agent, reason: str) -> None:
+        pass
+
+
+@dataclass
+class Api:
+    """The running API: a client, and the parts behind it."""
+
+    client: httpx.AsyncClient
+    socket: Path
+    services: Services
+    store: Store
+    bus: Bus
+    echo: Echo
+    nursery: trio.Nursery
+    shutdown: trio.Event
+    ended: trio.Event
+    stops: list[tuple[bool, str]]
+
+    async def call(self, method: str, route: str, body: Any = None, *, status: int = 200, **query: Any) -> Json:
+        """Make one call and return its document, after looking at its status."""
+        answer = await self.client.request(method, route, json=body, params=query)
+        assert answer.status_code == status, f"{method} {route}: {answer.status_code} {answer.text}"
+        document: Json = answer.json()
+        return document
+
+    async def refused(self, status: int, code: str, method: str, route: str, body: Any = None, **query: Any) -> Json:
+        """Make a call that must be refused, and return its error."""
+        error: Json = (await self.call(method, route, body, status=status, **query))["error"]
+        assert error["code"] == code, error
+        assert error["message"]
+        assert set(error) == {"code", "message", "hint", "retry_after_s"}
+        return error
+
+    async def ask(self, text: str, **more: Any) -> Json:
+        """Send a message and wait for its answer."""
+        return await self.call("POST", "/v1/messages", {"text": text, "wait_s": 10} | more)
+
+    async def letter(self) -> int:
+        """Let a message die; return the number of its dead letter."""
+        await self.call("POST", "/v1/messages", {"text": "poison", "wait_s": 10}, status=503)
+        found = await self.call("GET", "/v1/dead")
+        return int(found["dead"][0]["no"])
+
+
+class EventReader:
+    """A client of the event stream; `httpx` leaves its generators to the garbage collector when one is left early."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._http = h11.Connection(h11.CLIENT)
+        self._text = ""
+
+    async def open(self, headers: dict[str, str], query: Json) -> None:
+        """Ask, and return once the stream has begun."""
+        target = str(httpx.URL("/v1/events", params=query))
+        await self.stream.send_all(
+            self._http.send(h11.Request(method="GET", target=target, headers={"Host": "x", **headers}.items()))
+            + self._http.send(h11.EndOfMessage())
+        )
+        answer = await self._event()
+        assert isinstance(answer, h11.Response) and answer.status_code == 200, answer
+        assert (b"content-type", b"text/event-stream") in [(n, v.partition(b";")[0]) for n, v in answer.headers]
+        await self._event()  # the first comment
+
+    async def next(self) -> tuple[str, str, Json]:
+        """Return (id, event, data) of the next event."""
+        while "\n\n" not in self._text:
+            part = await self._event()
+            if isinstance(part, h11.EndOfMessage):
+                raise EOFError
+            assert isinstance(part, h11.Data)
+            self._text += part.data.decode()
+        block, _, self._text = self._text.partition("\n\n")
+        fields = dict(line.split(": ", 1) for line in block.splitlines())
+        return fields["id"], fields["event"], json.loads(fields["data"])
+
+    async def _event(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self.stream.receive_some())
+        return event
+
+
+@asynccontextmanager
+async def watch(api: Api, headers: dict[str, str] | None = None, **query: Any) -> AsyncIterator[EventReader]:
+    """Read the event stream for the length of the block."""
+    async with await trio.open_unix_socket(str(api.socket)) as stream:
+        reader = EventReader(stream)
+        await reader.open(headers or {}, query)
+        with trio.fail_after(10):
+            yield reader
+
+
+@asynccontextmanager
+async def open_api(folder: Path, *, mode: str = "run", bus: Bus | None = None, work: bool = True) -> AsyncIterator[Api]:
+    """Serve the API on a socket in `folder`; with `work`, agents take turns."""
+    clock = SystemClock()
+    bus = bus or Bus(1_000)
+    socket = folder / "daycare.sock"
+    async with open_store(str(folder / "daycare.db"), clock) as store, trio.open_nursery() as nursery:
+        await store.people.add(User(id="ann", name="Ann", operator=True, keys=("direct:ann",)))
+        directory = Directory(store, CONNECTORS)
+        router = Router(store, directory, bus, clock)
+        echo = Echo(store, bus)
+        supervisor = Supervisor(store, directory, echo, bus, clock)
+
+        def committed(commit: Commit) -> None:
+            directory.forget(commit.agents)
+            supervisor.posted(commit.posted)
+            router.completed(commit.completed)
+
+        store.subscribe(committed)
+
+        async def accept(inbound: Inbound) -> Receipt:
+            user = await store.people.by_key(inbound.sender)
+            if user is None:
+                raise ForbiddenError("STRANGER", f"accepting a message from {inbound.sender}: nobody has that address")
+            path = directory.parse(inbound.path) if inbound.path else Address.connector(user.id, inbound.connector)
+            command = inbound.text.startswith("/")
+            envelope = Envelope(
+                to=str(path),
+                user=user.id,
+                origin=inbound.origin,
+                sender=inbound.sender,
+                key=inbound.key,
+                text=inbound.text,
+                trace=new_trace_id(),
+                kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
+                lane=Lane.CONTROL if command else Lane.MESSAGES,
+            )
+            return await router.post(
+                envelope, directory.new(path, origin=inbound.origin) if path.is_foreground else None
+            )
+
+        async def status() -> Mapping[str, Any]:
+            return {"version": "test", "user": "ann"}
+
+        stops: list[tuple[bool, str]] = []
+        services = Services(
+            store=store,
+            directory=directory,
+            router=router,
+            supervisor=supervisor,
+            bus=bus,
+            clock=clock,
+            vault=open_vault(folder / "daycare.key"),
+            accept=accept,
+            status=status,
+            stop=lambda restart, reason: stops.append((restart, reason)),
+            owner="ann",
+            mode=mode,
+        )
+        shutdown, ended = trio.Event(), trio.Event()
+
+        async def serving(task_status: trio.TaskStatus[None]) -> None:
+            await serve(build(services), socket, shutdown, task_status)
+            ended.set()
+
+        async def watch() -> None:
+            async with bus.subscribe(types=frozenset({"lane.broke", "turn.failed"})) as defects:
+                async for _, event in defects:
+                    assert isinstance(event, Gap), event
+
+        nursery.start_soon(watch)
+        await nursery.start(serving)
+        if work:
+            nursery.start_soon(supervisor.run)
+            await trio.testing.wait_all_tasks_blocked()
+        transport = httpx.AsyncHTTPTransport(uds=str(socket))
+        async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
+            with trio.fail_after(20):
+                yield Api(client, socket, services, store, bus, echo, nursery, shutdown, ended, stops)
+        shutdown.set()
+        with trio.fail_after(5):
+            await ended.wait()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with open_api(tmp_path) as api:
+        yield api

@@ -1,0 +1,121 @@
+"""Dead letters, traces, people, secrets."""
+
+import re
+
+import pytest
+
+from daycare.observe.redact import without_secrets
+from tests.api.conftest import ANN, Api
+
+
+async def test_dead_letter_is_listed_shown_and_replayed_once(api: Api) -> None:
+    no = await api.letter()
+    (listed,) = (await api.call("GET", "/v1/dead", path=ANN))["dead"]
+    assert (listed["code"], listed["reason"], listed["path"]) == ("POISON", "it was poison", ANN)
+    assert await api.call("GET", f"/v1/dead/{no}") == listed
+    seq = (await api.call("POST", f"/v1/dead/{no}/replay"))["seq"]
+    assert seq > listed["seq"]
+    await api.refused(409, "DEAD_REPLAYED", "POST", f"/v1/dead/{no}/replay")
+
+
+async def test_dead_letters_are_paged_newest_first(api: Api) -> None:
+    numbers = [await api.letter() for _ in range(3)]
+
+    async def page(**query: object) -> list[int]:
+        return [letter["no"] for letter in (await api.call("GET", "/v1/dead", **query))["dead"]]
+
+    assert await page() == numbers[::-1]
+    assert await page(limit=1) == numbers[2:]
+    assert await page(before=numbers[2]) == [numbers[1], numbers[0]]
+    assert await page(path="/ann/telegram") == []
+
+
+async def test_dead_letters_are_pruned_by_age(api: Api) -> None:
+    await api.letter()
+    assert await api.call("POST", "/v1/dead/prune", {"older_than_s": 3_600}) == {"deleted": 0}
+    assert await api.call("POST", "/v1/dead/prune", {"older_than_s": 0}) in ({"deleted": 1}, {"deleted": 0})
+    error = await api.refused(400, "BODY_INVALID", "POST", "/v1/dead/prune", {})
+    assert "older_than_s" in error["message"]
+    await api.refused(400, "BODY_INVALID", "POST", "/v1/dead/prune", {"older_than_s": -1})
+    await api.refused(400, "BODY_INVALID", "POST", "/v1/dead/prune", {"older_than_s": 1e300})
+
+
+@pytest.mark.parametrize(("method", "end"), [("GET", ""), ("POST", "/replay")])
+async def test_unknown_dead_letter_is_refused(api: Api, method: str, end: str) -> None:
+    await api.refused(404, "DEAD_UNKNOWN", method, f"/v1/dead/99{end}")
+    await api.refused(400, "ROUTE_INVALID", method, f"/v1/dead/first{end}")
+    await api.refused(400, "ROUTE_INVALID", method, f"/v1/dead/{2**70}{end}")
+
+
+async def test_trace_is_found_by_id_and_by_message_number(api: Api) -> None:
+    answer = await api.ask("hello")
+    by_id = await api.call("GET", f"/v1/trace/{answer['trace']}")
+    whats = [entry["what"] for entry in by_id["entries"]]
+    assert whats[0] == "accepted"
+    assert "reply queued" in whats
+    assert await api.call("GET", f"/v1/trace/{answer['seq']}") == by_id
+
+
+async def test_unknown_trace_is_refused(api: Api) -> None:
+    for unknown in ("99", "0123456789abcdef", "9" * 40, "%F0%9F%90%8C", "²"):
+        await api.refused(404, "TRACE_UNKNOWN", "GET", f"/v1/trace/{unknown}")
+
+
+async def test_person_is_added_linked_unlinked_and_removed(api: Api) -> None:
+    ben = {"id": "ben", "name": "Ben", "zone": "Europe/Berlin", "operator": False}
+    made = await api.call("POST", "/v1/users", ben, status=201)
+    assert made == ben | {"kind": "person", "parent": None, "keys": ["direct:ben"]}
+    linked = await api.call("POST", "/v1/users/ben/links", {"key": "telegram:42"})
+    assert linked["keys"] == ["direct:ben", "telegram:42"]
+    assert [user["id"] for user in (await api.call("GET", "/v1/users"))["users"]] == ["ann", "ben"]
+    await api.call("DELETE", "/v1/links/telegram:42")
+    await api.refused(404, "KEY_UNKNOWN", "DELETE", "/v1/links/telegram:42")
+    await api.call("DELETE", "/v1/users/ben")
+    await api.refused(404, "USER_UNKNOWN", "DELETE", "/v1/users/ben")
+
+
+async def test_address_with_odd_letters_can_be_unlinked(api: Api) -> None:
+    key = "matrix:@ann:home/org?x=1%"
+    await api.call("POST", "/v1/users/ann/links", {"key": key})
+    await api.call("DELETE", "/v1/links/matrix%3A%40ann%3Ahome%2Forg%3Fx%3D1%25")
+    assert (await api.call("GET", "/v1/users"))["users"][0]["keys"] == ["direct:ann"]
+
+
+async def test_wrong_person_is_refused(api: Api) -> None:
+    await api.refused(409, "USER_EXISTS", "POST", "/v1/users", {"id": "ann"})
+    await api.refused(400, "PATH_INVALID", "POST", "/v1/users", {"id": "Ann Lee"})
+    await api.refused(400, "PATH_INVALID", "POST", "/v1/users", {"id": "system"})
+    for zone in ("Mars/Base", "../etc/passwd", "Europe", ""):
+        await api.refused(400, "ZONE_UNKNOWN", "POST", "/v1/users", {"id": "ben", "zone": zone})
+    await api.refused(400, "BODY_INVALID", "POST", "/v1/users", {"id": "ben", "age": 3})
+    await api.refused(409, "LAST_OPERATOR", "DELETE", "/v1/users/ann")
+
+
+async def test_wrong_link_is_refused(api: Api) -> None:
+    await api.call("POST", "/v1/users", {"id": "ben"}, status=201)
+    await api.call("POST", "/v1/users/ann/links", {"key": "telegram:42"})
+    await api.refused(409, "KEY_TAKEN", "POST", "/v1/users/ben/links", {"key": "telegram:42"})
+    await api.refused(404, "USER_UNKNOWN", "POST", "/v1/users/cy/links", {"key": "telegram:43"})
+    for key in ("telegram", "telegram:", ":42", "tele gram:4", "telegram:4 2", "x:" + "y" * 300):
+        await api.refused(400, "BODY_INVALID", "POST", "/v1/users/ben/links", {"key": key})
+
+
+async def test_secret_goes_in_and_never_comes_out(api: Api) -> None:
+    value = "correct-horse-battery"
+    assert await api.call("PUT", "/v1/keys/openai", {"value": value}) == {"stored": "openai"}
+    listing = await api.call("GET", "/v1/keys")
+    assert [key["name"] for key in listing["keys"]] == ["openai"]
+    assert set(listing["keys"][0]) == {"name", "created_at"}
+    token = api.store.secrets.get("openai")
+    assert token is not None and api.services.vault.open(token) == value
+    assert value not in without_secrets(f"the key is {value}")
+    await api.call("DELETE", "/v1/keys/openai")
+    await api.refused(404, "SECRET_UNKNOWN", "DELETE", "/v1/keys/openai")
+
+
+async def test_wrong_secret_is_refused_and_not_repeated(api: Api) -> None:
+    await api.refused(400, "KEY_NAME_INVALID", "PUT", "/v1/keys/Open%20AI", {"value": "x"})
+    await api.refused(400, "BODY_INVALID", "PUT", "/v1/keys/openai", {"value": ""})
+    for body in ({"value": ["sk-very-secret"]}, {"valeu": "sk-very-secret"}, "sk-very-secret"):
+        error = await api.refused(400, "BODY_INVALID", "PUT", "/v1/keys/openai", body)
+        assert not re.search("very", str(error))

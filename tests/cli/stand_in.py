@@ -1,0 +1,61 @@
+"""The program `daycare` with a stand-in for the daemon in its process, with the real lock and the fake daemon's API.
+
+`python -m tests.cli.stand_in ARGUMENTS`; each embedded daemon adds a line to HOME/embedded.
+"""
+
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from daycare.store.home import Home, HomeLock
+from tests.cli.fake_daemon import FakeDaemon
+
+
+class EmbeddedDaemon:
+    def __init__(self, home: Path, *, work: bool) -> None:
+        self._lock = HomeLock(Home(home))
+        self._mode: Any = "chat" if work else "tool"
+        self._fake = FakeDaemon(home, pid=1, working=work, first=int(time.time()))
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "EmbeddedDaemon":
+        self._lock.acquire(self._mode, time.time_ns() // 1_000_000)
+        self._stack.enter_context(self._lock)
+        self._stack.enter_context(self._fake)
+        with (self._fake.socket.parent / "embedded").open("a") as stream:
+            stream.write(f"{self._mode}\n")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def initialise(
+    home: Path, *, agent_name: str, user_name: str, user_id: str | None, tone: str, zone: str
+) -> dict[str, Any]:
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "config.toml").write_text(f"# {agent_name}|{user_name}|{user_id}|{tone}|{zone}\n")
+    return {"home": str(home), "agent": f"/{user_id}/direct"}
+
+
+def run(home: Path) -> int:
+    print(f"runs {home}")
+    return 7
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return what stands where `daycare.ops` has the real ones."""
+    process, setup = ModuleType("process"), ModuleType("setup")
+    process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, run=run)
+    setup.__dict__.update(initialise=initialise, AGENT_NAME="Bo", TONE="dry", local_zone=lambda: "Europe/Paris")
+    return {"daycare.ops.process": process, "daycare.ops.setup": setup}
+
+
+if __name__ == "__main__":
+    sys.modules.update(modules())
+    from daycare.cli.main import main
+
+    main()

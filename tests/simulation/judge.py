@@ -1,0 +1,329 @@
+"""The invariants of a house, read from its closed file by other eyes than its own, against the world's ledger."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from daycare.actors.lifecycle import Life
+from daycare.actors.supervisor import Supervisor
+from daycare.base.limits import ATTEMPTS_MAX
+from daycare.base.messages import Message, ToolResult
+from daycare.store.contract import Store
+
+from .world import NAME, Said, World
+
+WAITING, DONE, DEAD = 0, 1, 2
+LATE_MAX_MS = 61_000  # the timers look at the wall clock once a minute
+_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+
+@dataclass
+class Findings:
+    """What an inspection found."""
+
+    problems: list[str] = field(default_factory=list)
+    figures: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Told:
+    """A turn that ended, as its history tells it."""
+
+    turn: int
+    agent: str
+    path: str
+    state: str
+    ended_at: int
+    history: tuple[Message, ...]
+    names: list[str] = field(default_factory=list)  # of the messages it read, in order
+    results: dict[str, tuple[Any, ToolResult]] = field(default_factory=dict)  # by call id and place
+
+    @property
+    def uncertain(self) -> int:
+        """How many of its calls may or may not have taken effect."""
+        return sum(result.status == "uncertain" for _, result in self.results.values())
+
+
+def inspect(file: Path, ledger: Path, world: World, *, quiet: bool) -> Findings:
+    """Check all that must hold between two lives of a house; `quiet` says that nothing may be left to do."""
+    case = _Case(file, ledger, world)
+    case.messages()
+    case.order()
+    case.turns()
+    case.effects()
+    case.reminders()
+    case.charges()
+    case.sessions()
+    if quiet:
+        case.rest()
+    return case.found
+
+
+class _Case:
+    def __init__(self, file: Path, ledger: Path, world: World) -> None:
+        self.found = Findings()
+        self.world = world
+        self.lines = Counter(ledger.read_text().splitlines() if ledger.exists() else [])
+        self.lines.update(f"haul {load}" for load in world.hauled)
+        with closing(sqlite3.connect(file)) as db:
+            db.row_factory = sqlite3.Row
+            self.inbox = _rows(db, "SELECT * FROM inbox ORDER BY seq")
+            self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
+            self.dead = _rows(db, "SELECT * FROM dead_letters ORDER BY no")
+            self.timers = _rows(db, "SELECT * FROM timers")
+            self.open = _rows(db, "SELECT * FROM turns WHERE state = 'open'")
+            self.steps = _rows(db, "SELECT s.* FROM steps s JOIN turns t USING (turn) WHERE t.state = 'open'")
+            self.session_rows = _rows(db, "SELECT * FROM sessions")
+            ended = _rows(db, "SELECT * FROM turns WHERE state NOT IN ('open', 'split') ORDER BY turn")
+            newest = dict(db.execute("SELECT agent_id, max(turn) FROM turns GROUP BY agent_id").fetchall())
+        paths = {agent: path for path, agent in world.ids.items()}
+        self.told = [_told(row, paths[row["agent_id"]], self.problem) for row in ended]
+        for turn in self.open:
+            if newest[turn["agent_id"]] != turn["turn"]:
+                self.problem(f"turn {turn['turn']} of {turn['agent_id']} is open, and not the newest")
+        self.read = Counter(name for told in self.told for name in told.names)
+        self.by_key = {(row["agent_id"], row["key"]): row for row in self.inbox}
+        self.letters = Counter(letter["seq"] for letter in self.dead if letter["source"] == "inbox")
+        self.found.figures = {
+            "said": len(world.said),
+            "answered": sum(row["state"] == DONE for row in self.inbox),
+            "dead": len(self.dead),
+            "turns": len(self.told),
+            "timers": sum(":t" in row["key"] for row in self.inbox),
+            "uncertain": sum(told.uncertain for told in self.told),
+        }
+
+    def problem(self, text: str) -> None:
+        self.found.problems.append(text)
+
+    def messages(self) -> None:
+        """What was acknowledged is there: waiting, answered exactly once, or visibly dead."""
+        answers = Counter(name for row in self.outbox if _is_answer(row) for name in NAME.findall(row["text"]))
+        for said in self.world.said:
+            row = self.by_key.get((self.world.ids[said.path], said.key))
+            if row is None or (said.seq is not None and row["seq"] != said.seq):
+                if said.seq is not None:
+                    self.problem(f"{said.name} was acknowledged as {said.seq}; in the inbox: {row}")
+            elif said.is_command:
+                self._command(said, row)
+            else:
+                self._message(said, row, answers[said.name])
+        for name, times in self.read.items():
+            if times != 1:
+                self.problem(f"{name} is in the history {times} times")
+        for name, times in answers.items():
+            if times != 1:
+                self.problem(f"{name} was answered {times} times")
+
+    def _command(self, said: Said, row: dict[str, Any]) -> None:
+        replies = [reply for reply in self.outbox if reply["trace"] == row["trace"]]
+        if row["state"] == DEAD or len(replies) != (row["state"] == DONE):
+            self.problem(f"command {said.name} ({said.text}) in state {row['state']} has {len(replies)} replies")
+
+    def _message(self, said: Said, row: dict[str, Any], answers: int) -> None:
+        state, times = row["state"], self.read[said.name]
+        told = next((told for told in self.told if said.name in told.names), None)
+        if state == WAITING:
+            if times or answers or said.name not in row["text"]:
+                self.problem(f"{said.name} waits, and is in the history {times} times, answered {answers} times")
+        elif told is None or times != 1:
+            self.problem(f"{said.name} ended in state {state}, and is in the history {times} times")
+        elif state == DONE:
+            if row["turn"] != told.turn or told.state not in ("done", "stopped"):
+                self.problem(f"{said.name} is done by turn {row['turn']}, and in the history of {told.turn}")
+            if answers != (told.state == "done"):
+                self.problem(f"{said.name} was answered {answers} times by turn {told.turn} ({told.state})")
+        elif self.letters[row["seq"]] != 1 or answers or told.state != "parked":
+            self.problem(f"{said.name} died in turn {told.turn} ({told.state}), answered {answers} times")
+
+    def order(self) -> None:
+        """Each agent reads its messages in the order of their commits, and its history has all of them."""
+        last: Counter[str] = Counter()
+        of_turn: dict[int, list[int]] = {}
+        for row in self.inbox:
+            if row["turn"] is not None:
+                of_turn.setdefault(row["turn"], []).append(row["seq"])
+        names = {said.seq: said.name for said in self.world.said if said.seq is not None and not said.is_command}
+        for told in self.told:
+            if told.state == "parked":
+                continue
+            seqs = of_turn.get(told.turn, [])
+            users = sum(message.role == "user" for message in told.history)
+            if users != len(seqs):
+                self.problem(f"turn {told.turn} took {len(seqs)} messages, its history has {users}")
+            if seqs and seqs[0] <= last[told.agent]:
+                self.problem(f"turn {told.turn} of {told.path} took {seqs} after {last[told.agent]}")
+            last[told.agent] = max([last[told.agent], *seqs])
+            expected = [names[seq] for seq in seqs if seq in names]
+            read = [name for name in told.names if name[0] == "m"]
+            if expected != read:
+                self.problem(f"turn {told.turn} of {told.path} should have read {expected}, and read {read}")
+
+    def turns(self) -> None:
+        """Each turn says what it has to say to each address once; a letter lies for each message given up."""
+        replies: dict[int, list[str]] = {}
+        for row in self.outbox:
+            if row["turn"] is not None:
+                replies.setdefault(row["turn"], []).append(row["text"])
+        for told in self.told:
+            texts = replies.pop(told.turn, [])
+            asked = [name for name in told.names if name[0] != "q"]
+            notices = sum(message.role == "user" for message in told.history) - len(told.names)
+            heard = any(name[0] == "m" for name in asked) or (told.path.endswith("/direct") and (asked or notices))
+            expected = {"done": 1 + told.uncertain, "stopped": 0, "parked": 1}[told.state] if heard else 0
+            if len(texts) != expected or len(set(texts)) != len(texts):
+                self.problem(f"turn {told.turn} ({told.state}) should say {expected} things, and says {texts}")
+        for turn, texts in replies.items():
+            self.problem(f"turn {turn} has not ended, and says {texts}")
+        for row in self.inbox:
+            if self.letters[row["seq"]] != (row["state"] == DEAD):
+                self.problem(f"message {row['seq']} in state {row['state']} has {self.letters[row['seq']]} letters")
+        for letter in self.dead:
+            if letter["source"] != "inbox" or letter["attempts"] < ATTEMPTS_MAX:
+                self.problem(f"letter {letter['no']}: {letter['code']} after {letter['attempts']} attempts")
+
+    def effects(self) -> None:
+        """What a committed turn sent or set a reminder for exists once; what no turn committed does not exist."""
+        expected: Counter[str] = Counter()
+        asked: set[str] = set()
+        for told in self.told:
+            for call, result in told.results.values():
+                names = NAME.findall(str(call.arguments.get("text", "")))
+                if call.name == "consult":
+                    asked.update(names)
+                elif call.name in ("remind", "send_message") and result.status == "ok" and told.state != "parked":
+                    expected.update(names)
+        for step in self.steps:
+            if step["kind"] == "tool" and step["name"] == "consult":
+                asked.update(NAME.findall(step["body"]))
+        there = Counter(self.read)
+        for row in self.inbox:
+            there.update(NAME.findall(row["text"] or ""))
+        for row in self.timers:
+            there.update(set(NAME.findall(row["envelope"])))
+        for name in expected | there:
+            if name[0] == "q":
+                if there[name] > 1 or name not in asked:
+                    self.problem(f"question {name} exists {there[name]} times, asked: {name in asked}")
+            elif name[0] in "rt" and there[name] != expected[name]:
+                self.problem(f"{name} exists {there[name]} times, committed {expected[name]} times")
+
+    def reminders(self) -> None:
+        """No reminder comes early, and none late while the house was up and the clock went its way."""
+        due: dict[str, int] = {}
+        set_at: dict[str, int] = {}  # it exists from the end of the turn that asked for it
+        came: dict[str, int] = {}
+        for told in self.told:
+            for call, result in told.results.values():
+                if call.name == "remind" and result.status == "ok":
+                    name = NAME.findall(call.arguments["text"])[0]
+                    due[name], set_at[name] = int(result.text.split()[-2]), told.ended_at
+            for message in told.history:
+                if message.role == "user" and message.text.startswith("Reminder due now"):
+                    came[NAME.findall(message.text)[0]] = message.at_ms
+        for name, at_ms in came.items():
+            if name not in due:
+                self.problem(f"reminder {name} came, and no turn that ended has set it")
+                continue
+            ready = max(due[name], set_at[name])
+            steady = not any(ready - LATE_MAX_MS <= moment <= at_ms for moment in self.world.unsteady)
+            if at_ms < due[name] or (steady and at_ms - ready > LATE_MAX_MS):
+                self.problem(f"reminder {name} came {at_ms - due[name]} ms after its time, {at_ms - ready} late")
+
+    def charges(self) -> None:
+        """What must not be repeated happened at most once, and the history does not claim otherwise."""
+        status = {}
+        for told in self.told:
+            for call, result in told.results.values():
+                thing = call.arguments.get("account") or call.arguments.get("load")
+                if call.name in ("charge", "haul") and thing:
+                    status[f"{call.name} {thing}"] = result
+        running = {
+            f"{step['name']} {arguments.get('account') or arguments.get('load')}"
+            for step in self.steps
+            if step["kind"] == "tool" and (arguments := json.loads(step["body"])["arguments"]) is not None
+        }
+        for line, times in self.lines.items():
+            if line.startswith(("charge", "haul")) and times > 1:
+                self.problem(f"{line!r} happened {times} times")
+            if line.startswith(("charge", "haul")) and line not in status and line not in running:
+                self.problem(f"{line!r} happened, and no turn knows of the call")
+            if line in status and status[line].status == "error":
+                self.problem(f"{line!r} happened, and the history denies it: {status[line].text}")
+        for line, result in status.items():
+            if result.status == "ok" and self.lines[line] != 1:
+                self.problem(f"{line!r} is told to have happened, and did {self.lines[line]} times")
+
+    def sessions(self) -> None:
+        """Each /reset that was obeyed began one session."""
+        resets: Counter[str] = Counter()
+        for said in self.world.said:
+            row = self.by_key.get((self.world.ids[said.path], said.key))
+            if row is not None and said.text.startswith("/reset") and row["state"] == DONE:
+                resets[row["agent_id"]] += 1
+        sessions = Counter(row["agent_id"] for row in self.session_rows)
+        for agent_id in self.world.ids.values():
+            if sessions[agent_id] != resets[agent_id] + 1:
+                self.problem(f"{agent_id} has {sessions[agent_id]} sessions after {resets[agent_id]} resets")
+
+    def rest(self) -> None:
+        """Nothing is left to do."""
+        waiting = [row["seq"] for row in self.inbox if row["state"] == WAITING]
+        unheard = [said.name for said in self.world.said if said.seq is None]
+        opened = [row["turn"] for row in self.open]
+        if waiting or unheard or opened or self.timers:
+            self.problem(f"at rest: waiting {waiting}, unheard {unheard}, open {opened}, timers {len(self.timers)}")
+
+
+async def compare(store: Store, supervisor: Supervisor, agents: Iterable[str]) -> list[str]:
+    """Return where the lanes in memory differ from the store: lost wakes, forgotten or invented rows."""
+    problems = []
+    for agent_id in agents:
+        # Reads of the store do not pass a checkpoint: all of this is one moment.
+        waiting = [row.seq for row in await store.inbox.waiting(agent_id, limit=2_000)]
+        agent = await store.agents.get(agent_id)
+        lane = supervisor.awake.get(agent_id)
+        if lane is None or lane.life is Life.IDLE:
+            idle = lane is None or not (lane.rows or lane.control or (lane.event is not None and lane.event.is_set()))
+            if idle and waiting and agent is not None and agent.state == "living":
+                problems.append(f"{agent_id} is {lane.life if lane else 'asleep'}, and {waiting} wait")
+            continue
+        for rows in (lane.rows, lane.control):
+            seqs = [row.seq for row in rows]
+            if seqs != sorted(set(seqs)) or not set(seqs) <= set(waiting):
+                problems.append(f"{agent_id} holds {seqs} in memory, and {waiting} wait in the store")
+    return problems
+
+
+def _told(row: dict[str, Any], path: str, problem: Any) -> Told:
+    told = Told(row["turn"], row["agent_id"], path, row["state"], row["ended_at"], _decode(row["history"]))
+    calls: list[Any] = []
+    for place, message in enumerate(told.history):
+        if message.role == "user":
+            told.names += NAME.findall(message.text)
+        elif message.role == "tool":
+            for part in message.parts:
+                if not isinstance(part, ToolResult) or not calls or calls[0].id != part.call_id:
+                    problem(f"turn {told.turn}: the result {part} has no call before it")
+                    continue
+                told.results[f"{part.call_id}/{place}"] = (calls.pop(0), part)
+        if message.role != "tool":
+            if calls:
+                problem(f"turn {told.turn}: calls without result: {calls}")
+            calls = list(message.tool_calls)
+    return told
+
+
+def _is_answer(row: dict[str, Any]) -> bool:
+    return str(row["text"]).startswith("answer:")
+
+
+def _rows(db: sqlite3.Connection, sql: str) -> list[dict[str, Any]]:
+    return [dict(row) for row in db.execute(sql)]
