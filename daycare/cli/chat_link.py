@@ -54,8 +54,8 @@ class Follower:
     def fetch(self, *, missed: bool = False) -> None:
         """Show the stored replies of the path that are not confirmed, and confirm them."""
         while rows := self._client.replies(self._screen.path):
-            self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
-            if len(rows) < REPLIES_PAGE:
+            confirmed = self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
+            if len(rows) < REPLIES_PAGE or not confirmed:
                 return
 
     def _run(self) -> None:

@@ -157,10 +157,10 @@ class Client:
         except NotFoundError:
             return []
 
-    def acknowledge(self, seqs: Iterable[int]) -> None:
-        """Confirm that these replies were shown."""
-        if numbers := sorted(seqs):
-            self.call("POST", "/v1/replies/ack", {"seqs": numbers})
+    def acknowledge(self, seqs: Iterable[int]) -> int:
+        """Confirm that these replies were shown; return how many of them were not confirmed before."""
+        numbers = sorted(seqs)
+        return int(self.call("POST", "/v1/replies/ack", {"seqs": numbers})["acknowledged"]) if numbers else 0
 
     def events(self, *, path: str | None = None, after: str | None = None, types: str | None = None) -> Iterator[Event]:
         """Yield live events until the daemon ends the stream; raises UnavailableError when it is lost."""

@@ -1,6 +1,8 @@
 """The tools every agent has: send a message, set a reminder."""
 
+from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -31,7 +33,8 @@ async def _send_message(context: ToolContext, arguments: SendMessage) -> str:
 
 async def _remind(context: ToolContext, arguments: Remind) -> str:
     due_ms = context.remind(arguments.after_s, arguments.text)
-    return f"reminder set, due at {due_ms} ms"
+    due = datetime.fromtimestamp(due_ms / 1000, ZoneInfo(context.zone))
+    return f"reminder set for {due:%a %Y-%m-%d %H:%M:%S %Z}"
 
 
 plugin = Plugin(

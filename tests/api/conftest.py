@@ -159,7 +159,7 @@ class EventReader:
         """Ask, and return once the stream has begun."""
         target = str(httpx.URL("/v1/events", params=query))
         await self.stream.send_all(
-            self._http.send(h11.Request(method="GET", target=target, headers={"Host": "x", **headers}.items()))
+            self._http.send(h11.Request(method="GET", target=target, headers=[("Host", "x"), *headers.items()]))
             + self._http.send(h11.EndOfMessage())
         )
         answer = await self._event()

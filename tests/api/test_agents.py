@@ -1,6 +1,7 @@
 """Agents: list, create, show, change, unpark, end."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -43,7 +44,7 @@ async def test_list_is_filtered_and_paged(api: Api) -> None:
         await create(api, path)
     await api.ask("hello")
 
-    async def paths(**query: object) -> list[str]:
+    async def paths(**query: Any) -> list[str]:
         return [agent["path"] for agent in (await api.call("GET", "/v1/agents", **query))["agents"]]
 
     assert await paths() == ["/ann/agent/a", "/ann/agent/b", ANN, "/ben/agent/a"]
@@ -109,9 +110,13 @@ async def test_wrong_change_changes_nothing(api: Api, change: object) -> None:
 async def test_concurrent_changes_are_all_kept(api: Api) -> None:
     await create(api)
     fields = ("name", "username", "description", "workspace", "system_prompt")
+
+    async def change(field: str) -> None:
+        await api.call("PATCH", "/v1/agent", {field: field}, path=SCRIBE)
+
     async with trio.open_nursery() as nursery:
         for field in fields:
-            nursery.start_soon(lambda f=field: api.call("PATCH", "/v1/agent", {f: f}, path=SCRIBE))
+            nursery.start_soon(change, field)
     assert (await api.call("GET", "/v1/agent", path=SCRIBE))["agent"]["config"] == {field: field for field in fields}
 
 

@@ -1,6 +1,7 @@
 """Dead letters, traces, people, secrets."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ async def test_dead_letter_is_listed_shown_and_replayed_once(api: Api) -> None:
 async def test_dead_letters_are_paged_newest_first(api: Api) -> None:
     numbers = [await api.letter() for _ in range(3)]
 
-    async def page(**query: object) -> list[int]:
+    async def page(**query: Any) -> list[int]:
         return [letter["no"] for letter in (await api.call("GET", "/v1/dead", **query))["dead"]]
 
     assert await page() == numbers[::-1]

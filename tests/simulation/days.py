@@ -228,14 +228,11 @@ class Simulation:
 
     async def _downtime(self) -> None:
         hour = trio.current_time() % DAY_S / 3_600
-        night_s = ((WAKING_HOURS[0] - hour) % 24) * 3_600 if not WAKING_HOURS[0] <= hour < WAKING_HOURS[1] else 0.0
+        pause_s = 0.0 if self._spell else self._weather.choice((0.0, 2.0, 30.0, 1_800.0)) * self._weather.random()
+        if not WAKING_HOURS[0] <= hour < WAKING_HOURS[1]:
+            pause_s = ((WAKING_HOURS[0] - hour) % 24) * 3_600
         self.world.unsteady.append(self.wall.now_ms())
-        await trio.sleep(
-            max(
-                night_s,
-                0.0 if self._spell else self._weather.choice((0.0, 2.0, 30.0, 1_800.0)) * self._weather.random(),
-            )
-        )
+        await trio.sleep(pause_s)
         self.world.unsteady.append(self.wall.now_ms())
 
     async def _rest(self, house: House) -> None:

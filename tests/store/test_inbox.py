@@ -192,14 +192,14 @@ async def test_a_refused_write_does_not_harm_its_neighbours(store: Store) -> Non
             outcomes[number] = error.code
 
     async with trio.open_nursery() as nursery:
-        for number in range(40):
+        for number in range(44):
             nursery.start_soon(write, number)
-    assert outcomes == {number: "ok" if number % 2 else "AGENT_UNKNOWN" for number in range(40)}
+    assert outcomes == {number: "ok" if number % 2 else "AGENT_UNKNOWN" for number in range(44)}
     agent = await store.agents.at(PATH)
     assert agent is not None
     keys = [row.envelope.key for row in await store.inbox.waiting(agent.id, limit=100)]
     assert keys == ["first", *asked], "in the order they were asked for"
-    assert len(asked) == 20
+    assert len(asked) == 22
 
 
 async def test_the_write_of_a_cancelled_caller_happens_and_is_announced_or_does_not_happen_at_all(store: Store) -> None:

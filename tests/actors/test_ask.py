@@ -1,0 +1,212 @@
+"""Asking: post and await, with a chain, a deadline and an end for every waiter."""
+
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
+from daycare.base.limits import ATTEMPTS_MAX
+from daycare.base.messages import Envelope, Origin
+from daycare.base.path import Fetch
+from daycare.plugin import Completion, InferRequest
+from daycare.store.records import User
+from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.scripted import Scripted, call, echo, say
+from tests.actors.helpers import tools
+
+A, B = "/ann/agent/a", "/ann/agent/b"
+
+
+def _question(to: str, *, key: str = "q", chain: tuple[str, ...] = (), agent_id: str | None = None) -> Envelope:
+    return Envelope(
+        to=to,
+        user=OWNER,
+        origin=Origin.AGENT,
+        sender=A,
+        key=key,
+        text="why?",
+        trace="t",
+        chain=chain,
+        agent_id=agent_id,
+    )
+
+
+async def _two(house: House) -> None:
+    await house.agent(A)
+    await house.agent(B)
+
+
+async def test_ask_returns_the_answer(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await _two(house)
+        assert (await house.daemon.router.ask(_question(B), A)).endswith("why?")
+        assert house.daemon.router.unheard == 0
+
+
+async def test_an_ask_repeated_with_its_key_gets_the_first_answer(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(say("because"), say("never mind"))
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        assert [await house.daemon.router.ask(_question(B), A) for _ in range(2)] == ["because", "because"]
+        assert len(model.history) == 1
+
+
+async def test_a_cycle_is_refused_at_once(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await _two(house)
+        for to, chain in ((A, ()), (B, (B, "/ann/agent/c"))):
+            with pytest.raises(ConflictError) as caught:
+                await house.daemon.router.ask(_question(to, chain=chain), A)
+            assert caught.value.code == "ASK_CYCLE" and caught.value.hint
+        assert (await house.store.inbox.counts())["waiting"] == 0
+
+
+async def test_a_chain_of_asks_has_an_end(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await _two(house)
+        with pytest.raises(ConflictError) as caught:
+            await house.daemon.router.ask(_question(B, chain=tuple(f"/ann/agent/x{n}" for n in range(8))), A)
+        assert caught.value.code == "ASK_CHAIN"
+
+
+async def test_agents_that_ask_each_other_from_their_turns_do_not_deadlock(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    """A asks B, whose turn asks A: B is told at once, and A gets its answer."""
+
+    def brain(request: InferRequest) -> Completion:
+        last = request.messages[-1]
+        if last.role == "tool":
+            return say(f"it said: {last.parts[0].text}")  # type: ignore[union-attr]
+        asked_by_b = "back?" in last.text
+        return call(("ask", {"to": A if B in request.system else B, "text": "back?" if not asked_by_b else "again?"}))
+
+    async with open_house(tmp_path, Scripted(brain), plugins=[tools]) as house:
+        await _two(house)
+        answer = await house.talk("go", path=A)
+        assert trio.current_time() < 5, "nobody waited for a deadline"
+        assert "it waits for this answer itself" in answer
+        assert house.daemon.router._asks == {}
+
+
+async def test_an_ask_has_a_deadline_and_its_late_answer_is_counted(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(50.0)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        with pytest.raises(UnavailableError) as caught:
+            await house.daemon.router.ask(_question(B), A, 10.0)
+        assert caught.value.code == "ANSWER_LATE" and trio.current_time() == pytest.approx(10.0)
+        assert house.daemon.router.unheard == 0
+        await trio.sleep(60)
+        assert house.daemon.router.unheard == 1
+        assert (await house.daemon.router.ask(_question(B), A)).endswith("why?"), "a repeat still gets it"
+
+
+async def test_an_asker_that_went_away_is_counted_too(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(50.0)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        with trio.move_on_after(5):
+            await house.daemon.router.ask(_question(B), A)
+        await trio.sleep(60)
+        assert house.daemon.router.unheard == 1
+        assert house.daemon.router._waiters == {}
+
+
+async def test_one_who_comes_back_for_the_answer_has_heard_it(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(50.0)
+    async with open_house(tmp_path, model) as house:
+        receipt = await house.say("hello")
+        with pytest.raises(UnavailableError):
+            await house.hear(receipt, 10)
+        assert await house.hear(receipt, 100) == "echo: hello"
+        assert house.daemon.router.unheard == 0
+
+
+async def test_asking_a_dead_agent_is_refused(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await _two(house)
+        b = await house.daemon.directory.at(B)
+        await house.store.agents.set_state(b.id, "dead", "gone")
+        with pytest.raises(NotFoundError) as caught:
+            await house.daemon.router.ask(_question(B), A)
+        assert caught.value.code == "AGENT_UNKNOWN"
+        await house.agent(B)
+        with pytest.raises(NotFoundError) as caught:
+            await house.daemon.router.ask(_question(B, agent_id=b.id), A)
+        assert caught.value.code == "AGENT_DEAD", "the next incarnation is somebody else"
+
+
+async def test_one_who_asked_an_agent_that_dies_is_told(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(500.0)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        b = await house.daemon.directory.at(B)
+
+        async def kill() -> None:
+            await trio.sleep(10)
+            await house.store.agents.set_state(b.id, "dead", "gone")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(kill)
+            with pytest.raises(UnavailableError) as caught:
+                await house.daemon.router.ask(_question(B), A)
+            assert caught.value.code == "MESSAGE_DEAD" and "gone" in caught.value.message
+        assert trio.current_time() < 11
+
+
+async def test_one_who_asked_for_what_is_given_up_is_told(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(*[UnavailableError("AWAY", "the model is away")] * ATTEMPTS_MAX)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        with pytest.raises(UnavailableError, match="the model is away"):
+            await house.daemon.router.ask(_question(B), A)
+
+
+async def test_a_turn_survives_the_death_of_its_agent(tmp_path: Path, autojump_clock: object) -> None:
+    """The agent is buried by another hand while its turn runs: the lane ends, nothing else does."""
+    model = Scripted()
+    model.enqueue(20.0)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        await house.post(B, "think", sender=A, key="k")
+        await trio.sleep(5)
+        b = await house.daemon.directory.at(B)
+        await house.store.agents.set_state(b.id, "dead", "gone")
+        await trio.sleep(60)
+        assert b.id not in house.daemon.supervisor.awake
+        assert await house.talk("hello") == "echo: hello"
+
+
+async def test_posting_to_the_most_recent_foreground_agent(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        envelope = _question("/ann/direct")
+        assert await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope) == []
+        await _two(house)
+        await house.talk("hello")
+        await house.talk("hello", path=A)
+        [receipt] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        assert receipt.agent_id == (await house.daemon.directory.at("/ann/direct")).id
+        [again] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        assert again.duplicate and again.seq == receipt.seq
+        assert house.events("message.accepted")[-1]["duplicate"] is True
+
+
+async def test_posting_to_all_agents_of_a_user(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted(echo)
+    async with open_house(tmp_path, model) as house:
+        await _two(house)
+        await house.talk("hello")
+        await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
+        await house.talk("hi", user="bob")
+        receipts = await house.daemon.router.post_to_user_agents(Fetch.ALL_OF_USER, _question("/ann/direct"))
+        reached = {(await house.daemon.directory.get(receipt.agent_id)).path for receipt in receipts}
+        assert reached == {A, B, "/ann/direct"}, "and nobody else's"

@@ -1,0 +1,280 @@
+"""Failures: retried with backoff, then parked with a reason, and never at the cost of anybody else."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+import trio.testing
+
+from daycare.base.errors import ConflictError, UnavailableError
+from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, TURN_DEADLINE_S
+from daycare.base.messages import Envelope
+from daycare.daemon import Daemon
+from daycare.plugin import Completion, InferRequest
+from daycare.testing.clock import VirtualClock
+from daycare.testing.house import House, open_house
+from daycare.testing.scripted import Scripted, call, echo, say
+from tests.actors.helpers import heard, history, said_to, tools
+
+AWAY = UnavailableError("MODEL_AWAY", "asking the model: it is away")
+
+
+async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(*[AWAY] * ATTEMPTS_MAX)
+    async with open_house(tmp_path, model) as house:
+        begun = house.daemon.clock.now_ms()
+        first = await house.say("hello")
+        with pytest.raises(UnavailableError) as caught:
+            await house.hear(first)
+        assert caught.value.code == "MESSAGE_DEAD"
+        failed = house.events("turn.failed")
+        assert [event["attempt"] for event in failed] == [1, 2, 3, 4, 5]
+        assert [event.get("retry_in_s") for event in failed] == [1.0, 4.0, 16.0, 64.0, None]
+        assert [int(str(event["at_ms"])) - begun for event in failed] == [0, 1_000, 5_000, 21_000, 85_000]
+        [letter] = await house.store.dead.find()
+        assert (letter.code, letter.reason, letter.attempts) == ("MODEL_AWAY", AWAY.message, ATTEMPTS_MAX)
+        assert msgspec.json.decode(letter.body, type=Envelope).text == "hello"
+        [told] = await said_to(house)
+        assert told.startswith("I could not answer this: asking the model: it is away.") and "dead list" in told
+        assert await house.talk("next") == "echo: next", "the lane moves on"
+        assert (await history(house))[:2] == [("user", "hello"), ("assistant", "[failed: MODEL_AWAY]")]
+
+
+async def test_a_provider_says_how_long_to_wait(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(UnavailableError("MODEL_BUSY", "too many requests", retry_after_s=30.0))
+    async with open_house(tmp_path, model) as house:
+        assert await house.talk("hello") == "echo: hello"
+        assert trio.current_time() == pytest.approx(30.0, abs=0.1)
+
+
+async def test_a_retried_turn_keeps_its_finished_steps(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = tmp_path / "ledger"
+    monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(ledger))
+    model = Scripted()
+    model.enqueue(call(("charge", {"account": "ann"})), AWAY, AWAY, say("charged"))
+    async with open_house(tmp_path, model) as house:
+        assert await house.talk("pay") == "charged"
+        assert ledger.read_text() == "charge ann\n"
+        assert len(model.history) == 4, "the first model call is not repeated"
+        assert model.history[1].messages == model.history[3].messages
+
+
+async def test_backoff_goes_on_where_it_was_after_a_restart(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    model = Scripted()
+    model.enqueue(AWAY, AWAY, AWAY)
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        receipt = await house.say("hello")
+        await trio.sleep(10)  # the fourth try is due at 21 s
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        assert await house.hear(receipt) == "echo: hello"
+        assert trio.current_time() == pytest.approx(21.0, abs=0.1)
+
+
+async def test_a_defect_in_a_tool_costs_its_turn_only(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted(lambda request: call(("explode", {})) if "bang" in request.messages[-1].text else echo(request))
+    async with open_house(tmp_path, model, plugins=[tools]) as house:
+        await house.agent("/ann/agent/calm")
+        bang = await house.say("bang")
+        assert "quiet" in await house.talk("quiet", path="/ann/agent/calm")
+        with pytest.raises(UnavailableError, match="ZeroDivisionError"):
+            await house.hear(bang)
+        assert await house.talk("still there?") == "echo: still there?"
+
+
+async def test_a_turn_that_takes_too_long_is_a_failed_one(tmp_path: Path, autojump_clock: object) -> None:
+    async def endless(request: InferRequest) -> object:
+        while True:
+            await trio.sleep(10)
+            yield None
+
+    model = Scripted(lambda _: call(("wait", {"seconds": 119})))  # each step within its own deadline, for ever
+    async with open_house(tmp_path, model, plugins=[tools]) as house:
+        await house.say("hello")
+        await trio.sleep(TURN_DEADLINE_S + 60)
+        failed = house.events("turn.failed")
+        assert failed and failed[0]["code"] in ("TURN_LATE", "TOO_MANY_STEPS")
+
+
+async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autojump_clock: object) -> None:
+    def answer(request: InferRequest) -> Completion:
+        if "doomed" in request.messages[-1].text and "could not" not in request.messages[-1].text:
+            raise AWAY
+        return say("noted")
+
+    async with open_house(tmp_path, Scripted(answer)) as house:
+        await house.agent("/ann/agent/boss")
+        await house.agent("/ann/agent/worker")
+        await house.post("/ann/agent/worker", "doomed", sender="/ann/agent/boss", key="k")
+        await trio.sleep(200)
+        said = [text for role, text in await history(house, "/ann/agent/boss") if role == "user"]
+        assert len(said) == 1 and "I could not answer this: asking the model: it is away" in said[0]
+
+
+async def _park(house: House, pause_s: float = 0.0) -> None:
+    for n in range(CRASHES_MAX):
+        receipt = await house.say(f"bad {n}")
+        with pytest.raises(UnavailableError):
+            await house.hear(receipt)
+        await trio.sleep(pause_s)
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 45.0], ids=["at once", "sleeping in between"])
+async def test_an_agent_whose_turns_are_given_up_again_and_again_is_parked(
+    tmp_path: Path, autojump_clock: object, pause_s: float
+) -> None:
+    model = Scripted()
+    model.enqueue(*[UnavailableError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    async with open_house(tmp_path, model) as house:
+        await _park(house, pause_s)
+        await trio.sleep(1)
+        agent = await house.daemon.directory.at("/ann/direct")
+        assert agent.state == "parked" and agent.reason and "5 turns given up" in agent.reason
+        assert [event["path"] for event in house.events("agent.parked")] == ["/ann/direct"]
+        assert "daycare agents unpark /ann/direct" in str(house.events("notice")[-1]["text"])
+        waiting = await house.say("are you there?")
+        await trio.sleep(600)
+        assert len(model.history) == ATTEMPTS_MAX * CRASHES_MAX, "it takes no turns"
+        assert await house.talk("/whoami"), "but it obeys"
+        await unpark(house.daemon, agent.id)
+        assert await house.hear(waiting) == "echo: are you there?"
+
+
+async def unpark(daemon: Daemon, agent_id: str) -> None:
+    await daemon.store.agents.set_state(agent_id, "living")
+    daemon.supervisor.wake(agent_id)
+
+
+async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(*[UnavailableError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    async with open_house(tmp_path, model) as house:
+        await _park(house, pause_s=200.0)
+        assert (await house.daemon.directory.at("/ann/direct")).state == "living"
+
+
+async def test_a_dead_letter_is_replayed_once(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(*[AWAY] * ATTEMPTS_MAX)
+    async with open_house(tmp_path, model) as house:
+        first = await house.say("hello")
+        with pytest.raises(UnavailableError):
+            await house.hear(first)
+        [letter] = await house.store.dead.find()
+        seq = await house.store.dead.replay(letter.no)
+        await trio.sleep(1)
+        receipt = await house.store.inbox.receipt(seq)
+        assert receipt is not None and receipt.result == "echo: hello"
+        assert (await said_to(house))[-1] == "echo: hello", "the answer goes where the question came from"
+        with pytest.raises(ConflictError):
+            await house.store.dead.replay(letter.no)
+
+
+async def test_a_message_that_kills_the_daemon_is_parked_at_last(tmp_path: Path, autojump_clock: object) -> None:
+    """Each house is left in the middle of the turn, as if the process had died of it."""
+    clock = VirtualClock()
+    model = Scripted()
+    model.default = lambda request: say("fine")
+    poison = Scripted()
+    poison.enqueue(*[1_000.0] * 20)
+    async with open_house(tmp_path, poison, location="daycare.db", clock=clock) as house:
+        receipt = await house.say("poison")
+        await trio.sleep(1)
+    crashes = 1
+    while len(poison.history) == crashes and crashes < 20:
+        async with open_house(tmp_path, poison, location="daycare.db", clock=clock) as house:
+            await trio.sleep(1)
+            crashes = min(crashes + 1, 20)
+            letters = await house.store.dead.find()
+    assert len(poison.history) == ATTEMPTS_MAX
+    assert [letter.code for letter in letters] == ["TURN_POISON"]
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        done = await house.store.inbox.receipt(receipt.seq)
+        assert done is not None and done.state == "dead"
+        assert "interrupted 5 times by crashes" in (await said_to(house))[0]
+        assert await house.talk("hello", key="other") == "fine"
+
+
+async def test_messages_merged_with_a_deadly_one_survive_it(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+
+    def brain(request: InferRequest) -> Completion:
+        return echo(request)
+
+    async def deadly(house: House) -> bool:
+        """Let the house work; return whether it would have died, having met the poison."""
+        await trio.sleep(2)
+        last = model.history[-1].messages if model.history else ()
+        return any("poison" in message.text for message in last if message.at_ms) and hanging
+
+    class Model(Scripted):
+        async def infer(self, request: InferRequest) -> object:  # type: ignore[override]
+            nonlocal hanging
+            self.history.append(request)
+            words = [m.text.partition("] ")[2] for m in request.messages[_after_answer(request) :]]
+            if "poison" in words:
+                hanging = True
+                await trio.sleep_forever()
+            yield brain(request)
+
+    hanging = False
+    model = Model()
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock, work=False) as house:
+        receipts = [await house.say(text) for text in ("one", "poison", "three")]
+    for _ in range(12):
+        hanging = False
+        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+            await deadly(house)
+            ends = [await house.store.inbox.receipt(receipt.seq) for receipt in receipts]
+            letters = await house.store.dead.find()
+        if not hanging:
+            break
+    assert [end.state for end in ends if end] == ["done", "dead", "done"]
+    assert [end.result for end in ends if end][::2] == ["echo: one", "echo: three"]
+    assert len(letters) == 1
+
+
+def _after_answer(request: InferRequest) -> int:
+    answers = [n for n, message in enumerate(request.messages) if message.role == "assistant"]
+    return answers[-1] + 1 if answers else 0
+
+
+async def test_an_orderly_stop_costs_no_attempt(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    model = Scripted()
+    receipt = None
+    for n in range(ATTEMPTS_MAX + 2):
+        model.enqueue(1_000.0)
+        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+            if n == 0:
+                receipt = await house.say("think")
+            await trio.sleep(1)
+            await house.daemon.supervisor.stop(5.0)
+            assert not house.daemon.supervisor.awake
+        model._script.clear()
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        assert receipt is not None
+        assert await house.hear(receipt) == "echo: think"
+        assert [event["attempt"] for event in house.events("turn.started")] == [1]
+
+
+async def test_a_turn_may_finish_within_the_grace_of_a_stop(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    model = Scripted()
+    model.enqueue(3.0)
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        first = await house.say("think")
+        await trio.sleep(1)
+        second = await house.say("more")
+        await house.daemon.supervisor.stop(10.0)
+        assert trio.current_time() < 5, "no longer than needed"
+        done = [await house.store.inbox.receipt(receipt.seq) for receipt in (first, second)]
+        assert [receipt.state for receipt in done if receipt] == ["done", "waiting"], "no new turn begins"
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        assert await house.hear(second) == "echo: more"
+        assert heard(house)[-1] == ["think", "more"]

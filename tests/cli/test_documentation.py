@@ -1,0 +1,63 @@
+"""doc/cli.md tells of every command and option, and of no other."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+from daycare.base.errors import DaycareError
+from daycare.cli.main import app
+
+DOC = (Path(__file__).parents[2] / "doc" / "cli.md").read_text()
+SHARED = {"--home", "--json", "--help", "--version", "--install-completion", "--show-completion"}
+
+
+def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", {})
+    if name != "daycare" and not getattr(command, "no_args_is_help", False):
+        yield name, command
+    for word, inner in below.items():
+        yield from commands(inner, f"{name} {word}")
+
+
+ALL = dict(commands(typer.main.get_command(app), "daycare"))
+SECTIONS = {
+    part.split("`", 2)[1]: part for part in re.split(r"^### ", DOC, flags=re.MULTILINE) if part.startswith("`daycare")
+}
+
+
+def test_each_command_has_its_section_and_no_section_lacks_its_command() -> None:
+    assert sorted(SECTIONS) == sorted(ALL)
+
+
+def test_each_option_is_told_in_its_commands_section() -> None:
+    options = {
+        (name, option)
+        for name, command in ALL.items()
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    assert [(name, option) for name, option in sorted(options) if option not in SHARED | set(_words(name))] == []
+
+
+def test_each_command_has_help_in_whole_sentences() -> None:
+    for name, command in ALL.items():
+        assert command.help and command.help.split("\n\n")[0].endswith("."), name
+
+
+def test_each_exit_code_of_an_error_is_told() -> None:
+    codes = {kind.exit_code for kind in _below(DaycareError)}
+    assert {code for code in codes if f"\n| {code} |" not in DOC} == set()
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"--[a-z-]+", SECTIONS[name])
+
+
+def _below(kind: type[DaycareError]) -> Iterator[type[DaycareError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from _below(inner)

@@ -1,0 +1,22 @@
+"""Days of life with crashes at any moment leave every promise kept."""
+
+from dataclasses import asdict
+
+import pytest
+
+from .days import quick_folder, simulate
+
+
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_a_day_with_crashes_keeps_every_promise(seed: int) -> None:
+    with quick_folder() as folder:
+        simulate(seed, 1, folder)  # raises with the seed, and how to replay it
+
+
+def test_a_seed_replays_everything() -> None:
+    runs = []
+    for _ in range(2):
+        with quick_folder() as folder:
+            runs.append(asdict(simulate(77, 0.5, folder)))
+    assert runs[0] == runs[1]
+    assert runs[0]["killed"] > 0, "nothing was tested"

@@ -1,0 +1,68 @@
+"""A commit wakes, whatever else happens at that moment."""
+
+import pytest
+import trio
+
+from daycare.actors.lifecycle import Activation, Life
+from daycare.actors.supervisor import Supervisor
+
+from .wakes import interleave
+
+SEED = 20_270_101
+REPLAY = f"replay: python -m tests.simulation.wakes --seed {SEED} --count 3000"
+
+
+def test_no_wake_is_lost_and_nobody_is_awake_twice() -> None:
+    figures = interleave(SEED, 3_000)
+    assert figures.faults == 0, f"{figures}; {REPLAY}"
+    assert figures.posts == 3_000, figures
+    assert figures.activations > 300, f"agents hardly slept, so this shows nothing: {figures}"
+
+
+class Drowsy(Supervisor):
+    """Decides to sleep, looks away for a moment, and removes the lane then: the classic way to lose a wake."""
+
+    async def _work(self, lane: Activation) -> None:
+        try:
+            while True:
+                if lane.behind and not lane.rows:
+                    await self._load(lane)
+                agent = await self._directory.get(lane.agent_id)
+                if lane.control:
+                    await self._obey(agent, lane, lane.control[0])
+                    lane.control.pop(0)
+                elif lane.rows or lane.turn is not None:
+                    await self._take_turn(agent, lane)
+                elif lane.retiring:
+                    break
+                elif not lane.behind:
+                    await self._idle(lane)
+            await trio.lowlevel.checkpoint()  # the defect
+        finally:
+            del self.awake[lane.agent_id]
+            if lane.life is not Life.IDLE:
+                self._rest()
+        lane.move(Life.ASLEEP)
+
+
+class Hasty(Supervisor):
+    """Takes an agent that is about to sleep for one that sleeps already."""
+
+    def posted(self, rows: list) -> None:  # type: ignore[type-arg]
+        for row in rows:
+            lane = self.awake.get(row.agent_id)
+            if lane is not None and lane.retiring:
+                del self.awake[row.agent_id]
+        super().posted(rows)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 3))
+def test_the_witness_sees_a_lost_wake(seed: int) -> None:
+    figures = interleave(seed, 1_000, Drowsy)
+    assert figures.lost > 0, figures
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + 3))
+def test_the_witness_sees_a_second_activation(seed: int) -> None:
+    figures = interleave(seed, 1_000, Hasty)
+    assert figures.doubles > 0, figures
