@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from daycare.base.messages import Envelope, EnvelopeKind, Message, Origin, Text
+from daycare.base.messages import NOT_THE_USER, REMINDER, Envelope, EnvelopeKind, Message, Origin, Text
 from daycare.base.path import Kind
 from daycare.store.records import Agent, InboxRow
 
@@ -35,7 +35,7 @@ def message_of(row: InboxRow) -> Message:
     envelope = row.envelope
     text = envelope.text
     if envelope.origin is Origin.TIMER:
-        text = f"Reminder due now: {text}"
+        text = REMINDER + text
     elif envelope.kind is EnvelopeKind.NOTICE or envelope.origin not in _PEOPLE:
-        text = f"Message from {envelope.sender} (not from the user):\n{text}"
+        text = f"{NOT_THE_USER}{envelope.sender} (not from the user):\n{text}"
     return Message("user", (Text(text),), row.created_at, envelope.origin, envelope.sender)

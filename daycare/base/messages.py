@@ -62,6 +62,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     meta: dict[str, str] = msgspec.field(default_factory=dict)
 
 
+REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model
+NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
+
+
 class Text(msgspec.Struct, frozen=True, tag="text"):
     """Words."""
 

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from daycare.base.limits import MERGE_MAX_MESSAGES
-from daycare.base.messages import Message, Origin, Part, Text, ToolCall, ToolResult
+from daycare.base.messages import NOT_THE_USER, REMINDER, Message, Origin, Part, Text, ToolCall, ToolResult
 from daycare.inference.arithmetic import calculate
 from daycare.inference.recall import Facts
 from daycare.inference.when import WHEN, due, local, zone_of
@@ -170,9 +170,7 @@ def _lines(message: Message) -> list[str]:
     """Return what is answered one by one: the lines, or of a longer text the whole."""
     lines: list[str] = []
     for part in message.parts:
-        text = part.text if isinstance(part, Text) else ""
-        stamp = _STAMP.match(text)
-        text = text[stamp.end() :] if stamp else text
+        text = _bare(part.text if isinstance(part, Text) else "")
         split = [line.strip() for line in text.splitlines() if line.strip()]
         lines += split if len(split) <= MERGE_MAX_MESSAGES else [text]
     return lines
@@ -183,13 +181,21 @@ def _sentences(line: str) -> list[str]:
 
 
 def _relay(message: Message) -> str:
-    text = message.text.strip()
-    stamp = _STAMP.match(text)
-    text = text[stamp.end() :] if stamp else text
+    text = _bare(message.text)
     if message.origin is Origin.AGENT and " says: " in text:
         return ""  # two of us would talk for ever
     text = re.sub(r"\AReminder:\s*", "", text)[:_SHOWN_CHARS]
     return _RELAYED[message.origin].format(sender=message.sender or "Another agent", text=text)
+
+
+def _bare(text: str) -> str:
+    """Return the words themselves, without what the prompt puts before them."""
+    text = text.strip()
+    stamp = _STAMP.match(text)
+    text = text[stamp.end() :] if stamp else text
+    if text.startswith(NOT_THE_USER) and "\n" in text:
+        text = text.partition("\n")[2]
+    return text.removeprefix(REMINDER)
 
 
 # -- the rules -------------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ async def test_body_over_the_bound_is_refused_and_the_sender_learns_it(api: Api,
 async def test_endless_body_is_cut_off(api: Api) -> None:
     stream = await trio.open_unix_socket(str(api.socket))
     await stream.send_all(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+    chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n" + b"1\r\nx\r\n" * 100
     sent = 0
     with pytest.raises(trio.BrokenResourceError), trio.fail_after(5):
         while True:

@@ -15,7 +15,7 @@ from tests.cli.test_chat import CTRL_D, PROMPT, Terminal
 def running(environment: dict[str, str], home: Path) -> Iterator[subprocess.Popen[str]]:
     """`daycare run` of the home, started by `next`."""
     command = [sys.executable, "-m", "daycare", "run"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(command, env=environment, stderr=log, text=True) as process:
         yield process
         process.terminate()
         process.wait(30)

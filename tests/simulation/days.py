@@ -262,7 +262,7 @@ class Simulation:
         """No agent wakes while it is awake, and no lane breaks."""
         awake: set[str] = set()
         names = frozenset(("agent.woke", "agent.slept", "lane.broke"))
-        async with house.daemon.bus.subscribe(after=0, types=names) as events:
+        async with house.daemon.bus.subscribe(after=house.daemon.bus.start, types=names) as events:
             async for _, event in events:
                 if isinstance(event, Gap | LaneBroke) or (isinstance(event, AgentWoke) and event.agent_id in awake):
                     raise self._unsound([f"{event} while awake are {sorted(awake)}"])

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from daycare.actors.lifecycle import Activation, Life
+from daycare.actors.lifecycle import Activation
 from daycare.actors.supervisor import Supervisor
 
 from .wakes import interleave
@@ -23,26 +23,8 @@ class Drowsy(Supervisor):
     """Decides to sleep, looks away for a moment, and removes the lane then: the classic way to lose a wake."""
 
     async def _work(self, lane: Activation) -> None:
-        try:
-            while True:
-                if lane.behind and not lane.rows:
-                    await self._load(lane)
-                agent = await self._directory.get(lane.agent_id)
-                if lane.control:
-                    await self._obey(agent, lane, lane.control[0])
-                    lane.control.pop(0)
-                elif lane.rows or lane.turn is not None:
-                    await self._take_turn(agent, lane)
-                elif lane.retiring:
-                    break
-                elif not lane.behind:
-                    await self._idle(lane)
-            await trio.lowlevel.checkpoint()  # the defect
-        finally:
-            del self.awake[lane.agent_id]
-            if lane.life is not Life.IDLE:
-                self._rest()
-        lane.move(Life.ASLEEP)
+        await super()._work(lane)
+        await trio.lowlevel.checkpoint()  # the defect
 
 
 class Hasty(Supervisor):

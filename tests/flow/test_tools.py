@@ -1,0 +1,176 @@
+"""Tools in a turn: the model's mistakes come back as words, and what a tool asks for is committed with the turn."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from daycare.base.errors import UnavailableError
+from daycare.base.limits import TIMERS_MAX_PER_AGENT, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
+from daycare.base.messages import ToolResult
+from daycare.plugin import Plugin, ToolContext
+from daycare.store.records import AgentConfig, User
+from daycare.testing.clock import VirtualClock
+from daycare.testing.house import House, open_house
+from daycare.testing.scripted import Scripted, call, echo, say
+from daycare.testing.tools import Note
+from daycare.tools.registry import StructTool
+from tests.actors.helpers import history, said_to, tools
+
+
+async def _result(house: House, model: Scripted, name: str, arguments: dict[str, object]) -> ToolResult:
+    model.enqueue(call((name, arguments)), say("ok"))
+    assert await house.talk("do it") == "ok"
+    [part] = model.history[-1].messages[-1].parts
+    assert isinstance(part, ToolResult) and part.name == name
+    return part
+
+
+async def test_what_the_model_does_wrong_comes_back_to_it(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        unknown = await _result(house, model, "fly", {})
+        assert unknown.status == "error"
+        assert "there is no tool called fly" in unknown.text and "remind" in unknown.text
+        wrong = await _result(house, model, "remind", {"after_s": "soon", "text": "x"})
+        assert wrong.status == "error" and "after_s" in wrong.text
+        missing = await _result(house, model, "remind", {"after_s": 5})
+        assert missing.status == "error" and "text" in missing.text
+        extra = await _result(house, model, "note", {"word": "a", "colour": "red"})
+        assert extra.status == "error" and "colour" in extra.text
+        outside = await _result(house, model, "remind", {"after_s": 0, "text": "x"})
+        assert outside.status == "error" and "after_s" in outside.text
+        assert await house.store.timers.find() == []
+
+
+async def test_an_agent_may_use_only_its_tools(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        agent = await house.agent("/ann/direct")
+        await house.store.agents.configure(agent.id, AgentConfig(tools=("note",)))
+        refused = await _result(house, model, "remind", {"after_s": 5, "text": "x"})
+        assert refused.status == "error" and "there are: note" in refused.text
+        assert [tool.name for tool in model.history[0].tools] == ["note"]
+
+
+async def test_a_tool_that_takes_too_long_is_cut_off(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model, plugins=[tools]) as house:
+        late = await _result(house, model, "wait", {"seconds": 10_000})
+        assert late.status == "error" and f"within {TOOL_DEADLINE_S:g} s" in late.text
+        assert trio.current_time() == pytest.approx(TOOL_DEADLINE_S, abs=0.1)
+
+
+async def test_a_long_result_is_cut(tmp_path: Path, autojump_clock: object) -> None:
+    async def talk(context: ToolContext, arguments: Note) -> str:
+        return "x" * (TOOL_RESULT_MAX_CHARS + 1)
+
+    long = Plugin(name="long", tools=(StructTool("talk", Note, talk, idempotent=True),))
+    model = Scripted()
+    async with open_house(tmp_path, model, plugins=[long]) as house:
+        result = await _result(house, model, "talk", {"word": "a"})
+        assert result.status == "ok"
+        assert result.text == "x" * TOOL_RESULT_MAX_CHARS + f"\n[cut: {TOOL_RESULT_MAX_CHARS + 1} characters in all]"
+
+
+async def test_a_message_to_another_agent_leaves_with_the_turn(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(call(("send_message", {"to": "/ann/agent/helper", "text": "help"})), 50.0, say("sent"))
+    async with open_house(tmp_path, model) as house:
+        await house.agent("/ann/agent/helper")
+        receipt = await house.say("get help")
+        await trio.sleep(20)
+        assert (await house.store.inbox.counts())["waiting"] == 1, "only what the person said waits"
+        assert await house.hear(receipt) == "sent"
+        await trio.sleep(1)
+        assert (await history(house, "/ann/agent/helper"))[0] == (
+            "user",
+            "Message from /ann/direct (not from the user):\nhelp",
+        )
+        assert await said_to(house) == ["sent"], "another agent's answer is not sent to the person"
+
+
+async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(
+        call(("send_message", {"to": "/ann/agent/helper", "text": "help"}), ("remind", {"after_s": 5, "text": "x"}))
+    )
+    model.enqueue(*[UnavailableError("AWAY", "the model is away")] * 5)
+    async with open_house(tmp_path, model) as house:
+        await house.agent("/ann/agent/helper")
+        with pytest.raises(UnavailableError):
+            await house.talk("get help")
+        await trio.sleep(100)
+        assert await history(house, "/ann/agent/helper") == []
+        assert await house.store.timers.find() == []
+
+
+async def test_messages_to_strangers_agents_are_refused(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
+        await house.talk("hi", user="bob")
+        other = await _result(house, model, "send_message", {"to": "/bob/direct", "text": "psst"})
+        assert other.status == "error" and "belongs to another user" in other.text
+        nobody = await _result(house, model, "send_message", {"to": "/ann/agent/nobody", "text": "psst"})
+        assert nobody.status == "error" and "no such agent" in nobody.text
+        long = await _result(house, model, "send_message", {"to": "/ann/direct", "text": "x" * 70_000})
+        assert long.status == "error" and "65536 bytes" in long.text
+
+
+async def test_a_message_to_one_who_dies_meanwhile_is_a_dead_letter(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(call(("send_message", {"to": "/ann/agent/helper", "text": "help"})), 50.0, say("sent"))
+    async with open_house(tmp_path, model) as house:
+        helper = await house.agent("/ann/agent/helper")
+        receipt = await house.say("get help")
+        await trio.sleep(20)
+        await house.store.agents.set_state(helper.id, "dead", "gone")
+        assert await house.hear(receipt) == "sent", "the turn still commits"
+        [letter] = await house.store.dead.find()
+        assert (letter.source, letter.code, letter.path) == ("post", "AGENT_UNKNOWN", "/ann/agent/helper")
+
+
+async def test_a_reminder_fires_once_at_its_time(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    model.enqueue(call(("remind", {"after_s": 86_400, "text": "stretch"})), say("noted"))
+    async with open_house(tmp_path, model) as house:
+        await house.talk("remind me tomorrow")
+        [timer] = await house.store.timers.find()
+        await trio.sleep(86_399)
+        assert await said_to(house) == ["noted"]
+        await trio.sleep(2)
+        assert (await said_to(house))[1:] == ["echo: Reminder due now: stretch"]
+        [fired] = [event for event in house.events("message.accepted") if event["sender"] == "/ann/direct"] or [None]
+        del fired
+        await trio.sleep(3 * 86_400)
+        assert len(await said_to(house)) == 2, "once"
+        assert timer.due_at == house.daemon.started_at + 86_400_000
+
+
+async def test_a_reminder_due_while_the_daemon_was_down_fires_once_at_the_start(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    clock = VirtualClock()
+    model = Scripted(echo)
+    model.enqueue(call(("remind", {"after_s": 100, "text": "stretch"})), say("noted"))
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        await house.talk("remind me")
+    await trio.sleep(5_000)
+    for _ in range(2):
+        async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+            await trio.sleep(1)
+            assert await said_to(house) == ["noted", "echo: Reminder due now: stretch"]
+
+
+async def test_a_reminder_beyond_the_bound_is_a_visible_failure(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    for _ in range(TIMERS_MAX_PER_AGENT // 50):
+        model.enqueue(call(*[("remind", {"after_s": 500_000, "text": "x"})] * 50), say("noted"))
+    model.enqueue(call(("remind", {"after_s": 500_000, "text": "one too many"})), say("noted"))
+    async with open_house(tmp_path, model) as house:
+        for _ in range(TIMERS_MAX_PER_AGENT // 50 + 1):
+            await house.talk("remind me")
+        assert len(await house.store.timers.find(limit=2_000)) == TIMERS_MAX_PER_AGENT
+        [letter] = await house.store.dead.find()
+        assert (letter.source, letter.code) == ("timer", "TIMERS_MAX")
