@@ -87,6 +87,7 @@ class Daemon:
         self.started_at = clock.now_ms()
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
         self.trouble: str | None = None
+        self.working = False
         plugins = [*discover(config.plugins.load, config.plugins.disable), *plugins]
         self.connectors = {name: make() for plugin in plugins for name, make in plugin.connectors.items()}
         self.pool = Pool(_providers(config, plugins, store, vault), config.models.by_role())
@@ -161,6 +162,7 @@ class Daemon:
 
     async def work(self) -> None:
         """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
+        self.working = True
         async with trio.open_nursery() as nursery:
             for part in (
                 self.timers.run,
@@ -183,6 +185,7 @@ class Daemon:
             "pid": os.getpid(),
             "home": str(self.home.path),
             "mode": self.mode,
+            "working": self.working,
             "started_at": self.started_at,
             "user": self.owner,
             "stopping": self.stop.event.is_set(),

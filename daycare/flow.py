@@ -122,6 +122,9 @@ class Flow:
         await self._finish(agent, lane, turn, thought)
 
     async def _journal_start(self, agent: Agent, lane: Activation) -> tuple[Turn, list[InboxRow], list[Step]]:
+        if lane.begun and lane.turn is not None:
+            rows, lane.begun = lane.begun, []
+            return lane.turn, rows, []
         if lane.turn is None:
             rows = lane.claim()
             try:
@@ -180,8 +183,9 @@ class Flow:
             replies=replies,
             effects=thought.effects,
         )
-        await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend))
-        lane.turn = None
+        following = [] if stopped else lane.claim_ahead()
+        lane.turn = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
+        lane.begun = following
         self.bus.publish(
             TurnFinished(
                 at_ms=self.clock.now_ms(),
@@ -276,7 +280,7 @@ class Flow:
             await self._die(agent, row)
             return False
         answer = await self._command(agent, lane, row)
-        if answer.stops and lane.turn is not None:
+        if answer.stops and lane.turn is not None and not lane.begun:
             await self.stopped(agent, lane, "stopped")
         address = route(agent, row.envelope, self.connectors)
         replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []

@@ -37,12 +37,14 @@ class Activation:
 
     Rows reach it twice: by `load` from the store, and by `deliver` right after their commit. `loaded` is the highest
     seq that a load has seen, so that a row that is in both is taken once. When more waits than memory holds, `behind`
-    is set and the rest is loaded later, in order.
+    is set and the rest is loaded later, in order. `begun` are the rows of `turn` when it was journaled with the end of
+    the one before and has not been tried yet. `trying` says that a try runs, which `scope` can cancel.
     """
 
     __slots__ = (
         "_early",
         "agent_id",
+        "begun",
         "behind",
         "control",
         "event",
@@ -57,6 +59,7 @@ class Activation:
         "scope",
         "stop_reason",
         "stopped_at",
+        "trying",
         "turn",
     )  # fmt: skip
 
@@ -64,11 +67,13 @@ class Activation:
         self.agent_id = agent_id
         self.life = Life.ASLEEP
         self.rows: list[InboxRow] = []
+        self.begun: list[InboxRow] = []
         self.control: list[InboxRow] = []
         self.behind = True
         self.loaded = 0
         self.event: trio.Event | None = None
         self.scope: trio.CancelScope | None = None
+        self.trying = False
         self.stop_reason = ""
         self.policy = Policy.STEER
         self.stopped_at = 0
@@ -118,6 +123,12 @@ class Activation:
         if self.event is not None:
             self.event.set()
 
+    def claim_ahead(self) -> list[InboxRow]:
+        """Take the rows of the turn after the one that ends now, if it can begin in the same commit."""
+        if not self.rows or self.control or self.policy is Policy.COLLECT:
+            return []
+        return self.claim()
+
     def claim(self) -> list[InboxRow]:
         """Take the rows of the next turn: the first, and what the same person said right after it."""
         first = self.rows.pop(0)
@@ -133,7 +144,7 @@ class Activation:
 
     def reread(self) -> None:
         """Forget the rows in memory and load them again: the store alone knows what an interrupted turn has taken."""
-        self.rows, self.loaded, self.behind = [], 0, True
+        self.rows, self.begun, self.loaded, self.behind = [], [], 0, True
 
     def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
         """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""

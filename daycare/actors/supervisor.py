@@ -85,6 +85,7 @@ class Supervisor:
         self._busy = 0
         self._stopping = False
         self._crashes: dict[str, list[float]] = {}  # when turns were given up lately, by agent; outlives its sleep
+        self._suspended: list[int] = []  # turns that were journaled ahead and not tried when their lanes ended
         self.awake: dict[str, Activation] = {}
 
     async def run(self) -> None:
@@ -99,10 +100,12 @@ class Supervisor:
         self._stopping = True
         assert self._nursery is not None
         with trio.move_on_after(grace_s):
-            while any(lane.life is Life.IN_TURN and lane.scope is not None for lane in self.awake.values()):
+            while any(lane.trying for lane in self.awake.values()):
                 self._room = trio.Event()
                 await self._room.wait()
-        suspended = [lane.turn.turn for lane in self.awake.values() if lane.turn is not None and lane.scope is not None]
+        suspended = [
+            lane.turn.turn for lane in self.awake.values() if lane.turn is not None and (lane.trying or lane.begun)
+        ] + self._suspended
         self._nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
             for turn in suspended:
@@ -118,7 +121,7 @@ class Supervisor:
                 self.wake(row.agent_id)
                 continue
             lane.deliver(row)
-            if lane.scope is not None:
+            if lane.trying:
                 self._disturb(lane, row)
 
     def wake(self, agent_id: str) -> Activation:
@@ -172,7 +175,16 @@ class Supervisor:
             self.wake(lane.agent_id)
 
     async def _work(self, lane: Activation) -> None:
+        """Serve the lane to its end, in a fresh scope whenever a turn was cancelled."""
         lane.turn = await self._store.turns.open_turn(lane.agent_id)
+        while True:
+            with (
+                trio.CancelScope() as lane.scope
+            ):  # one for all turns of an activation: entering costs as much as a commit
+                return await self._serve(lane)
+            await self._cancelled(lane)
+
+    async def _serve(self, lane: Activation) -> None:
         while True:
             if lane.behind and not lane.rows:
                 await self._load(lane)
@@ -184,6 +196,8 @@ class Supervisor:
                     return
                 lane.control.pop(0)
             elif self._stopping:
+                if lane.begun and lane.turn is not None:
+                    self._suspended.append(lane.turn.turn)
                 return
             elif (lane.rows or lane.turn is not None) and agent.state == "living":
                 await self._take_turn(agent, lane)
@@ -218,7 +232,7 @@ class Supervisor:
         lane.policy = agent.config.policy or self._policy
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
-        if lane.turn is not None and await self._backing_off(lane):
+        if lane.turn is not None and not lane.begun and await self._backing_off(lane):
             return
         if lane.life is not Life.IN_TURN:
             lane.move(Life.IN_TURN)
@@ -232,34 +246,41 @@ class Supervisor:
             error = await self._try_turn(agent, lane)
         finally:
             self._running.release()
-        if lane.stop_reason:
-            reason, lane.stop_reason = lane.stop_reason, ""
-            lane.reread()
-            if lane.turn is not None:
-                await self._turns.stopped(agent, lane, reason)
-        elif error is not None:
+        if error is not None:
             lane.reread()
             await self._failed(agent, lane, error)
 
     async def _try_turn(self, agent: Agent, lane: Activation) -> DaycareError | None:
         """Run one try of a turn and return why it failed. This is where the failures of a turn end."""
+        assert lane.scope is not None
         lane.late_at = trio.current_time() + TURN_DEADLINE_S  # the sweep looks at it: cheaper than a timer per turn
-        with trio.CancelScope() as lane.scope:
-            try:
-                await self._turns.take(agent, lane)
-            except DaycareError as error:
-                return error
-            except Exception as error:  # noqa: BLE001 - whatever a tool or plugin raises costs this turn, not the daemon
-                return UnavailableError(
-                    "TURN_CRASHED",
-                    f"a turn of {agent.path} crashed: {type(error).__name__}: {error}",
-                    hint="daycare logs",
-                )
-            finally:
-                scope, lane.scope = lane.scope, None
-        if scope is not None and scope.cancelled_caught and not lane.stop_reason:
-            return UnavailableError("TURN_LATE", f"a turn of {agent.path} took over {TURN_DEADLINE_S:g} s")
+        lane.trying = True
+        try:
+            await self._turns.take(agent, lane)
+        except DaycareError as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever a tool or plugin raises costs this turn, not the daemon
+            return UnavailableError(
+                "TURN_CRASHED",
+                f"a turn of {agent.path} crashed: {type(error).__name__}: {error}",
+                hint="daycare logs",
+            )
+        finally:
+            lane.trying = False
+            if lane.scope.cancel_called:
+                await trio.lowlevel.checkpoint()  # leave the cancelled scope before anything else is begun in it
         return None
+
+    async def _cancelled(self, lane: Activation) -> None:
+        """A turn was cancelled: by a person, or because it took too long."""
+        agent = await self._directory.get(lane.agent_id)
+        reason, lane.stop_reason = lane.stop_reason, ""
+        lane.reread()
+        if reason and lane.turn is not None:
+            await self._turns.stopped(agent, lane, reason)
+        elif not reason:
+            late = UnavailableError("TURN_LATE", f"a turn of {agent.path} took over {TURN_DEADLINE_S:g} s")
+            await self._failed(agent, lane, late)
 
     async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Decide on another try, one by one, or none."""
@@ -376,7 +397,7 @@ class Supervisor:
     def _cancel_late(self) -> None:
         now = trio.current_time()
         for lane in self.awake.values():
-            if lane.scope is not None and lane.late_at <= now:
+            if lane.trying and lane.scope is not None and lane.late_at <= now:
                 lane.scope.cancel()
 
     def _forget_crashes(self) -> None:

@@ -14,6 +14,7 @@ import typer
 from daycare.base.errors import DaycareError
 from daycare.cli.client import Client
 from daycare.cli.home import connect, find_home
+from daycare.cli.render import Grid, plain
 
 P = ParamSpec("P")
 
@@ -27,6 +28,7 @@ Exit codes:
   5   its state forbids it now"""
 
 _PIPE_COLUMNS: Final = 10_000
+_FOLD_MAX_ROWS: Final = 500  # rich takes a millisecond for each
 
 Home = Annotated[
     Path | None,
@@ -62,10 +64,13 @@ class Cli:
 
 def show(renderable: Any) -> None:
     """Print text as it is, or a rich renderable; in a pipe nothing is folded to a width."""
+    terminal = sys.stdout.isatty()
+    if isinstance(renderable, Grid) and (not terminal or len(renderable.rows) > _FOLD_MAX_ROWS):
+        renderable = str(renderable)
     if not isinstance(renderable, str):
         from rich.console import Console
 
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_COLUMNS)
+        console = Console(highlight=False, width=None if terminal else _PIPE_COLUMNS)
         with console.capture() as captured:
             console.print(renderable)
         renderable = "\n".join(line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
@@ -78,8 +83,6 @@ def fail(error: DaycareError, *, as_json: bool) -> int:
         facts = {"code": error.code, "message": error.message, "hint": error.hint, "retry_after_s": error.retry_after_s}
         print(json.dumps({"error": facts}, ensure_ascii=False), file=sys.stderr)
     else:
-        from daycare.cli.render import plain
-
         print(f"error: {plain(error.message)}", file=sys.stderr)
         if error.hint:
             print(f"hint: {plain(error.hint)}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """The courier: one task per pushing connector that brings its outbox rows out, in order per address."""
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
@@ -11,6 +12,7 @@ from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]
+_Address = tuple[str, str | None]  # user and target
 
 
 class Courier:
@@ -38,34 +40,38 @@ class Courier:
                 nursery.start_soon(self._serve, name)
 
     async def _serve(self, name: str) -> None:
-        busy: set[tuple[str, str | None]] = set()
+        queues: dict[_Address, deque[int]] = {}
         sends = trio.CapacityLimiter(COURIER_SENDS_MAX)
+        after = 0  # every row up to here is in a queue or done; a revived one gets a number of its own
         async with trio.open_nursery() as nursery:
             while True:
                 self._news[name] = trio.Event()  # before looking
-                after = 0
                 while page := await self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE):
                     after = page[-1].seq
                     for row in page:
                         address = (row.user, row.target)
-                        if address not in busy:
-                            busy.add(address)
-                            nursery.start_soon(self._bring, name, row, busy, sends)
+                        if address not in queues:
+                            queues[address] = deque()
+                            nursery.start_soon(self._bring, address, queues, sends)
+                        queues[address].append(row.seq)
                 await self._news[name].wait()
 
-    async def _bring(
-        self, name: str, row: OutboxRow, busy: set[tuple[str, str | None]], sends: trio.CapacityLimiter
-    ) -> None:
-        """Bring one row, trying again until it is finished with; then let the next of this address go."""
-        await trio.sleep(max(0.0, (row.retry_at - self._clock.now_ms()) / 1000))
-        async with sends:
-            retry_s = await self._deliver(row)
-        while retry_s is not None:
-            await trio.sleep(retry_s)
-            again = await self._store.outbox.get(row.seq)
-            if again is None or again.state not in ("waiting", "sending"):
-                break
+    async def _bring(self, address: _Address, queues: dict[_Address, deque[int]], sends: trio.CapacityLimiter) -> None:
+        """Bring what waits for one address, each row until it is finished with, and only then the next."""
+        queue = queues[address]
+        again_s: float | None = None
+        while queue:
+            if again_s is not None:
+                await trio.sleep(again_s)
+            row = await self._store.outbox.get(queue[0])  # as it is now: it may have waited here for long
+            if row is None or row.state not in ("waiting", "sending"):
+                again_s = None
+                queue.popleft()
+                continue
+            if again_s is None:
+                await trio.sleep(max(0.0, (row.retry_at - self._clock.now_ms()) / 1000))
             async with sends:
-                retry_s = await self._deliver(again)
-        busy.discard((row.user, row.target))
-        self._news[name].set()
+                again_s = await self._deliver(row)
+            if again_s is None:
+                queue.popleft()
+        del queues[address]  # no await since it was seen empty

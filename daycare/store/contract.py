@@ -204,10 +204,13 @@ class TurnStore(Protocol):
     async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
         """Record steps, together, replacing those with the same number; `spend` is charged once per (turn, step)."""
 
-    async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None) -> None:
+    async def finish(
+        self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None, following: Sequence[InboxRow] = ()
+    ) -> Turn | None:
         """Commit everything a turn changes, all or nothing; a second call raises `ConflictError`.
 
-        Posts that are refused become dead letters with the refusal as their reason; the turn still commits.
+        Posts that are refused become dead letters with the refusal as their reason; the turn still commits. With
+        `following` the agent's next turn begins on these rows in the same transaction and is returned.
         """
 
     async def suspend(self, turn: int) -> None:

@@ -25,17 +25,21 @@ class Crash(BaseException):
 
 
 class Doom:
-    """When a house crashes: `after` the n-th commit is durable and before anyone hears of it, or right `before` it.
+    """When a house crashes: right after its n-th commit is durable and before anyone hears of it.
 
-    Between the two lies what happens in memory and in the outside world: a tool that ran, a reply that was sent. With
-    `n` 0 it never comes. `commits` counts; `struck` tells whether it came.
+    `when` names the commit by what it made true instead: the first after which this SQL query returns a row. `late`
+    crashes just before the next commit instead: what lies between the two happens in memory and in the outside world,
+    a tool that ran, a reply that was sent. Without `n` or `when` it never comes. `commits` counts; `struck` tells
+    whether it came.
     """
 
-    def __init__(self, n: int = 0, *, before: bool = False) -> None:
-        self.n = n
-        self.before = before
+    def __init__(self, n: int | None = None, *, when: str = "", late: bool = False) -> None:
         self.commits = 0
         self.struck = False
+        self._n = n
+        self._when = when
+        self._late = late
+        self._armed = late and n == 0
 
     def hang_over(self, store: SqliteStore) -> None:
         """Count the commits of a store that was opened `inline`, and crash it at the chosen one."""
@@ -44,18 +48,18 @@ class Doom:
         listener = writer.listener
 
         def write(fn: Callable[[Any], Any]) -> Any:
-            if self.struck:
-                raise Crash
-            if self.before and self.commits + 1 == self.n:
+            if self.struck or self._armed:
                 self.struck = True
                 raise Crash
             return write_inline(fn)
 
         def listen(commit: Commit) -> None:
             self.commits += 1
-            if not self.before and self.commits == self.n:
-                self.struck = True
-                raise Crash
+            if self.commits == self._n or (self._when and store._db.execute(self._when).fetchone()):
+                if not self._late:
+                    self.struck = True
+                    raise Crash
+                self._armed = True
             listener(commit)
 
         writer._write_inline = write  # type: ignore[method-assign]

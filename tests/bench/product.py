@@ -146,14 +146,17 @@ class _Actors:
 
     async def take(self, agent: Agent, lane: Activation) -> None:
         """Take one turn; see `TurnTaker`."""
-        row = lane.rows.pop(0)
         number = population.number(agent.id)
-        lane.turn = await self.store.turns.begin(agent, [row])
+        if lane.turn is None:
+            lane.begun = lane.claim()
+            lane.turn = await self.store.turns.begin(agent, lane.begun)
+        (row,) = lane.begun
         self.watch.handling(number, int(row.envelope.key.removeprefix("bench:")))
         heard = Message("user", (Text(row.envelope.text),), row.created_at, row.envelope.origin)
         end = TurnEnd(turn=lane.turn.turn, state="done", seqs=lane.turn.seqs, history=(heard, _ANSWER), result="ok")
-        await self.store.turns.finish(agent, lane.turn, end)
-        lane.turn = None
+        following = lane.claim_ahead()
+        lane.turn = await self.store.turns.finish(agent, lane.turn, end, None, following)
+        lane.begun = following
 
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
         """Never called: nobody stops a turn here."""
@@ -174,7 +177,7 @@ class _Actors:
 
 @asynccontextmanager
 async def _actors(location: Path, watch: Watch) -> AsyncIterator[_Actors]:
-    sys.setswitchinterval(process.SWITCH_S)
+    process.tune()
     async with open_store(str(location)) as store, trio.open_nursery() as nursery:
         actors = _Actors(store, watch)
         nursery.start_soon(actors.supervisor.run)
@@ -232,7 +235,7 @@ def _envelope(agent: int, key: str, text: str) -> Envelope:
         to=population.path(agent),
         user=population.USER,
         origin=Origin.PERSON,
-        sender="bench:1",
+        sender=f"bench:{key}",  # everyone another person: nothing is merged into one turn
         key=key,
         text=text,
         trace=new_trace_id(),

@@ -156,3 +156,14 @@ def test_message_sent_while_the_daemon_is_away_arrives_once(fake: FakeDaemon, te
     fake.start()
     terminal.sees("echo: patience")
     assert len(fake.messages) == 1
+
+
+def test_key_typed_at_the_prompt_is_not_echoed(fake: FakeDaemon, environment: dict[str, str]) -> None:
+    fake.canned["PUT", "/v1/keys/openai"] = (200, {})
+    person = Terminal(environment, "keys", "add", "openai")
+    person.sees("value of openai (not shown): ")
+    person.types("s3cret\r")
+    person.sees("stored openai")
+    assert "s3cret" not in person.child.before
+    person.leaves()
+    assert fake.called("PUT", "/v1/keys/openai") == [({}, {"value": "s3cret"})]

@@ -13,12 +13,12 @@ from tests.cli.test_chat import CTRL_D, PROMPT, Terminal
 
 @pytest.fixture
 def running(environment: dict[str, str], home: Path) -> Iterator[subprocess.Popen[str]]:
-    """`daycare run` of the home, started by `next`."""
+    """`daycare run` of the home; what it logs is shown when the test fails."""
     command = [sys.executable, "-m", "daycare", "run"]
-    with subprocess.Popen(command, env=environment, stderr=log, text=True) as process:
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         yield process
         process.terminate()
-        process.wait(30)
+        print(process.communicate(timeout=30)[1][-5_000:])
 
 
 def test_first_question_is_answered_from_nothing(daycare: Daycare, home: Path) -> None:

@@ -11,7 +11,7 @@ from daycare.cli.agents import read_settings
 from daycare.cli.chat_screen import Screen
 from daycare.cli.client import Event, Json, parse_events
 from daycare.cli.dead import letter_facts, letters_table, read_age
-from daycare.cli.render import one_line, plain, size, span
+from daycare.cli.render import one_line, plain, size, span, table
 from tests.cli.fake_daemon import OWNER
 
 Capture = pytest.CaptureFixture[str]
@@ -112,6 +112,11 @@ def test_plain_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
 def test_stream_of_events_is_parsed_and_a_cut_event_dropped() -> None:
     lines = [": hi", "", "id: 7", "event: turn.delta", 'data: {"text":', 'data: "a"}', "", "event: gap", "data: {}"]
     assert list(parse_events(lines)) == [Event("tick"), Event("turn.delta", {"text": "a"}, "7")]
+
+
+def test_table_as_text_is_aligned_also_with_wide_letters() -> None:
+    text = str(table(("no#", "name", "reason"), [(1, "日本", "a\nb"), (10, "ann", None)]))
+    assert text.splitlines() == ["no  name  reason", " 1  日本  a b", "10  ann"]
 
 
 def test_lengths_and_sizes_read_well() -> None:

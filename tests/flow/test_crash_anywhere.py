@@ -22,15 +22,15 @@ async def test_without_a_crash_the_errand_ends_well(
     assert errand.ledger == {"note milk": 1, "charge ann": 1}
 
 
-@pytest.mark.parametrize("before", [False, True], ids=["after", "before"])
+@pytest.mark.parametrize("late", [False, True], ids=["right after", "just before the next"])
 async def test_a_crash_at_any_commit_changes_nothing(
-    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, before: bool
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
     for n in range(1, COMMITS_MAX):
         errand = await begin(tmp_path / f"{n}", monkeypatch)
-        struck = await errand.run(Doom(n, before=before))
+        struck = await errand.run(Doom(n, late=late))
         assert not await errand.run(Doom())
-        await errand.judge(f"crash {'before' if before else 'after'} commit {n}")
+        await errand.judge(f"crash at commit {n}{' late' if late else ''}")
         if not struck:
             break
     assert 12 < n < COMMITS_MAX, "the errand has some commits, and an end"
@@ -46,25 +46,25 @@ async def test_a_crash_while_recovering_from_a_crash_changes_nothing(
     struck, n = True, 0
     while struck and n < COMMITS_MAX:
         n += 1
-        for before in (False, True):
-            first = await begin(tmp_path / f"{n}-{before}", monkeypatch)
-            struck = await first.run(Doom(n, before=before))
-            await _crash_again(first, f"{n} {'before' if before else 'after'}", dice, chance, monkeypatch)
+        for late in (False, True):
+            first = await begin(tmp_path / f"{n}-{late}", monkeypatch)
+            struck = await first.run(Doom(n, late=late))
+            await _crash_again(first, f"{n}{' late' if late else ''}", dice, chance, monkeypatch)
 
 
 async def _crash_again(
     first: Errand, label: str, dice: random.Random, chance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for m in range(1, COMMITS_MAX):
-        for before in (False, True):
+        for late in (False, True):
             if dice.random() >= chance:
                 continue
-            folder = first.folder.with_name(f"{first.folder.name}-{m}-{before}")
+            folder = first.folder.with_name(f"{first.folder.name}-{m}-{late}")
             monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(folder / "ledger"))
             errand = first.copy(folder)
-            struck = await errand.run(Doom(m, before=before))
+            struck = await errand.run(Doom(m, late=late))
             assert not await errand.run(Doom())
-            await errand.judge(f"crash {label}, then {m} {'before' if before else 'after'}")
+            await errand.judge(f"crash at commit {label}, then at {m}{' late' if late else ''}")
             if not struck:
                 return
         if m > 60:

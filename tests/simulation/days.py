@@ -167,13 +167,14 @@ class Simulation:
                     async with trio.open_nursery() as nursery:
                         nursery.start_soon(house.daemon.work)
                         nursery.start_soon(self._follow, house)
-                        nursery.start_soon(self._watch, house)
+                        watch = trio.CancelScope()
+                        nursery.start_soon(self._watch, house, watch)
                         self._house = house
                         self._door.set()
                         if end is None:
                             await self._rest(house)
                         else:
-                            await self._fate(house, switch, end)
+                            await self._fate(house, switch, watch, end)
                         nursery.cancel_scope.cancel()
             except* Killed:
                 self.figures.killed += 1
@@ -200,7 +201,7 @@ class Simulation:
                 )
             )
 
-    async def _fate(self, house: House, switch: Switch, end: float) -> None:
+    async def _fate(self, house: House, switch: Switch, watch: trio.CancelScope, end: float) -> None:
         """Decide how this life ends, and wait for it."""
         rng = self._weather
         hour = trio.current_time() % DAY_S / 3_600
@@ -219,6 +220,7 @@ class Simulation:
         if kind == "time":
             switch.kill()
             raise Killed
+        watch.cancel()  # what is posted from now on waits for the next life
         await house.daemon.supervisor.stop(rng.choice((0.0, 5.0, 60.0)))
 
     def _set_clock(self, seconds: float) -> None:
@@ -271,20 +273,24 @@ class Simulation:
                 elif isinstance(event, AgentSlept):
                     awake.discard(event.agent_id)
 
-    async def _watch(self, house: House) -> None:
+    async def _watch(self, house: House, scope: trio.CancelScope) -> None:
         """What memory says of the lanes is what the store says. An operator unparks who was parked."""
         rng = Random(f"{self.seed}/watch/{self.figures.lives}")
-        while True:
-            await trio.sleep(1e-6 + rng.choice((1.0, 300.0)) * rng.random())
-            problems = await judge.compare(house.store, house.daemon.supervisor, self.world.ids.values())
-            if problems or self.mind.overlaps:
-                raise self._unsound(problems + self.mind.overlaps)
-            for path, agent_id in self.world.ids.items():
-                agent = await house.store.agents.get(agent_id)
-                if agent is not None and agent.state == "parked":
-                    self.figures.unparked += 1
-                    await house.store.agents.set_state(agent_id, "living")
-                    house.daemon.supervisor.wake((await house.daemon.directory.at(path)).id)
+        with scope:
+            while True:
+                await self._look(house, rng)
+
+    async def _look(self, house: House, rng: Random) -> None:
+        await trio.sleep(1e-6 + rng.choice((1.0, 300.0)) * rng.random())
+        problems = await judge.compare(house.store, house.daemon.supervisor, self.world.ids.values())
+        if problems or self.mind.overlaps:
+            raise self._unsound(problems + self.mind.overlaps)
+        for path, agent_id in self.world.ids.items():
+            agent = await house.store.agents.get(agent_id)
+            if agent is not None and agent.state == "parked":
+                self.figures.unparked += 1
+                await house.store.agents.set_state(agent_id, "living")
+                house.daemon.supervisor.wake((await house.daemon.directory.at(path)).id)
 
     def _judge(self, *, quiet: bool) -> None:
         found = judge.inspect(self.folder / "daycare.db", self.folder / "ledger", self.world, quiet=quiet)

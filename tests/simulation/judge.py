@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,15 @@ class _Case:
             self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
             self.dead = _rows(db, "SELECT * FROM dead_letters ORDER BY no")
             self.timers = _rows(db, "SELECT * FROM timers")
-            self.open = _rows(db, "SELECT * FROM turns WHERE state = 'open'")
             self.steps = _rows(db, "SELECT s.* FROM steps s JOIN turns t USING (turn) WHERE t.state = 'open'")
             self.session_rows = _rows(db, "SELECT * FROM sessions")
-            ended = _rows(
-                db,
-                "SELECT t.*, h.messages FROM turns t LEFT JOIN history h USING (turn) WHERE t.state NOT IN ('open', 'split')",
-            )
-            newest = dict(db.execute("SELECT agent_id, max(turn) FROM turns GROUP BY agent_id").fetchall())
+            turns = _rows(db, "SELECT t.*, h.messages FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn")
         paths = {agent: path for path, agent in world.ids.items()}
-        self.told = [_told(row, paths[row["agent_id"]], self.problem) for row in ended]
+        self.told = [
+            _told(row, paths[row["agent_id"]], self.problem) for row in turns if row["state"] not in ("open", "split")
+        ]
+        self.open = [row for row in turns if row["state"] == "open"]
+        newest = {row["agent_id"]: row["turn"] for row in turns}
         for turn in self.open:
             if newest[turn["agent_id"]] != turn["turn"]:
                 self.problem(f"turn {turn['turn']} of {turn['agent_id']} is open, and not the newest")
@@ -227,7 +227,7 @@ class _Case:
             for call, result in told.results.values():
                 if call.name == "remind" and result.status == "ok":
                     name = NAME.findall(call.arguments["text"])[0]
-                    due[name], set_at[name] = int(result.text.split()[-2]), told.ended_at
+                    due[name], set_at[name] = _due_ms(result.text), told.ended_at
             for message in told.history:
                 if message.role == "user" and message.text.startswith("Reminder due now"):
                     came[NAME.findall(message.text)[0]] = message.at_ms
@@ -322,6 +322,12 @@ def _told(row: dict[str, Any], path: str, problem: Any) -> Told:
                 problem(f"turn {told.turn}: calls without result: {calls}")
             calls = list(message.tool_calls)
     return told
+
+
+def _due_ms(text: str) -> int:
+    """Return what a person was told of a reminder's time, to the second."""
+    told = datetime.strptime(text.split(" ", 4)[4], "%Y-%m-%d %H:%M:%S UTC")
+    return round(told.replace(tzinfo=UTC).timestamp() * 1000)
 
 
 def _is_answer(row: dict[str, Any]) -> bool:

@@ -62,9 +62,20 @@ class Turns:
 
         await self._write(run, 1024 * len(steps))
 
-    async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None) -> None:
-        """Commit everything a turn changes. Raises `ConflictError` if the turn is no longer open."""
-        await self._write(lambda tx: _finish(tx, agent, turn, end, spend), 4096)
+    async def finish(
+        self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None, following: Sequence[InboxRow] = ()
+    ) -> Turn | None:
+        """Commit everything a turn changes. Raises `ConflictError` if the turn is no longer open.
+
+        With `following` the next turn is journaled in the same transaction and returned: a queue that is worked off
+        needs one commit less a turn.
+        """
+
+        def run(tx: Tx) -> Turn | None:
+            _finish(tx, agent, turn, end, spend)
+            return _begin(tx, agent, following) if following else None
+
+        return await self._write(run, 4096)
 
     async def suspend(self, turn: int) -> None:
         """Take back the attempt of a turn that an orderly stop interrupts."""

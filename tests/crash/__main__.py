@@ -1,0 +1,55 @@
+"""Kill a real daemon under load, again and again, and count what it lost, doubled, reordered or repeated.
+
+    python -m tests.crash --kills 500 --seed 1 --mode kill --json
+    python -m tests.crash --kills 200 --seed 1 --mode syscall --json
+    python -m tests.crash --images 2000 --seed 1 --mode powercut --json
+
+Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/crash-campaign.md.
+"""
+
+import argparse
+import json
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+
+from tests.crash import campaign, powercut
+from tests.crash.ledger import KINDS
+
+MODES = ("kill", "syscall", "powercut")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=MODES, default="kill")
+    parser.add_argument("--kills", type=int, default=30, help="of the modes kill and syscall")
+    parser.add_argument("--images", type=int, default=2000, help="of the mode powercut")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="campaigns at the same time, whose counts are added")
+    parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
+    chosen = parser.parse_args()
+    found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
+    print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
+    return int(any(found.get(kind) for kind in (*KINDS, *powercut.KINDS)))
+
+
+def _power_cuts(images: int, seed: int) -> dict[str, Any]:
+    return {"mode": "powercut", **powercut.run(images, seed, report=campaign.say)}
+
+
+def _kills(chosen: argparse.Namespace) -> dict[str, Any]:
+    jobs = max(1, min(chosen.jobs, chosen.kills))
+    if jobs == 1:
+        return campaign.run(chosen.mode, chosen.kills, chosen.seed).as_json()
+    total = campaign.Figures(chosen.mode, chosen.seed)
+    shares = [chosen.kills // jobs + (number < chosen.kills % jobs) for number in range(jobs)]
+    seeds = [chosen.seed * 1000 + number for number in range(jobs)]
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        for figures in pool.map(campaign.run, [chosen.mode] * jobs, shares, seeds):
+            total.add(figures)
+    return total.as_json() | {"jobs": jobs}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

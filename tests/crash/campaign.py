@@ -1,0 +1,287 @@
+"""A campaign: a daemon under load is killed again and again, and the judge compares what is left with the ledger."""
+
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import apsw
+import httpx
+import trio
+
+from tests.crash.judge import Verdict, judge
+from tests.crash.ledger import KINDS, Finding, Ledger, tool_lines
+from tests.crash.load import Crowd, client_of
+from tests.crash.process import Broken, Home, Process, status
+
+START_SHARE = 0.25  # of the kills come while the daemon starts
+BIRTH_SHARE = 0.04  # of the kills interrupt the very first start of another, fresh home
+START_S = 1.0
+WORK_S = 0.9
+QUIET_DEADLINE_S = 90.0
+HUSH_DEADLINE_S = 60.0
+PROGRESS_EVERY = 25
+USER = "me"
+When = Literal["birth", "start", "work"]
+
+
+class Killer(Protocol):
+    """How daemons die."""
+
+    async def prepare(self, rng: random.Random) -> None:
+        """Find out what there is to hit."""
+
+    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+        """Start a daemon that is to die."""
+
+    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+        """Wait for the moment, and return when the daemon is dead."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return what to say of the strikes."""
+
+
+class Delay:
+    """Kills after random delays."""
+
+    async def prepare(self, rng: random.Random) -> None:
+        """Time is always there."""
+
+    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+        """Start it as it is."""
+        return Process(home)
+
+    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+        """Kill."""
+        if when == "work":
+            await process.ready()
+            await trio.sleep(rng.uniform(0.0, WORK_S))
+        else:
+            await trio.sleep(rng.uniform(0.0, START_S))
+        await process.kill()
+
+    def summary(self) -> dict[str, Any]:
+        """There is nothing to say."""
+        return {}
+
+
+@dataclass
+class Figures:
+    """What a campaign counted."""
+
+    mode: str
+    seed: int
+    kills: int = 0
+    acknowledged: int = 0
+    resent: int = 0
+    turns: int = 0
+    parked: int = 0
+    uncertain_tools: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    ready_s: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, other: "Figures") -> None:
+        """Add those of another campaign."""
+        self.kills += other.kills
+        self.acknowledged += other.acknowledged
+        self.resent += other.resent
+        self.turns += other.turns
+        self.parked += other.parked
+        self.uncertain_tools += other.uncertain_tools
+        self.counts += other.counts
+        self.ready_s += other.ready_s
+        self.seconds = max(self.seconds, other.seconds)
+        self.more = other.more | self.more
+
+    def as_json(self) -> dict[str, Any]:
+        """Return them by name."""
+        return {
+            "mode": self.mode,
+            "seed": self.seed,
+            "kills": self.kills,
+            **{kind: self.counts[kind] for kind in KINDS},
+            "acknowledged": self.acknowledged,
+            "resent": self.resent,
+            "turns": self.turns,
+            "uncertain_tools": self.uncertain_tools,
+            "parked": self.parked,
+            "ready_p50_s": percentile(self.ready_s, 50),
+            "ready_p99_s": percentile(self.ready_s, 99),
+            "seconds": round(self.seconds, 1),
+            **self.more,
+        }
+
+
+def percentile(values: list[float], percent: int) -> float | None:
+    """Return the nearest-rank percentile, rounded to milliseconds; None of nothing."""
+    if not values:
+        return None
+    return round(sorted(values)[max(0, -(-len(values) * percent // 100) - 1)], 3)
+
+
+class Campaign:
+    """One home and its daemons."""
+
+    def __init__(self, mode: str, kills: int, seed: int, killer: Killer) -> None:
+        self.figures = Figures(mode, seed)
+        self.home = Home()
+        self.ledger = Ledger()
+        self._kills = kills
+        self._killer = killer
+        self._rng = random.Random(f"{mode}/{seed}")
+
+    async def run(self) -> Figures:
+        """Kill, let it come to rest, judge. The home stays if a promise was broken."""
+        began = time.perf_counter()
+        findings: list[Finding] = []
+        try:
+            await self._killer.prepare(self._rng)
+            async with trio.open_nursery() as nursery:
+                crowd = Crowd(self.home.socket, self.ledger, f"{self.figures.mode}/{self.figures.seed}", USER)
+                await self._introduce(crowd)
+                nursery.start_soon(crowd.run)
+                await self._kill_all()
+                await self._rest(crowd)
+                nursery.cancel_scope.cancel()
+            verdict = self._judge()
+            findings = verdict.findings
+            self.figures.turns, self.figures.parked = verdict.turns, verdict.parked
+            self.figures.uncertain_tools = verdict.uncertain_tools
+        except* Broken as errors:
+            findings += [("broken", str(error)) for error in errors.exceptions]
+        self.figures.acknowledged = len(self.ledger.acknowledged)
+        self.figures.resent = self.ledger.resent
+        self.figures.counts.update(kind for kind, _ in findings)
+        self.figures.more = self._killer.summary()
+        self.figures.seconds = time.perf_counter() - began
+        for kind, what in findings[:20]:
+            say(f"{kind}: {what}")
+        if findings:
+            say(f"mode {self.figures.mode}, seed {self.figures.seed}: the home is kept in {self.home.folder}")
+        else:
+            self.home.remove()
+        return self.figures
+
+    async def _introduce(self, crowd: Crowd) -> None:
+        process = Process(self.home)
+        try:
+            await process.ready()
+            await crowd.prepare()
+        finally:
+            with trio.CancelScope(shield=True):
+                await process.kill()
+
+    async def _kill_all(self) -> None:
+        while self.figures.kills < self._kills:
+            dice = self._rng.random()
+            if dice < BIRTH_SHARE:
+                await self._birth()
+            else:
+                await self._life("start" if dice < BIRTH_SHARE + START_SHARE else "work")
+            if self.figures.kills % PROGRESS_EVERY == 0:
+                say(
+                    f"{self.figures.kills} of {self._kills} kills, {len(self.ledger.acknowledged)} acknowledged, "
+                    f"{len(self.ledger.findings)} findings"
+                )
+
+    async def _life(self, when: When) -> None:
+        process = self._killer.start(self.home, self._rng, when)
+        try:
+            await self._killer.strike(process, self._rng, when)
+        finally:
+            with trio.CancelScope(shield=True):
+                await process.kill()
+        self.figures.kills += 1
+        if process.ready_s is not None:
+            self.figures.ready_s.append(process.ready_s)
+
+    async def _birth(self) -> None:
+        """Interrupt the first start of a fresh home; the next start finds what that left and is ready."""
+        mine, self.home = self.home, Home()
+        try:
+            await self._life("birth")
+            process = Process(self.home)
+            try:
+                await process.ready()
+                async with client_of(self.home.socket) as client:
+                    answer = await client.post("/v1/messages", json={"text": "m s0 1", "key": "birth", "wait_s": 20})
+                if answer.status_code != 200 or answer.json()["result"] != "ack m s0 1":
+                    raise Broken(f"after a first start that was interrupted: {answer.status_code} {answer.text}")
+            finally:
+                with trio.CancelScope(shield=True):
+                    await process.kill()
+        except Broken as error:
+            say(f"broken: a home whose first start was interrupted: {error}\nit is kept in {self.home.folder}")
+            self.ledger.findings.append(("broken", f"interrupted first start: {error}"))
+        else:
+            self.home.remove()
+        finally:
+            self.home = mine
+
+    async def _rest(self, crowd: Crowd) -> None:
+        """Start the daemon once more, and wait until everybody was heard and nothing is left to do."""
+        process = Process(self.home)
+        try:
+            await process.ready()
+            crowd.hush()
+            with trio.move_on_after(HUSH_DEADLINE_S) as hushing:
+                while not crowd.silent:
+                    await trio.sleep(0.05)
+            if hushing.cancelled_caught:
+                raise Broken(f"after {HUSH_DEADLINE_S:g} s some messages are not acknowledged")
+            await self._quiet(crowd)
+            await process.stop()
+        finally:
+            with trio.CancelScope(shield=True):
+                await process.kill()
+
+    async def _quiet(self, crowd: Crowd) -> None:
+        with trio.move_on_after(QUIET_DEADLINE_S):
+            async with client_of(self.home.socket) as client:
+                while True:
+                    now = await status(self.home.socket)
+                    if now["inbox_waiting"] == 0 and now["agents"]["in_turn"] == 0:
+                        shown = [await _agent(client, path) for path in crowd.paths]
+                        if not any(agent["timers"] or agent["waiting"] for agent in shown):
+                            return
+                    await trio.sleep(0.1)
+        self.ledger.findings.append(("broken", f"not quiet after {QUIET_DEADLINE_S:g} s: {now}"))
+
+    def _judge(self) -> Verdict:
+        db = apsw.Connection(str(self.home.database), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return judge(db, self.ledger, tool_lines(self.home.ledger_file))
+        finally:
+            db.close()
+
+
+async def _agent(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    answer = await client.get("/v1/agent", params={"path": path})
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def run(mode: str, kills: int, seed: int) -> Figures:
+    """Run one campaign of so many kills."""
+    killer: Killer = Delay()
+    if mode == "syscall":
+        from tests.crash.inject import choose
+
+        killer = choose()
+    return trio.run(Campaign(mode, kills, seed, killer).run)
+
+
+def say(line: str) -> None:
+    """Report to whoever watches."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def leftover(folder: Path) -> list[Path]:
+    """Return homes of campaigns that are still there."""
+    return sorted(folder.glob("dc-crash-*"))

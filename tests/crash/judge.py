@@ -1,0 +1,221 @@
+"""Compares a daemon's database with what the outside world knows. Reads with SQL of its own, not with the store's."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import apsw
+import msgspec
+
+from daycare.base.messages import Envelope, Message, ToolResult
+from tests.crash.ledger import Finding, Ledger, Sent
+from tests.crash.mind import Errand, call_of, errand_of
+
+_decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+
+
+@dataclass
+class Verdict:
+    """What the judge saw: broken promises, and what is no fault but worth knowing."""
+
+    findings: list[Finding] = field(default_factory=list)
+    parked: int = 0  # dead letters
+    uncertain_tools: int = 0  # of which the person was told
+    turns: int = 0
+
+
+def judge(db: apsw.Connection, ledger: Ledger, tools: Counter[str]) -> Verdict:
+    """Compare, once all is quiet and the daemon has stopped."""
+    world = _World(db)
+    verdict = Verdict(list(ledger.findings), len(world.dead), turns=len(world.turns))
+    for part in (
+        _left(db),
+        _inbox(db, ledger),
+        _said(world, ledger),
+        _followed(world, ledger),
+        _order(world),
+        _replies(world, ledger),
+        _tools(world, tools, verdict),
+        _shown(db, ledger),
+    ):
+        verdict.findings += part
+    return verdict
+
+
+class _World:
+    """The tables as the judge needs them."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self.turns: list[tuple[str, tuple[Message, ...]]] = [
+            (str(path), _decode_history(str(messages)))
+            for path, messages in db.execute(
+                "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id ORDER BY turn"
+            )
+        ]
+        self.said: list[tuple[str, Errand]] = [
+            (path, errand)
+            for path, messages in self.turns
+            for message in messages
+            if message.role == "user" and (errand := errand_of(message.text))
+        ]
+        self.dead: list[tuple[str, Errand | None]] = []
+        for path, source, body in db.execute("SELECT path, source, body FROM dead_letters"):
+            text = str(body) if source == "outbox" else _decode_envelope(str(body)).text
+            self.dead.append((str(path), errand_of(text)))
+        self.heard = Counter(self.said)
+        self.outbox = [
+            (int(str(turn or 0)), str(text)) for turn, text in db.execute("SELECT turn, text FROM outbox ORDER BY seq")
+        ]
+
+
+def _left(db: apsw.Connection) -> Iterator[Finding]:
+    """After quiet nothing waits, and the file is sound."""
+    [(sound,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
+    if sound != "ok":
+        yield "broken", f"integrity_check: {sound}"
+    for what, sql in (
+        ("messages wait", "SELECT count(*) FROM inbox WHERE state = 0"),
+        ("turns are open", "SELECT count(*) FROM turns WHERE state = 'open'"),
+        ("timers wait", "SELECT count(*) FROM timers"),
+    ):
+        [(number,)] = db.execute(sql).fetchall()
+        if number:
+            yield "broken", f"after all was quiet, {number} {what}"
+
+
+def _inbox(db: apsw.Connection, ledger: Ledger) -> Iterator[Finding]:
+    rows: dict[tuple[str, str], list[tuple[int, str | None]]] = {}
+    for path, key, seq, result in db.execute("SELECT path, key, seq, result FROM inbox NOT INDEXED ORDER BY seq"):
+        rows.setdefault((str(path), str(key)), []).append((int(str(seq)), None if result is None else str(result)))
+    for (path, key), found in rows.items():
+        if len(found) > 1:
+            yield "doubled", f"{path} has {len(found)} messages with the key {key}"
+    for sent in ledger.acknowledged:
+        found = rows.get((sent.path, sent.key), [])
+        if not found:
+            yield "lost", f"the row of {sent.errand} to {sent.path}, acknowledged as {sent.seq}"
+        elif found[0][0] != sent.seq:
+            yield "reordered", f"{sent.errand} has the number {found[0][0]}, its receipt says {sent.seq}"
+        elif sent.result is not None and found[0][1] != sent.result:
+            yield "broken", f"{sent.errand} was answered {sent.result!r}, its row says {found[0][1]!r}"
+
+
+def _said(world: _World, ledger: Ledger) -> Iterator[Finding]:
+    """What was acknowledged is in the conversation once, or a dead letter."""
+    for sent in ledger.acknowledged:
+        yield from _once(world, sent.path, sent.errand, f"acknowledged as {sent.seq}")
+    known = {(sent.path, sent.errand) for sent in ledger.sent.values()}
+    for path, errand in world.heard:
+        if errand.verb not in ("reminded", "told") and (path, errand) not in known:
+            yield "broken", f"{path} heard {errand}, which nobody said to it"
+
+
+def _followed(world: _World, ledger: Ledger) -> Iterator[Finding]:
+    """What a turn set going inside the daemon has happened once: reminders and messages to other agents."""
+    expected: set[tuple[str, Errand]] = set()
+    for sent in ledger.acknowledged:
+        errand = sent.errand
+        if errand.verb not in ("remind", "tell") or not _concluded(world, sent):
+            continue
+        verb, path = ("reminded", sent.path) if errand.verb == "remind" else ("told", errand.path)
+        follower = Errand(verb, errand.sender, errand.number)
+        expected.add((path, follower))
+        yield from _once(world, path, follower, f"it follows from {errand}")
+    for path, errand in world.heard:
+        if errand.verb in ("reminded", "told") and (path, errand) not in expected:
+            yield "broken", f"{path} heard {errand}, which follows from nothing"
+
+
+def _once(world: _World, path: str, errand: Errand, why: str) -> Iterator[Finding]:
+    times = world.heard[path, errand]
+    if times > 1:
+        yield "doubled", f"{errand} is {times} times in the conversation of {path}"
+    elif not times and (path, errand) not in world.dead:
+        yield "lost", f"{errand} is neither in the conversation of {path} nor a dead letter ({why})"
+
+
+def _concluded(world: _World, sent: Sent) -> bool:
+    """Tell whether the turn with this message ended well, so that its effects must have happened."""
+    return world.heard[sent.path, sent.errand] > 0 and (sent.path, sent.errand) not in world.dead
+
+
+def _order(world: _World) -> Iterator[Finding]:
+    newest: dict[tuple[str, str], int] = {}
+    for path, errand in world.said:
+        if errand.verb in ("reminded", "told"):
+            continue
+        before = newest.get((path, errand.sender), 0)
+        if errand.number < before:
+            yield "reordered", f"{path} heard {errand} after number {before} of that sender"
+        newest[path, errand.sender] = max(before, errand.number)
+
+
+def _replies(world: _World, ledger: Ledger) -> Iterator[Finding]:
+    """Each message of a person is answered in one reply, and no turn says the same thing twice."""
+    for (turn, text), times in Counter(world.outbox).items():
+        if turn and times > 1:
+            yield "doubled", f"turn {turn} replied {times} times: {text!r}"
+    answered: Counter[tuple[str, str, int]] = Counter()
+    for line in (line for _, text in set(world.outbox) for line in text.splitlines() if line.startswith("ack ")):
+        verb, sender, number = line.split()[1:4]
+        answered[verb, sender, int(number)] += 1
+    for sent in ledger.acknowledged:
+        errand = sent.errand
+        times = answered[errand.verb, errand.sender, errand.number]
+        if times > 1:
+            yield "doubled", f"{errand} was answered in {times} turns"
+        elif not times and _concluded(world, sent):
+            yield "lost", f"the answer to {errand}"
+
+
+def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Finding]:
+    """A tool that may not be repeated ran at most once, and its result says what is so."""
+    told = [text for _, text in world.outbox if text.startswith("Note: I was interrupted")]
+    for line, times in lines.items():
+        if line.startswith("charge ") and times > 1:
+            yield "repeated_tools", f"{line}: {times} times"
+    seen: Counter[str] = Counter()
+    for path, messages in world.turns:
+        calls = {call.id: call for message in messages for call in message.tool_calls}
+        for result in (part for message in messages for part in message.parts if isinstance(part, ToolResult)):
+            call = calls.get(result.call_id)
+            if call is None:
+                yield "broken", f"{path}: a result without its call: {result}"
+                continue
+            seen[call.id] += 1
+            if call.name not in ("note", "charge", "dawdle"):
+                if result.status != "ok":
+                    yield "broken", f"{call.name} of {path}: {result.status}: {result.text}"
+                continue
+            account = str(call.arguments.get("word") or call.arguments.get("account"))
+            times = lines[f"{'note' if call.name == 'note' else 'charge'} {account}"]
+            if result.status == "ok" and not times:
+                yield "lost", f"{call.name} {account} says that it ran, its ledger does not"
+            elif result.status == "uncertain" and call.name != "note":
+                verdict.uncertain_tools += 1
+                warnings = sum(f'"{account}"' in text for text in told)
+                if warnings != 1 and path_has_person(world, path, call.id):
+                    yield "broken", f"{call.name} {account} is uncertain; the person was told {warnings} times"
+            elif result.status != "ok":
+                yield "broken", f"{call.name} {account}: {result.status}: {result.text}"
+    for name, times in seen.items():
+        if times > 1:
+            yield "repeated_tools", f"{name} has {times} results in the conversations"
+    for path, errand in world.heard:
+        wish = call_of(errand)
+        if wish is not None and not seen[wish.id] and (path, errand) not in world.dead:
+            yield "lost", f"the call of {wish.name} for {errand}"
+
+
+def path_has_person(world: _World, path: str, call_id: str) -> bool:
+    """Tell whether a call was made for a message of a person, who is to be told; here they all are."""
+    return any(call_id == f"call-{errand.name}" for at, errand in world.heard if at == path)
+
+
+def _shown(db: apsw.Connection, ledger: Ledger) -> Iterator[Finding]:
+    """A reply whose confirmation was acknowledged stays confirmed."""
+    states = dict(db.execute("SELECT seq, state FROM outbox"))
+    for seq in ledger.shown:
+        if states.get(seq) != 2:
+            yield "lost", f"the confirmation of reply {seq}: its state is {states.get(seq)}"

@@ -1,0 +1,173 @@
+"""A real daemon in a home of its own, which is started, killed and started again."""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import trio
+
+from tests.crash.load import client_of
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+READY_DEADLINE_S = 30.0
+STOP_DEADLINE_S = 30.0
+_POLL_S = 0.01
+_CONFIG = """\
+[models]
+default = "mind/errands"
+
+[providers.mind]
+kind = "mind"
+
+[plugins]
+load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin"]
+"""
+
+
+class Broken(Exception):
+    """The daemon did what it must not: it ended by itself, or was not ready in time."""
+
+
+class Home:
+    """A folder with a home in it, the tools' ledger beside it, and what the daemon wrote to stderr."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="dc-crash-"))
+        self.path = self.folder / "h"
+        self.path.mkdir(mode=0o700)
+        self.ledger_file = self.folder / "tools"
+        (self.path / "config.toml").write_text(_CONFIG)
+
+    @property
+    def socket(self) -> Path:
+        """Where the API listens."""
+        return self.path / "daycare.sock"
+
+    @property
+    def database(self) -> Path:
+        """The store's file."""
+        return self.path / "daycare.db"
+
+    def free(self) -> bool:
+        """Tell whether no process holds the home."""
+        try:
+            with (self.path / "daycare.lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return True
+        except BlockingIOError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """Delete everything."""
+        shutil.rmtree(self.folder)
+
+
+class Process:
+    """One run of the daemon, in a process group of its own, possibly inside of `strace`."""
+
+    def __init__(
+        self,
+        home: Home,
+        wrapper: Sequence[str] = (),
+        *,
+        module: str = "daycare",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._home = home
+        self._errors = home.folder / "stderr"
+        inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "VIRTUAL_ENV", "LANG")}
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [*wrapper, sys.executable, "-m", module, "--home", str(home.path), "run"],
+                env=inherited
+                | {
+                    "HOME": str(home.folder),
+                    "PYTHONPATH": str(REPOSITORY),
+                    "DAYCARE_TEST_LEDGER": str(home.ledger_file),
+                }
+                | dict(environment or {}),
+                cwd=home.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self.started_at = time.perf_counter()
+        self.ready_s: float | None = None
+
+    async def ready(self) -> float | None:
+        """Wait for the first answer of `GET /v1/status`; return seconds since the start, None if it was killed first.
+
+        Raises `Broken` when the daemon ends by itself or takes longer than `READY_DEADLINE_S`.
+        """
+        with trio.move_on_after(READY_DEADLINE_S):
+            async with client_of(self._home.socket) as client:
+                while self._alive():
+                    try:
+                        answer = await client.get("/v1/status")
+                    except httpx.TransportError:
+                        await trio.sleep(_POLL_S)
+                        continue
+                    if answer.status_code == 200:
+                        self.ready_s = time.perf_counter() - self.started_at
+                        return self.ready_s
+                    await trio.sleep(_POLL_S)
+            return None
+        raise Broken(f"not ready within {READY_DEADLINE_S:g} s: {self._last_words()}")
+
+    async def died(self, deadline_s: float) -> bool:
+        """Wait until it was killed from elsewhere; False when that did not happen in time."""
+        with trio.move_on_after(deadline_s):
+            while self._alive():
+                await trio.sleep(_POLL_S)
+            return True
+        return False
+
+    async def kill(self) -> None:
+        """End it at once, as a crash does, with whatever it has started."""
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        await trio.to_thread.run_sync(self._process.wait)
+        with trio.fail_after(READY_DEADLINE_S):
+            while not self._home.free():  # the daemon inside of a wrapper may die a little later
+                await trio.sleep(_POLL_S)
+
+    async def stop(self) -> None:
+        """Ask it to end, as a service manager does. Raises `Broken` unless it does so orderly and in time."""
+        self._process.terminate()
+        with trio.move_on_after(STOP_DEADLINE_S):
+            while self._process.poll() is None:
+                await trio.sleep(_POLL_S)
+        if self._process.poll() != 0:
+            raise Broken(f"SIGTERM: status {self._process.poll()}: {self._last_words()}")
+
+    def _alive(self) -> bool:
+        status = self._process.poll()
+        if status not in (None, -signal.SIGKILL):
+            raise Broken(f"ended by itself with status {status}: {self._last_words()}")
+        return status is None
+
+    def _last_words(self) -> str:
+        return self._errors.read_text(errors="replace")[-3000:]
+
+
+async def status(socket: Path) -> dict[str, Any]:
+    """Return `GET /v1/status`."""
+    async with client_of(socket) as client:
+        answer = await client.get("/v1/status")
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
