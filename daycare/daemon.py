@@ -238,7 +238,9 @@ class Daemon:
             )
 
     def _troubled(self, error: DaycareError | None) -> None:
-        self.trouble = str(error) if error else None
+        before, self.trouble = self.trouble, str(error) if error else None
+        if before == self.trouble:
+            return  # still the same: said once
         self.bus.publish(
             DiskTrouble(at_ms=self.clock.now_ms(), reason=error.message if error else "", cleared=error is None)
         )

@@ -275,6 +275,8 @@ class Supervisor:
         """A turn was cancelled: by a person, or because it took too long."""
         agent = await self._directory.get(lane.agent_id)
         reason, lane.stop_reason = lane.stop_reason, ""
+        if lane.begun:
+            return  # it ended in that very moment, and what begins next is not what was meant
         lane.reread()
         if reason and lane.turn is not None:
             await self._turns.stopped(agent, lane, reason)

@@ -6,9 +6,10 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, Self, TypeVar, TypeVarTuple
 
 import trio
 
@@ -20,6 +21,9 @@ from daycare.daemon import Daemon, open_daemon
 from daycare.observe import log
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
@@ -38,7 +42,7 @@ def run(path: Path) -> int:
     with HomeLock(home) as lock:
         _take_over(home, lock)
         log.configure(config.daemon.log_level, home.log_file, stderr=True, max_mb=config.daemon.log_max_mb)
-        daemon = trio.run(_foreground, home, config)
+        daemon = _run(_foreground, home, config)
     if daemon.stop.restart:
         os.execv(sys.executable, [sys.executable, "-m", "daycare", "--home", str(home.path), "run"])  # noqa: S606
     return 0
@@ -96,7 +100,7 @@ class EmbeddedDaemon:
             with HomeLock(self._home) as lock:
                 lock.acquire(self._mode, SystemClock().now_ms())
                 log.configure(self._config.daemon.log_level, self._home.log_file, max_mb=self._config.daemon.log_max_mb)
-                trio.run(self._main)
+                _run(self._main)
         except (DaycareError, OSError) as error:
             self._ready.put(error)
 
@@ -151,6 +155,17 @@ def _ask_to_give_way(home: Home) -> bool:
             return client.post("http://daycare/v1/handover").is_success
     except httpx.HTTPError:
         return False
+
+
+def _run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """`trio.run`, but an error comes bare, without the groups that nurseries put around it."""
+    try:
+        return trio.run(main, *args)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        raise error from None
 
 
 async def _foreground(home: Home, config: Config) -> Daemon:

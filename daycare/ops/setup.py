@@ -1,17 +1,19 @@
 """The first set-up of a home: folder, settings, key file, database, and its operator."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from daycare.base.clock import SystemClock
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_user_id
 from daycare.config import load
 from daycare.connectors.direct import NAME as DIRECT
-from daycare.store.home import Home, HomeLock
+from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
@@ -46,7 +48,7 @@ def initialise(
             zone=check_zone(zone or local_zone()),
             operator=True,
         )
-        operator = trio.run(_add_operator, place.database(config.store.location), user)
+        operator = _make_database(place.database(config.store.location), user)
     return {
         "home": str(place.path),
         "config": str(place.config),
@@ -112,10 +114,31 @@ def _write_config(file: Path, agent_name: str, tone: str) -> bool:
     return True
 
 
-async def _add_operator(database: str, user: User) -> User:
-    async with open_store(database) as store:
+def _make_database(location: str, user: User) -> User:
+    """Let the database appear whole, with its operator, or not at all; one that is there keeps its own."""
+    file = Path(location)
+    if location == MEMORY or file.exists():
+        return trio.run(_add_operator, location, user)
+    new = Path(f"{file}.new")
+    for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm"))):
+        left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
+    operator = trio.run(_add_operator, str(new), user)
+    new.replace(file)
+    _sync(file.parent)  # what is acknowledged later must not vanish with its file's name
+    return operator
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+async def _add_operator(location: str, user: User) -> User:
+    async with open_store(location) as store:
         for known in await store.people.find():
             if known.operator:
                 return known
-        added = await store.people.add(user)
-        return await store.people.link(f"{DIRECT}:{added.id}", added.id)
+        return await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))

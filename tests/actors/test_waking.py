@@ -137,7 +137,7 @@ async def test_a_lane_that_breaks_is_started_anew(tmp_path: Path, autojump_clock
         async def broken(agent_id: str) -> None:
             raise ZeroDivisionError("a defect outside of any turn")
 
-        house.store.agents.get = broken  # type: ignore[method-assign,assignment]
+        house.store.agents.get = broken  # type: ignore[method-assign]
         receipt = await house.say("hello")
         house.daemon.directory.forget([agent.id])
         await trio.sleep(1)

@@ -151,7 +151,8 @@ class _Actors:
             lane.begun = lane.claim()
             lane.turn = await self.store.turns.begin(agent, lane.begun)
         (row,) = lane.begun
-        self.watch.handling(number, int(row.envelope.key.removeprefix("bench:")))
+        if row.envelope.key.startswith("bench:"):
+            self.watch.handling(number, int(row.envelope.key.removeprefix("bench:")))
         heard = Message("user", (Text(row.envelope.text),), row.created_at, row.envelope.origin)
         end = TurnEnd(turn=lane.turn.turn, state="done", seqs=lane.turn.seqs, history=(heard, _ANSWER), result="ok")
         following = lane.claim_ahead()

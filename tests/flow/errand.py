@@ -1,6 +1,5 @@
 """One errand that touches everything durable, the judge of how it may end, and a driver that crashes it."""
 
-import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, call, say
 
 ASKED = "run my errand"
+ALSO = "and the weather?"  # waits behind the errand, as its answer goes elsewhere
 ANSWER = "all done"
 HELPER = "/ann/agent/helper"
 WARNING = "Note: I was interrupted while `charge` ran"
@@ -50,7 +50,7 @@ class Errand:
     clock: VirtualClock
     pigeon: Pigeon = field(default_factory=Pigeon)
     model: Scripted = field(default_factory=lambda: Scripted(brain))
-    acknowledged: bool = False
+    acknowledged: set[str] = field(default_factory=set)
 
     @property
     def ledger(self) -> Counter[str]:
@@ -67,25 +67,19 @@ class Errand:
 
         await live(self.folder, self.model, Doom(), story, plugins=[self.pigeon.plugin()], clock=self.clock)
 
-    async def run(self, doom: Doom) -> bool:
-        """Let one house work until all is quiet or it crashes; the platform repeats what was not acknowledged."""
+    async def run(self, doom: Doom, for_s: float = QUIET_S) -> bool:
+        """Let one house work until it crashes or is left; the platform repeats what was not acknowledged."""
 
         async def story(house: House) -> None:
-            if not self.acknowledged:
-                await house.daemon.flow.accept(
-                    Inbound(connector="pigeon", sender="pigeon:ann", key="update:1", text=ASKED)
-                )
-                self.acknowledged = True
-            await trio.sleep(QUIET_S)
+            for key, text, target in (("update:1", ASKED, None), ("update:2", ALSO, "ann#7")):
+                if key not in self.acknowledged:
+                    await house.daemon.flow.accept(
+                        Inbound(connector="pigeon", sender="pigeon:ann", key=key, text=text, reply_target=target)
+                    )
+                    self.acknowledged.add(key)
+            await trio.sleep(for_s)
 
         return await live(self.folder, self.model, doom, story, plugins=[self.pigeon.plugin()], clock=self.clock)
-
-    def copy(self, folder: Path) -> "Errand":
-        """Return the errand as it stands now, in another folder."""
-        shutil.copytree(self.folder, folder)
-        pigeon = Pigeon()
-        pigeon.flights, pigeon.arrived = list(self.pigeon.flights), list(self.pigeon.arrived)
-        return Errand(folder, self.clock, pigeon, acknowledged=self.acknowledged)
 
     async def judge(self, label: str) -> None:
         """Assert that the errand ended as it may, however often it was interrupted."""
@@ -98,9 +92,9 @@ class Errand:
                 await store.timers.find(),
             )
         said = [message.text for message in mine if message.role == "user"]
-        assert said == [ASKED, "Reminder due now: stretch"], f"{label}: one turn each, {said}"
+        assert said == [ASKED, ALSO, "Reminder due now: stretch"], f"{label}: one turn each, {said}"
         spoken = [message.text for message in mine if message.role == "assistant" and message.text]
-        assert spoken == [ANSWER, REMINDER], f"{label}: {spoken}"
+        assert spoken == [ANSWER, f"echo: {ALSO}", REMINDER], f"{label}: {spoken}"
         results = _results(mine)
         assert [(name, status) for name, status in results if name != "charge"] == [
             ("note", "ok"),
@@ -123,10 +117,10 @@ class Errand:
         everything = set(texts(self.pigeon.arrived))
         warned = [text for text in everything if text.startswith(WARNING)]
         assert len(warned) == (charged == "uncertain"), f"{label}: the person is told of uncertain effects"
-        assert everything == {ANSWER, REMINDER, *warned}, label
+        assert everything == {ANSWER, f"echo: {ALSO}", REMINDER, *warned}, label
         assert max(Counter(firsts).values(), default=0) <= 1, f"{label}: a repeat without its mark: {firsts}"
         once = {flight.outbox for flight in self.pigeon.arrived}
-        assert len(once) == 2 + len(warned), f"{label}: one reply each"
+        assert len(once) == 3 + len(warned), f"{label}: one reply each"
 
 
 async def _history(store: SqliteStore, path: str) -> list[Message]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daycare.base.limits import DELIVERY_DEADLINE_S
 from daycare.testing.crash import Doom
-from daycare.testing.pigeon import texts
+from daycare.testing.pigeon import Pigeon, texts
 from tests.flow.errand import ANSWER, ASKED, Errand, begin
 
 ACCEPTED = "SELECT 1 FROM inbox WHERE state = 0"
@@ -98,7 +99,7 @@ async def test_after_a_tool_was_done(tmp_path: Path, autojump_clock: object, mon
     errand = await _crash(tmp_path, monkeypatch, DONE.format("charge"))
     assert errand.ledger == {"note milk": 1, "charge ann": 1}
     assert _asked_models(errand) == 3
-    assert len(errand.pigeon.arrived) == 2, "there is nothing to warn of"
+    assert len(errand.pigeon.arrived) == 3, "there is nothing to warn of"
 
 
 async def test_before_the_turn_was_finished(
@@ -130,7 +131,11 @@ async def test_after_a_delivery_was_journaled(
 async def test_after_a_reply_arrived_and_before_its_receipt(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    errand = await _crash(tmp_path, monkeypatch, SENDING, late=True)
+    errand = await begin(tmp_path / "home", monkeypatch)
+    errand.pigeon.enqueue(Pigeon.LOST)
+    await errand.run(Doom(), for_s=DELIVERY_DEADLINE_S / 2)  # the house is left while the pigeon is on its way back
+    await errand.run(Doom())
+    await errand.judge("lost receipt")
     answers = [flight for flight in errand.pigeon.arrived if flight.text == ANSWER]
     assert [flight.maybe_duplicate for flight in answers] == [False, True]
     assert len({flight.key for flight in answers}) == 1, "where the platform can tell, it sees the same key"

@@ -25,8 +25,8 @@ from .mind import Mind, tools
 from .world import PEOPLE, Said, World
 
 DAY_S = 86_400.0
-WAKING_HOURS = (9, 15)  # else the machine is off: an idle hour costs as much to simulate as a busy one
-CONVERSATIONS_A_DAY = 36  # of each person; those of the night wait for the morning
+WAKING_HOURS = (9, 14)  # else the machine is off: an idle hour costs as much to simulate as a busy one
+CONVERSATIONS_A_DAY = 54  # of each person; those of the night wait for the morning
 QUIET_S = 12 * 3_600.0  # after the last day everything must have come to rest within this
 GOES_ON_MAX = 3_000  # tries to send one message
 
@@ -113,20 +113,21 @@ class Simulation:
             await trio.sleep(rng.expovariate(CONVERSATIONS_A_DAY / DAY_S))
             if trio.current_time() >= end:
                 break
+            path = rng.choice(PEOPLE[user])
             for _ in range(rng.choice((1, 2, 2, 3, 5, 8))):
-                await self._say(rng, user)
+                await self._say(rng, user, path if rng.random() < 0.8 else rng.choice(PEOPLE[user]))
                 await trio.sleep(rng.choice((0.0, 0.0, 0.5, 5.0, 60.0)) * rng.random())
         self._talking -= 1
 
-    async def _say(self, rng: Random, user: str) -> None:
+    async def _say(self, rng: Random, user: str, path: str) -> None:
         mine = [said for said in self.world.said if said.user == user]
         if mine and rng.random() < 0.2:
             self.figures.repeats += 1
             said = rng.choice(mine)
         elif rng.random() < 0.15:
-            said = self.world.command(user)
+            said = self.world.command(user, path)
         else:
-            said = self.world.message(user)
+            said = self.world.message(user, path)
         for _ in range(GOES_ON_MAX):
             if await self._try_to_say(said):
                 return
@@ -205,7 +206,7 @@ class Simulation:
         """Decide how this life ends, and wait for it."""
         rng = self._weather
         hour = trio.current_time() % DAY_S / 3_600
-        until = min(end, trio.current_time() + min(WAKING_HOURS[1] - hour, 1.5) * 3_600)
+        until = min(end, trio.current_time() + min(WAKING_HOURS[1] - hour, 0.75) * 3_600)
         if rng.random() < 0.1:
             self._set_clock(rng.choice((-600, -5, 5, 3_600)) * rng.random())
         kind = rng.choice(("commit", "commit", "time", "stop"))

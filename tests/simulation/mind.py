@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 import msgspec
@@ -41,8 +42,9 @@ class Mind(Scripted):
         if self._busy[path] > 1:
             self.overlaps.append(f"{path} thinks {self._busy[path]} times at once")
         try:
-            async for event in self._think(current(request.messages)):
-                yield event
+            async with aclosing(self._think(current(request.messages))) as events:
+                async for event in events:
+                    yield event
         finally:
             self._busy[path] -= 1
 

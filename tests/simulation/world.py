@@ -65,19 +65,18 @@ class World:
         self.ids = {path: f"agent{number}" for number, path in enumerate(self.policies)}
         self.unsteady: list[int] = []  # wall times, in ms, at which the house was down or the wall clock was set
 
-    def message(self, user: str) -> Said:
+    def message(self, user: str, path: str) -> Said:
         """Let a person think of something to say."""
         name = f"m{len(self.said)}"
-        path = self.rng.choice(PEOPLE[user])
         self._errand(name, path, 0)
         said = Said(name, user, path, f"<{name}> please")
         self.said.append(said)
         return said
 
-    def command(self, user: str) -> Said:
+    def command(self, user: str, path: str) -> Said:
         """Let a person interfere."""
         name = f"c{len(self.said)}"
-        said = Said(name, user, self.rng.choice(PEOPLE[user]), f"{self.rng.choice(['/stop', '/stop', '/reset'])} now")
+        said = Said(name, user, path, f"{self.rng.choice(['/stop', '/stop', '/reset'])} now")
         self.said.append(said)
         return said
 
@@ -109,7 +108,7 @@ class World:
             return kind, {"load": part, "seconds": self.rng.random() * 30}
         if kind == "remind":
             self._errand(f"r{part}", path, DEPTH_MAX)
-            return kind, {"after_s": 1 + self.rng.random() * self.rng.choice((60, 7_200)), "text": f"<r{part}>"}
+            return kind, {"after_s": 1 + self.rng.random() * self.rng.choice((60, 3_600)), "text": f"<r{part}>"}
         if kind == "nonsense":
             return self.rng.choice([("teleport", {}), ("charge", {"amount": 1}), ("remind", {"after_s": -1})])
         name = f"{'t' if kind == 'send_message' else 'q'}{part}"
