@@ -39,6 +39,7 @@ from daycare.plugins import discover
 from daycare.schedule.timers import TimerService
 from daycare.store.home import Home
 from daycare.store.records import Commit, Policy
+from daycare.store.sqlite.database import refuse_damage
 from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.store.vault import Vault, open_vault
 from daycare.tools.runner import Desk, Runner
@@ -312,6 +313,7 @@ async def open_daemon(
     """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
     clock = clock or SystemClock()
     vault = open_vault(home.key_file)
+    refuse_damage(home.database(config.store.location))
     async with open_store(home.database(config.store.location), clock, inline=inline) as store:
         owner = await _owner(store, config)
         yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)

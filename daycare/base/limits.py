@@ -101,3 +101,4 @@ NOTICES_MAX_HELD: Final = 1_000
 CHILD_IDLE_S: Final = 600.0  # an idle sub-agent or search is dismissed after so long
 CHILD_LOOK_S: Final = 60.0
 EVENTS_BATCH_MAX: Final = 256  # noteworthy events recorded in one write
+START_CHECK_MAX_BYTES: Final = 64 * 1024 * 1024  # a database up to this size is checked whole at each start: 0.2 s

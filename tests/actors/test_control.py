@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from daycare.agent.commands import Answer, Command
+from daycare.agent.patience import patiently
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
@@ -289,3 +290,40 @@ async def test_stop_at_the_moment_a_turn_ends_does_not_swallow_the_next(tmp_path
         assert (await house.hear(second)).endswith("two")
         assert await house.hear(stops[0]) == "Stopped."
         assert [event["attempt"] for event in house.events("turn.started")] == [1, 1]
+
+
+async def test_a_command_that_waits_behind_a_stopped_turn_runs_once(tmp_path: Path, autojump_clock: object) -> None:
+    runs = []
+
+    async def count(*_: object) -> Answer:
+        runs.append(trio.current_time())
+        return Answer("counted")
+
+    model = Scripted()
+    model.enqueue(500.0)
+    async with open_house(tmp_path, model) as house:
+        house.daemon.flow.commands.add("count", Command("count", count))
+        await house.say("think")
+        await trio.sleep(1)
+        counted, stopped = await house.say("/count"), await house.say("/stop")
+        assert [await house.hear(counted), await house.hear(stopped)] == ["counted", "Stopped."]
+        await trio.sleep(60)
+        assert len(runs) == 1
+
+
+async def test_a_cancelled_write_is_carried_out_and_a_refused_one_can_be_cancelled(autojump_clock: object) -> None:
+    written = []
+
+    async def slow() -> None:
+        await trio.sleep(1)
+        written.append("slow")
+
+    async def refused() -> None:
+        raise UnavailableError("DISK_FULL", "the disk is full")
+
+    with trio.move_on_after(0.5):
+        await patiently(slow)
+    assert written == ["slow"]
+    with trio.move_on_after(10) as scope:
+        await patiently(refused)
+    assert scope.cancelled_caught

@@ -5,7 +5,6 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import apsw
@@ -15,7 +14,7 @@ import trio
 from tests.crash.judge import Verdict, judge
 from tests.crash.ledger import KINDS, Finding, Ledger, tool_lines
 from tests.crash.load import Crowd, client_of
-from tests.crash.process import Broken, Home, Process, status
+from tests.crash.process import BrokenDaemonError, Home, Process, status
 
 START_SHARE = 0.25  # of the kills come while the daemon starts
 BIRTH_SHARE = 0.04  # of the kills interrupt the very first start of another, fresh home
@@ -152,7 +151,7 @@ class Campaign:
             findings = verdict.findings
             self.figures.turns, self.figures.parked = verdict.turns, verdict.parked
             self.figures.uncertain_tools = verdict.uncertain_tools
-        except* Broken as errors:
+        except* BrokenDaemonError as errors:
             findings += [("broken", str(error)) for error in errors.exceptions]
         self.figures.acknowledged = len(self.ledger.acknowledged)
         self.figures.resent = self.ledger.resent
@@ -211,11 +210,13 @@ class Campaign:
                 async with client_of(self.home.socket) as client:
                     answer = await client.post("/v1/messages", json={"text": "m s0 1", "key": "birth", "wait_s": 20})
                 if answer.status_code != 200 or answer.json()["result"] != "ack m s0 1":
-                    raise Broken(f"after a first start that was interrupted: {answer.status_code} {answer.text}")
+                    raise BrokenDaemonError(
+                        f"after a first start that was interrupted: {answer.status_code} {answer.text}"
+                    )
             finally:
                 with trio.CancelScope(shield=True):
                     await process.kill()
-        except Broken as error:
+        except BrokenDaemonError as error:
             say(f"broken: a home whose first start was interrupted: {error}\nit is kept in {self.home.folder}")
             self.ledger.findings.append(("broken", f"interrupted first start: {error}"))
         else:
@@ -233,7 +234,7 @@ class Campaign:
                 while not crowd.silent:
                     await trio.sleep(0.05)
             if hushing.cancelled_caught:
-                raise Broken(f"after {HUSH_DEADLINE_S:g} s some messages are not acknowledged")
+                raise BrokenDaemonError(f"after {HUSH_DEADLINE_S:g} s some messages are not acknowledged")
             await self._quiet(crowd)
             await process.stop()
         finally:
@@ -280,8 +281,3 @@ def run(mode: str, kills: int, seed: int) -> Figures:
 def say(line: str) -> None:
     """Report to whoever watches."""
     print(line, file=sys.stderr, flush=True)
-
-
-def leftover(folder: Path) -> list[Path]:
-    """Return homes of campaigns that are still there."""
-    return sorted(folder.glob("dc-crash-*"))

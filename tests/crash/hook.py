@@ -1,4 +1,4 @@
-"""`python -m daycare` that kills itself at a chosen write, where no debugger may do it: `python -m tests.crash.hook ...`.
+"""`python -m tests.crash.hook ...` is `python -m daycare ...` that kills itself at a chosen write, without a debugger.
 
 `DAYCARE_CRASH_AT` is `CALL:N`, the n-th call of that name in the process: `pwrite64`, `fdatasync`, `ftruncate`,
 `unlink` and `openat` of SQLite's files, `write` and `sendto` of Python, `open` and `remove` of files in the home.

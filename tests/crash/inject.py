@@ -60,7 +60,8 @@ class Injector:
     def start(self, home: Home, rng: random.Random, when: When) -> Process:
         """Start a daemon that dies at a random call of a random kind."""
         targets = self._targets[when]
-        self._chosen = rng.choice(sorted(targets))
+        calls = sorted(targets)
+        [self._chosen] = rng.choices(calls, [_OFTEN_WEIGHT if call in _OFTEN else 1 for call in calls])
         return self._start(home, self._chosen, rng.choice(targets[self._chosen]))
 
     async def strike(self, process: Process, rng: random.Random, when: When) -> None:
@@ -108,8 +109,7 @@ class Strace(Injector):
         return Process(home, ["strace", "-f", "-qq", "-s", "200", "-o", str(file), "-e", f"trace={_CALLS}"])
 
     def _start(self, home: Home, call: str, ordinal: int) -> Process:
-        inject = f"inject={call}:signal=SIGKILL:when={ordinal}"
-        return Process(home, ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
+        return Process(home, _strace(call, ordinal))
 
     def _read(self, lines: Iterable[str], home: Home) -> Targets:
         return targets_of(lines, str(home.path))
@@ -147,9 +147,17 @@ def targets_of(lines: Iterable[str], home: str) -> Targets:
     return {call: sorted(ordinals) for call, ordinals in found.items()}
 
 
+def _strace(call: str, ordinal: int) -> list[str]:
+    inject = f"inject={call}:signal=SIGKILL:when={ordinal}"
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+
+
 def choose() -> Injector:
     """Return the injector that works here."""
     return Strace() if may_trace() else Inside()
+
+
+_TWO_CUTS = "import os, sys; f = open(sys.argv[1], 'wb'); [os.ftruncate(f.fileno(), n) for n in (1, 2)]"
 
 
 def may_trace() -> bool:
@@ -159,9 +167,7 @@ def may_trace() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "written")
         done = subprocess.run(
-            ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=ftruncate"]
-            + ["-e", "inject=ftruncate:signal=SIGKILL:when=2", sys.executable, "-S", "-c"]
-            + [f"import os; f = open({str(target)!r}, 'wb'); [os.ftruncate(f.fileno(), n) for n in (1, 2)]"],
+            [*_strace("ftruncate", 2), sys.executable, "-S", "-c", _TWO_CUTS, str(target)],
             capture_output=True,
             timeout=30,
             check=False,

@@ -195,7 +195,7 @@ def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Fin
             elif result.status == "uncertain" and call.name != "note":
                 verdict.uncertain_tools += 1
                 warnings = sum(f'"{account}"' in text for text in told)
-                if warnings != 1 and path_has_person(world, path, call.id):
+                if warnings != 1 and _for_person(world, path, call.id):
                     yield "broken", f"{call.name} {account} is uncertain; the person was told {warnings} times"
             elif result.status != "ok":
                 yield "broken", f"{call.name} {account}: {result.status}: {result.text}"
@@ -208,7 +208,7 @@ def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Fin
             yield "lost", f"the call of {wish.name} for {errand}"
 
 
-def path_has_person(world: _World, path: str, call_id: str) -> bool:
+def _for_person(world: _World, path: str, call_id: str) -> bool:
     """Tell whether a call was made for a message of a person, who is to be told; here they all are."""
     return any(call_id == f"call-{errand.name}" for at, errand in world.heard if at == path)
 

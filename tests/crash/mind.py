@@ -73,23 +73,28 @@ class Mind:
     name = "mind"
 
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
-        """Call the tools that the turn's messages need and that were not called yet, two at a time; then answer."""
+        """Think for a moment, then say it."""
         await trio.sleep(THINK_S)
-        turn = current(request.messages)
-        errands = [errand for message in turn if message.role == "user" and (errand := errand_of(message.text))]
-        called = {call.id for message in turn for call in message.tool_calls}
-        calls = [call for errand in errands if (call := call_of(errand)) is not None and call.id not in called]
-        if calls and request.tools:
-            yield Completion(message=Message("assistant", tuple(calls[:2])), finish="tools", usage=Usage(10, 5))
-            return
-        statuses = {result.call_id: result.status for message in turn for result in results(message)}
-        text = "\n".join(answer(errand, statuses.get(f"call-{errand.name}", "")) for errand in errands)
-        yield TextDelta(text)
-        yield Completion(message=Message("assistant", (Text(text),)), finish="stop", usage=Usage(10, 5))
+        completion = think(request)
+        yield TextDelta(completion.message.text)
+        yield completion
 
     async def models(self) -> list[str]:
         """There is one model."""
         return ["errands"]
+
+
+def think(request: InferRequest) -> Completion:
+    """Call the tools that the turn's messages need and that were not called yet, two at a time; then answer."""
+    turn = current(request.messages)
+    errands = [errand for message in turn if message.role == "user" and (errand := errand_of(message.text))]
+    called = {call.id for message in turn for call in message.tool_calls}
+    calls = [call for errand in errands if (call := call_of(errand)) is not None and call.id not in called]
+    if calls and request.tools:
+        return Completion(message=Message("assistant", tuple(calls[:2])), finish="tools", usage=Usage(10, 5))
+    statuses = {result.call_id: result.status for message in turn for result in results(message)}
+    text = "\n".join(answer(errand, statuses.get(f"call-{errand.name}", "")) for errand in errands)
+    return Completion(message=Message("assistant", (Text(text),)), finish="stop", usage=Usage(10, 5))
 
 
 def answer(errand: Errand, status: str) -> str:

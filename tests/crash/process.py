@@ -33,7 +33,7 @@ load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin"]
 """
 
 
-class Broken(Exception):
+class BrokenDaemonError(Exception):
     """The daemon did what it must not: it ended by itself, or was not ready in time."""
 
 
@@ -109,7 +109,7 @@ class Process:
     async def ready(self) -> float | None:
         """Wait for the first answer of `GET /v1/status`; return seconds since the start, None if it was killed first.
 
-        Raises `Broken` when the daemon ends by itself or takes longer than `READY_DEADLINE_S`.
+        Raises `BrokenDaemonError` when the daemon ends by itself or takes longer than `READY_DEADLINE_S`.
         """
         with trio.move_on_after(READY_DEADLINE_S):
             async with client_of(self._home.socket) as client:
@@ -124,7 +124,7 @@ class Process:
                         return self.ready_s
                     await trio.sleep(_POLL_S)
             return None
-        raise Broken(f"not ready within {READY_DEADLINE_S:g} s: {self._last_words()}")
+        raise BrokenDaemonError(f"not ready within {READY_DEADLINE_S:g} s: {self._last_words()}")
 
     async def died(self, deadline_s: float) -> bool:
         """Wait until it was killed from elsewhere; False when that did not happen in time."""
@@ -146,18 +146,18 @@ class Process:
                 await trio.sleep(_POLL_S)
 
     async def stop(self) -> None:
-        """Ask it to end, as a service manager does. Raises `Broken` unless it does so orderly and in time."""
+        """Ask it to end, as a service manager does. Raises `BrokenDaemonError` unless it does so orderly and in time."""
         self._process.terminate()
         with trio.move_on_after(STOP_DEADLINE_S):
             while self._process.poll() is None:
                 await trio.sleep(_POLL_S)
         if self._process.poll() != 0:
-            raise Broken(f"SIGTERM: status {self._process.poll()}: {self._last_words()}")
+            raise BrokenDaemonError(f"SIGTERM: status {self._process.poll()}: {self._last_words()}")
 
     def _alive(self) -> bool:
         status = self._process.poll()
         if status not in (None, -signal.SIGKILL):
-            raise Broken(f"ended by itself with status {status}: {self._last_words()}")
+            raise BrokenDaemonError(f"ended by itself with status {status}: {self._last_words()}")
         return status is None
 
     def _last_words(self) -> str:

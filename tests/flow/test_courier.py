@@ -224,3 +224,16 @@ async def test_without_an_address_a_reply_is_a_visible_failure(tmp_path: Path, a
         assert pigeon.flights == []
         first = (await house.store.dead.find())[-1]
         assert (first.code, first.reason) == ("NO_ADDRESS", "ann has no address on pigeon")
+
+
+async def test_a_reply_that_was_confirmed_meanwhile_is_not_sent_again(tmp_path: Path, autojump_clock: object) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()], work=False) as house:
+        await _people(house, "ann")
+        agent = await house.agent("/ann/pigeon")
+        seq = await house.store.outbox.add(agent, Reply(connector="pigeon", text="news"), "trace")
+        row = await house.store.outbox.get(seq)
+        assert row is not None
+        await house.store.outbox.sent([seq], "by another way")
+        assert await house.daemon.flow.deliver(row) is None
+        assert pigeon.flights == []

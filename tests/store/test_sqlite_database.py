@@ -147,3 +147,16 @@ async def test_a_folder_that_does_not_exist_is_said_to_be_unreachable(tmp_path: 
 
 async def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _, _ in database.migrations()] == list(range(1, len(database.migrations()) + 1))
+
+
+async def test_a_damaged_page_is_refused_before_a_daemon_starts_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "daycare.db"
+    await with_one_message(path)
+    database.refuse_damage(str(path))
+    pages = bytearray(path.read_bytes())
+    pages[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
+    path.write_bytes(pages)
+    with pytest.raises(BrokenError, match=r"daycare\.db") as refused:
+        database.refuse_damage(str(path))
+    assert refused.value.code == "STORE_CORRUPT"
+    assert "cp BACKUP" in refused.value.hint

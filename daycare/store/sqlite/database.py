@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+from daycare.base.limits import START_CHECK_MAX_BYTES
 
 MEMORY = "memory:"
 BUSY_TIMEOUT_MS = 10_000  # another process may hold the file for a backup
@@ -129,6 +130,15 @@ def check(location: str) -> str | None:
         finally:
             db.close()
     return None if answer == "ok" else str(answer)
+
+
+def refuse_damage(location: str) -> None:
+    """Raise `BrokenError` for a damaged file, as far as a look costs little: larger ones are for `daycare doctor`."""
+    file = Path(location)
+    if location != MEMORY and file.exists() and file.stat().st_size <= START_CHECK_MAX_BYTES:
+        complaint = check(location)
+        if complaint is not None:
+            raise described(location, apsw.CorruptError(complaint))
 
 
 @contextmanager

@@ -1,0 +1,149 @@
+"""A short slice of the campaign against a real daemon, and proofs that the judge would notice."""
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+import pytest
+import trio
+
+from daycare.testing.house import OWNER, open_house
+from daycare.testing.scripted import Scripted
+from tests.crash import campaign, mind
+from tests.crash.inject import targets_of
+from tests.crash.judge import Verdict, judge
+from tests.crash.ledger import KINDS, Ledger, Sent, tool_lines
+from tests.crash.mind import Errand
+
+DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
+
+
+@pytest.mark.parametrize(("mode", "kills"), [("kill", 4), ("syscall", 3)])
+def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, kills: int) -> None:
+    seed = random.randrange(1 << 16)
+    print(f"python -m tests.crash --mode {mode} --kills {kills} --seed {seed}")
+    figures = campaign.run(mode, kills, seed)
+    assert {kind: figures.counts[kind] for kind in KINDS} == dict.fromkeys(KINDS, 0)
+    assert figures.kills == kills
+    assert figures.acknowledged > kills
+    assert figures.turns > 0
+
+
+@dataclass
+class Past:
+    """What a daemon left behind that was never killed, and what the world knows of it."""
+
+    database: Path
+    ledger: Ledger
+    tools: Counter[str]
+
+    def verdict(self) -> Verdict:
+        """Ask the judge."""
+        db = apsw.Connection(str(self.database))
+        try:
+            return judge(db, self.ledger, self.tools)
+        finally:
+            db.close()
+
+
+@pytest.fixture
+async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> Past:
+    monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(tmp_path / "tools"))
+    ledger = Ledger()
+    async with open_house(
+        tmp_path, Scripted(mind.think), location="daycare.db", plugins=[mind.plugin], work=True
+    ) as house:
+        await house.agent(HELPER)
+        for number, verb in enumerate((*mind.VERBS, "charge", "m"), 1):
+            errand = Errand(verb, "s0", number, HELPER if verb == "tell" else "")
+            sent = ledger.sent[errand.name] = Sent(errand, DIRECT, f"key {number}")
+            receipt = await house.say(str(errand), key=sent.key, path=DIRECT)
+            result = await house.hear(receipt)
+            ledger.acknowledge(sent, receipt.seq, duplicate=receipt.duplicate, result=result)
+        await trio.sleep(60)
+        first = (await house.store.outbox.unread(DIRECT))[0]
+        await house.store.outbox.sent([first.seq], "shown")
+        ledger.confirm(first.seq, first.text)
+    return Past(tmp_path / "daycare.db", ledger, tool_lines(tmp_path / "tools"))
+
+
+async def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past) -> None:
+    assert past.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=9)
+    assert past.tools == {"note s0-2": 1, "charge s0-3": 1, "charge s0-6": 1}
+
+
+_SWAP = (
+    "UPDATE history SET turn = turn + 1000 WHERE messages LIKE '%m s0 1\"%';"
+    "UPDATE history SET agent_id = (SELECT id FROM agents WHERE path LIKE '%direct')"
+)
+_TWICE = "INSERT INTO {0} ({1}) SELECT {1} FROM {0} WHERE {2} LIMIT 1"
+_ROW = "agent_id, key, lane, state, kind, path, user, origin, sender, trace, created_at, result"
+_REPLY = "agent_id, path, turn, connector, user, origin, trace, created_at, text"
+_TURN = "agent_id, session, user, origin, messages"
+DAMAGES = [
+    ("lost", "a message", "DELETE FROM history WHERE messages LIKE '%m s0 1\"%'"),
+    ("lost", "an inbox row", "DELETE FROM inbox WHERE key = 'key 1'"),
+    ("lost", "a reminder", "DELETE FROM history WHERE messages LIKE '%Reminder due%'"),
+    ("lost", "a message to an agent", "DELETE FROM history WHERE messages LIKE '%told s0%not from the user%'"
+     " OR messages LIKE '%not from the user%told s0%'"),
+    ("lost", "an answer", "DELETE FROM outbox WHERE text LIKE 'ack m s0 7%'"),
+    ("lost", "a confirmation", "UPDATE outbox SET state = 0 WHERE state = 2"),
+    ("doubled", "an inbox row", f"DROP INDEX inbox_once; {_TWICE.format('inbox', _ROW, 'true')}"),
+    ("doubled", "a turn", _TWICE.format("history", _TURN, "messages LIKE '%m s0 1\"%'")),
+    ("doubled", "a reply", _TWICE.format("outbox", _REPLY, "text LIKE 'ack m s0 7%'")),
+    ("doubled", "a reminder", _TWICE.format("history", _TURN, "messages LIKE '%Reminder due%'")),
+    ("reordered", "turns", _SWAP),
+    ("reordered", "numbers", "UPDATE inbox SET seq = 9999 WHERE key = 'key 1'"),
+    ("broken", "a message that waits", "UPDATE inbox SET state = 0 WHERE key = 'key 7'"),
+    ("broken", "an open turn", "UPDATE turns SET state = 'open' WHERE turn = 1"),
+    ("broken", "an uncertain tool nobody was told of",
+     """UPDATE history SET messages = replace(messages, '"name":"charge","text"',
+     '"status":"uncertain","name":"charge","text"')"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
+async def test_the_judge_sees_damage(past: Past, kind: str, what: str, damage: str) -> None:
+    db = apsw.Connection(str(past.database))
+    before = db.total_changes()
+    db.execute(damage).fetchall()
+    assert db.total_changes() > before, "the damage was done"
+    db.close()
+    assert kind in {found for found, _ in past.verdict().findings}, what
+
+
+@pytest.mark.parametrize(
+    ("line", "times", "kind"), [("charge s0-3", 2, "repeated_tools"), ("charge s0-6", 0, "lost"), ("note s0-2", 2, "")]
+)
+async def test_the_judge_sees_what_tools_did(past: Past, line: str, times: int, kind: str) -> None:
+    past.tools[line] = times
+    assert {found for found, _ in past.verdict().findings} == ({kind} if kind else set())
+
+
+def test_the_ledger_sees_a_repeat_that_is_accepted_again_and_a_reply_that_comes_back() -> None:
+    ledger = Ledger()
+    sent = Sent(Errand("m", "s0", 1), DIRECT, "key")
+    ledger.acknowledge(sent, 5, duplicate=True, result=None)  # the first receipt may have been lost on its way
+    ledger.acknowledge(sent, 5, duplicate=True, result="ack m s0 1")
+    ledger.fetch(3, "ack m s0 1")
+    ledger.fetch(3, "ack m s0 1")
+    assert ledger.findings == []
+    ledger.acknowledge(sent, 6, duplicate=False, result=None)
+    ledger.confirm(3, "ack m s0 1")
+    ledger.fetch(3, "ack m s0 1")
+    assert [kind for kind, _ in ledger.findings] == ["doubled", "doubled"]
+
+
+def test_calls_are_counted_per_thread_and_others_files_are_no_targets() -> None:
+    record = """\
+        7  openat(AT_FDCWD, "/usr/lib/python", O_RDONLY) = 3
+        7  openat(AT_FDCWD, "/tmp/h/daycare.db", O_RDWR) = 4
+        8  fdatasync(4) = 0
+        9  fdatasync(4 <unfinished ...>
+        9  <... fdatasync resumed>) = 0
+        9  fdatasync(4) = 0
+        7  +++ exited with 0 +++"""
+    lines = [line.strip() for line in record.splitlines()]
+    assert targets_of(lines, "/tmp/h") == {"openat": [2], "fdatasync": [1, 2]}
