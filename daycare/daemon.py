@@ -16,6 +16,8 @@ from daycare.actors.lifecycle import Life
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.commands import Commands
+from daycare.agent.control import Control
+from daycare.agent.endings import Endings
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona
@@ -100,13 +102,17 @@ class Daemon:
             clock,
         )
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
+        self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors)
+        self.commands = Commands()
+        self.control = Control(
+            store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
+        )
         self.flow = Flow(
             store=store,
             directory=self.directory,
             router=self.router,
             thinker=Thinker(store, self.pool, runner, self.bus, clock),
-            commands=Commands(),
-            notifier=self.notifier,
+            endings=self.endings,
             persona=Persona(config.agent.name, config.agent.tone),
             bus=self.bus,
             clock=clock,
@@ -116,6 +122,8 @@ class Daemon:
             store,
             self.directory,
             self.flow,
+            self.endings,
+            self.control,
             self.bus,
             clock,
             turns_max=config.daemon.turns_max_running,
@@ -255,7 +263,7 @@ class Daemon:
                 text = msgspec.json.encode(event).decode()
                 row = (event.at_ms, event.user, event.path, event.trace, text)
                 await patiently(lambda row=row: self.store.ledger.record([row]))  # type: ignore[misc]
-                if isinstance(event, DeadLettered) and event.source != "inbox" and event.user:
+                if isinstance(event, DeadLettered) and event.user and await self._concerns_people(event.no):
                     await self.notifier.notify(
                         event.user,
                         f"A message of {event.path} could not be delivered: {event.reason}. "
@@ -263,6 +271,14 @@ class Daemon:
                         topic=f"dead:{event.source}:{event.path}",
                         path=event.path,
                     )
+
+    async def _concerns_people(self, no: int) -> bool:
+        """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
+        letter = await self.store.dead.get(no)
+        if letter is None or letter.source == "inbox":
+            return False
+        reply = await self.store.outbox.get(letter.seq) if letter.source == "outbox" else None
+        return reply is None or reply.turn is not None
 
     async def _dismiss_idle(self) -> None:
         """Let sub-agents and searches end that nobody has needed for a while."""

@@ -15,41 +15,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import trio
-from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
-from daycare.agent.commands import Answer, Commands, is_command
-from daycare.agent.kinds import route, sender_connector
-from daycare.agent.notify import Notifier
+from daycare.agent.commands import is_command
+from daycare.agent.endings import Endings
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
-from daycare.agent.steps import Thinker, Thought, recorded
+from daycare.agent.steps import Thinker
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
-from daycare.base.events import AgentDied, DeliveryFailed, ReplySent, TurnFinished, TurnStarted
+from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.events import DeliveryFailed, ReplySent, TurnStarted
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, HISTORY_MAX_MESSAGES
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.base.path import Path
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Outgoing
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, OutboxRow, Policy, Receipt, Reply, Step, Turn, TurnEnd, User
+from daycare.store.records import Agent, InboxRow, OutboxRow, Policy, Receipt, Step, Turn, User
 
 
 @dataclass(frozen=True)
 class Flow:
-    """The path with all it needs. Implements the supervisor's `TurnTaker`."""
+    """The path with all it needs."""
 
     store: Store
     directory: Directory
     router: Router
     thinker: Thinker
-    commands: Commands
+    endings: Endings
     persona: Persona
-    notifier: Notifier
     bus: Bus
     clock: Clock
     connectors: Mapping[str, Connector]
@@ -108,8 +105,12 @@ class Flow:
 
     # == turn ========================================================================================================
 
-    async def take(self, agent: Agent, lane: Activation) -> None:
-        """Take the lane's next turn, or go on with the open one. See `take_turn` in the picture above."""
+    async def take_turn(self, agent: Agent, lane: Activation) -> None:
+        """Take the lane's next turn, or go on with the open one.
+
+        `lane.turn` is set as soon as the turn is journaled. Whatever this raises makes the supervisor try again over
+        the journal; how a turn ends otherwise is in `agent/endings.py`, control messages are in `agent/control.py`.
+        """
         turn, rows, steps = await self._journal_start(agent, lane)
         if not rows:
             return  # the open turn was split: its messages come one by one
@@ -119,7 +120,7 @@ class Flow:
         prompt = assemble(self.persona, agent, user, history)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
-        await self._finish(agent, lane, turn, thought)
+        await self.endings.finished(agent, lane, turn, thought)
 
     async def _journal_start(self, agent: Agent, lane: Activation) -> tuple[Turn, list[InboxRow], list[Step]]:
         if lane.begun and lane.turn is not None:
@@ -170,160 +171,6 @@ class Flow:
     async def _person(self, agent: Agent) -> User:
         return await self.store.people.get(agent.user) or User(id=agent.user, name=agent.user)
 
-    async def _finish(
-        self, agent: Agent, lane: Activation, turn: Turn, thought: Thought, *, stopped: bool = False
-    ) -> None:
-        replies = await self._replies(agent, thought)
-        end = TurnEnd(
-            turn=turn.turn,
-            state="stopped" if stopped else "done",
-            seqs=tuple(row.seq for row in thought.rows),
-            history=thought.history,
-            result=thought.reply,
-            replies=replies,
-            effects=thought.effects,
-        )
-        following = [] if stopped else lane.claim_ahead()
-        lane.turn = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
-        lane.begun = following
-        self.bus.publish(
-            TurnFinished(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                trace=turn.trace,
-                turn=turn.turn,
-                reply=thought.reply,
-                seqs=end.seqs,
-                stopped=stopped,
-            )
-        )
-
-    async def _replies(self, agent: Agent, thought: Thought) -> tuple[Reply, ...]:
-        """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own."""
-        texts = [text for text in (thought.reply, *thought.warnings) if text]
-        addresses = {
-            address: None
-            for row in thought.rows
-            if (address := route(agent, row.envelope, self.connectors)) is not None
-        }
-        return tuple(
-            Reply(connector=connector, target=target, text=text) for connector, target in addresses for text in texts
-        )
-
-    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
-        """Commit what a cancelled turn has done, so that the model will know; part of `TurnTaker`."""
-        assert lane.turn is not None
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
-        if turn.state != "open":
-            lane.turn = None
-            return
-        lane.drop({row.seq for row in rows})
-        thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
-        await self._finish(agent, lane, turn, thought, stopped=True)
-
-    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
-        """Park a turn whose tries are used up and tell its senders; part of `TurnTaker`."""
-        assert lane.turn is not None
-        number = lane.turn.turn
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
-        if turn.state != "open":
-            lane.turn = None
-            return
-        sorry = f"I could not answer this: {error.message}. It is kept; `daycare dead list` shows it."
-        thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
-        replies = await self._replies(agent, replace_reply(thought, sorry))
-        posts = [
-            self._failure_notice(agent, turn, row, sorry)
-            for row in rows
-            if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
-        ]
-        await patiently(
-            lambda: self.store.turns.park(
-                agent,
-                turn,
-                code=error.code,
-                reason=error.message,
-                history=thought.history,
-                replies=replies,
-                posts=[post for post in posts if post is not None],
-            )
-        )
-        lane.drop({row.seq for row in rows})
-        lane.turn = None
-
-    def _failure_notice(self, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope | None:
-        if row.envelope.kind is EnvelopeKind.NOTICE:
-            return None  # a failure about a failure would go back and forth
-        return Envelope(
-            to=row.envelope.sender,
-            user=agent.user,
-            origin=Origin.SYSTEM,
-            sender=agent.path,
-            key=f"failed:{turn.turn}:{row.seq}",
-            text=text,
-            trace=row.envelope.trace,
-            kind=EnvelopeKind.NOTICE,
-        )
-
-    async def parked(self, agent: Agent, reason: str) -> None:
-        """Tell whoever is responsible that an agent takes no more turns; part of `TurnTaker`."""
-        text = f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again."
-        await self.notifier.notify(agent.user, text, topic=f"parked:{agent.id}", path=agent.path)
-
-    # == control =====================================================================================================
-
-    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
-        """Carry out one control message; part of `TurnTaker`."""
-        if row.envelope.kind is EnvelopeKind.DISMISS:
-            await self._die(agent, row)
-            return False
-        answer = await self._command(agent, lane, row)
-        if answer.stops and lane.turn is not None and not lane.begun:
-            await self.stopped(agent, lane, "stopped")
-        address = route(agent, row.envelope, self.connectors)
-        replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
-        await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
-        return True
-
-    async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
-        """Run a command; one that fails says so and is over, as it would stand before every later message."""
-        try:
-            return await self.commands.run(agent, lane, row)
-        except DaycareError as error:
-            return Answer(str(error))
-        except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
-            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {type(error).__name__}: {error}")
-
-    async def _die(self, agent: Agent, row: InboxRow) -> None:
-        parent = await self.directory.get(agent.parent) if agent.parent else None
-        if parent is not None and parent.state != "dead":
-            await self.router.post(
-                Envelope(
-                    to=parent.path,
-                    agent_id=parent.id,
-                    user=agent.user,
-                    origin=Origin.AGENT,
-                    sender=agent.path,
-                    key=f"last-word:{agent.id}",
-                    text=f"{agent.path} has ended: {row.envelope.text or 'dismissed'}",
-                    trace=row.envelope.trace,
-                    kind=EnvelopeKind.NOTICE,
-                )
-            )
-        await self.store.inbox.conclude(agent, row, "dismissed")
-        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed")
-        self.bus.publish(
-            AgentDied(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                reason=row.envelope.text or "dismissed",
-            )
-        )
-
     # == out =========================================================================================================
 
     async def deliver(self, row: OutboxRow) -> float | None:
@@ -333,15 +180,31 @@ class Flow:
         """
         target = await self._target(row)
         if target is None:
-            await patiently(
-                lambda: self.store.outbox.give_up(
-                    row.seq, "NO_ADDRESS", f"{row.user} has no address on {row.connector}"
-                )
-            )
+            nowhere = NotFoundError("NO_ADDRESS", f"{row.user} has no address on {row.connector}")
+            await self._give_up(row, nowhere)
             return None
         attempt = await patiently(lambda: self.store.outbox.start(row.seq))
         if attempt == 0:
             return None  # confirmed or given up meanwhile
+        try:
+            receipt = await self._send(row, target)
+        except UnavailableError as error:
+            return await self._try_later(row, attempt, error)
+        except DaycareError as refused:
+            await self._give_up(row, refused)
+            return None
+        await self._confirm(row, receipt)
+        return None
+
+    async def _target(self, row: OutboxRow) -> str | None:
+        if row.target is not None:
+            return row.target
+        user = await self.store.people.get(row.user)
+        prefix = f"{row.connector}:"
+        keys = [key for key in user.keys if key.startswith(prefix)] if user else []
+        return keys[0].removeprefix(prefix) if keys else None
+
+    async def _send(self, row: OutboxRow, target: str) -> str:
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
@@ -353,21 +216,19 @@ class Flow:
         )
         try:
             with trio.fail_after(DELIVERY_DEADLINE_S):
-                receipt = await self.connectors[row.connector].send(outgoing)
-        except UnavailableError as error:
-            return await self._delivery_failed(row, attempt, error)
-        except trio.TooSlowError:
-            late = UnavailableError("DELIVERY_LATE", f"{row.connector} did not answer within {DELIVERY_DEADLINE_S:g} s")
-            return await self._delivery_failed(row, attempt, late)
-        except DaycareError as refused:
-            code, reason = refused.code, refused.message
-            await patiently(lambda: self.store.outbox.give_up(row.seq, code, reason))
-            return None
-        except Exception as defect:  # noqa: BLE001 - a plugin's defect costs this try, not the daemon
-            crash = UnavailableError(
+                return await self.connectors[row.connector].send(outgoing)
+        except trio.TooSlowError as late:
+            raise UnavailableError(
+                "DELIVERY_LATE", f"{row.connector} did not answer within {DELIVERY_DEADLINE_S:g} s"
+            ) from late
+        except DaycareError:
+            raise
+        except Exception as defect:
+            raise UnavailableError(
                 "CONNECTOR_CRASHED", f"{row.connector} crashed: {type(defect).__name__}: {defect}", hint="daycare logs"
-            )
-            return await self._delivery_failed(row, attempt, crash)
+            ) from defect
+
+    async def _confirm(self, row: OutboxRow, receipt: str) -> None:
         await patiently(lambda: self.store.outbox.sent([row.seq], receipt))
         self.bus.publish(
             ReplySent(
@@ -380,19 +241,13 @@ class Flow:
                 connector=row.connector,
             )
         )
-        return None
 
-    async def _target(self, row: OutboxRow) -> str | None:
-        if row.target is not None:
-            return row.target
-        user = await self.store.people.get(row.user)
-        prefix = f"{row.connector}:"
-        keys = [key for key in user.keys if key.startswith(prefix)] if user else []
-        return keys[0].removeprefix(prefix) if keys else None
+    async def _give_up(self, row: OutboxRow, error: DaycareError) -> None:
+        await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message))
 
-    async def _delivery_failed(self, row: OutboxRow, attempt: int, error: UnavailableError) -> float | None:
+    async def _try_later(self, row: OutboxRow, attempt: int, error: UnavailableError) -> float | None:
         if attempt >= DELIVERY_ATTEMPTS_MAX:
-            await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message))
+            await self._give_up(row, error)
             return None
         retry_s = error.retry_after_s or min(2.0**attempt, 300.0)
         retry_at = self.clock.now_ms() + int(retry_s * 1000)
@@ -412,8 +267,3 @@ class Flow:
             )
         )
         return retry_s
-
-
-def replace_reply(thought: Thought, reply: str) -> Thought:
-    """Return the same thought with other words to the sender."""
-    return replace(thought, reply=reply)

@@ -42,19 +42,38 @@ INTERRUPTED = "interrupted"
 
 
 class TurnTaker(Protocol):
-    """What the supervisor needs of the floor above; handed in by the composition root.
+    """Takes turns. This and the two below are what the supervisor needs of the floor above, handed in from the root."""
 
-    `take` runs the lane's next turn, or resumes `lane.turn`; it sets `lane.turn` as soon as the turn is journaled and
-    clears it after the commit. It may raise anything: the turn is then tried again. `stopped` commits what a cancelled
-    turn has done so far. `give_up` parks it. `obey` carries out one control message and returns False when the agent
-    has died of it.
-    """
+    async def take_turn(self, agent: Agent, lane: Activation) -> None:
+        """Run the lane's next turn, or go on with `lane.turn`, which is set once the turn is journaled.
 
-    async def take(self, agent: Agent, lane: Activation) -> None: ...  # noqa: D102
-    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None: ...  # noqa: D102
-    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None: ...  # noqa: D102
-    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool: ...  # noqa: D102
-    async def parked(self, agent: Agent, reason: str) -> None: ...  # noqa: D102
+        It may raise anything: the turn is then tried again.
+        """
+        ...
+
+
+class TurnEndings(Protocol):
+    """Ends turns that do not end by themselves."""
+
+    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
+        """Commit what a cancelled turn has done so far."""
+        ...
+
+    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """Park a turn whose tries are used up."""
+        ...
+
+    async def parked(self, agent: Agent, reason: str) -> None:
+        """Tell whoever is responsible that an agent was parked."""
+        ...
+
+
+class Obedience(Protocol):
+    """Carries out control messages."""
+
+    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
+        """Carry out one; False when the agent has died of it."""
+        ...
 
 
 class Supervisor:
@@ -65,6 +84,8 @@ class Supervisor:
         store: Store,
         directory: Directory,
         turns: TurnTaker,
+        endings: TurnEndings,
+        control: Obedience,
         bus: Bus,
         clock: Clock,
         *,
@@ -75,6 +96,8 @@ class Supervisor:
         self._store = store
         self._directory = directory
         self._turns = turns
+        self._endings = endings
+        self._control = control
         self._bus = bus
         self._clock = clock
         self._idle_s = idle_s
@@ -90,6 +113,8 @@ class Supervisor:
 
     async def run(self) -> None:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
+        if self._stopping:
+            return
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._wake_backlog)
@@ -98,7 +123,8 @@ class Supervisor:
     async def stop(self, grace_s: float) -> None:
         """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""
         self._stopping = True
-        assert self._nursery is not None
+        if self._nursery is None:
+            return  # `run` has not begun, and will end at once
         with trio.move_on_after(grace_s):
             while any(lane.trying for lane in self.awake.values()):
                 self._room = trio.Event()
@@ -256,7 +282,7 @@ class Supervisor:
         lane.late_at = trio.current_time() + TURN_DEADLINE_S  # the sweep looks at it: cheaper than a timer per turn
         lane.trying = True
         try:
-            await self._turns.take(agent, lane)
+            await self._turns.take_turn(agent, lane)
         except DaycareError as error:
             return error
         except Exception as error:  # noqa: BLE001 - whatever a tool or plugin raises costs this turn, not the daemon
@@ -279,7 +305,7 @@ class Supervisor:
             return  # it ended in that very moment, and what begins next is not what was meant
         lane.reread()
         if reason and lane.turn is not None:
-            await self._turns.stopped(agent, lane, reason)
+            await self._endings.stopped(agent, lane, reason)
         elif not reason:
             late = UnavailableError("TURN_LATE", f"a turn of {agent.path} took over {TURN_DEADLINE_S:g} s")
             await self._failed(agent, lane, late)
@@ -308,7 +334,7 @@ class Supervisor:
             )
         )
         if parked:
-            await self._turns.give_up(agent, lane, error)
+            await self._endings.give_up(agent, lane, error)
             await self._count_crash(agent, lane, error)
         else:
             lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
@@ -342,7 +368,7 @@ class Supervisor:
     async def _obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
         while True:
             try:
-                return await self._turns.obey(agent, lane, row)
+                return await self._control.obey(agent, lane, row)
             except UnavailableError:  # the store refuses for now; the message waits
                 await trio.sleep(STORE_RETRY_S)
 
@@ -359,7 +385,7 @@ class Supervisor:
         self._bus.publish(
             AgentParked(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id, reason=reason)
         )
-        await self._turns.parked(agent, reason)
+        await self._endings.parked(agent, reason)
 
     def _disturb(self, lane: Activation, row: InboxRow) -> None:
         """A message came during a turn: stop the turn if it says so."""

@@ -249,6 +249,8 @@ class Thinker:
             course.open_calls.pop(0)
             course.said.append(message)
             course.add_effects(done.effects)
+            if done.status == "uncertain":
+                course.warnings.append(warning(call))
             self._tool_finished(course, number, call, done.status)
 
     async def _steer(self, course: Course, steering: Steering) -> None:

@@ -21,7 +21,7 @@ class Done(msgspec.Struct, frozen=True):
     """What came of a call, and what it wants changed when the turn commits."""
 
     text: str
-    status: Literal["ok", "error"] = "ok"
+    status: Literal["ok", "error", "uncertain"] = "ok"
     effects: Effects = Effects()
 
 
@@ -129,7 +129,8 @@ class Runner:
             with trio.fail_after(TOOL_DEADLINE_S):
                 text = await tool.run(context, arguments)
         except trio.TooSlowError:
-            return Done(f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s", "error")
+            late = f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s"
+            return Done(late, "error") if tool.idempotent else Done(f"{late}; it may have taken effect", "uncertain")
         except DaycareError as error:
             return Done(str(error), "error")
         if len(text) > TOOL_RESULT_MAX_CHARS:

@@ -227,8 +227,8 @@ async def test_a_command_that_fails_says_so_and_holds_up_nothing(tmp_path: Path,
         raise UnavailableError("AWAY", "listing models: the server is away")
 
     async with open_house(tmp_path) as house:
-        house.daemon.flow.commands.add("broken", Command("break", broken))
-        house.daemon.flow.commands.add("models", Command("list models", away))
+        house.daemon.commands.add("broken", Command("break", broken))
+        house.daemon.commands.add("models", Command("list models", away))
         assert await house.talk("/broken") == "/broken failed: ZeroDivisionError: a defect"
         assert await house.talk("/models") == "listing models: the server is away"
         assert await house.talk("hello") == "echo: hello"
@@ -302,7 +302,7 @@ async def test_a_command_that_waits_behind_a_stopped_turn_runs_once(tmp_path: Pa
     model = Scripted()
     model.enqueue(500.0)
     async with open_house(tmp_path, model) as house:
-        house.daemon.flow.commands.add("count", Command("count", count))
+        house.daemon.commands.add("count", Command("count", count))
         await house.say("think")
         await trio.sleep(1)
         counted, stopped = await house.say("/count"), await house.say("/stop")

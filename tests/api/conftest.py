@@ -47,7 +47,7 @@ class Echo:
     hold: trio.Event | None = None
     started: trio.Event = field(default_factory=trio.Event)
 
-    async def take(self, agent: Agent, lane: Activation) -> None:
+    async def take_turn(self, agent: Agent, lane: Activation) -> None:
         rows = lane.claim()
         lane.turn = turn = await self.store.turns.begin(agent, rows)
         self.started.set()
@@ -206,7 +206,7 @@ async def open_api(folder: Path, *, mode: str = "run", bus: Bus | None = None, w
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, echo, bus, clock)
+        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock)
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)

@@ -20,7 +20,7 @@ from .bare import open_bare
 from .measure import median, median_ratio, rounded, say, scratch
 
 # Messages for each peer, so that one round of it takes about a second.
-_SHARE = {"redis_always": 1.0, "huey": 0.1, "litequeue": 0.1, "dbos_sqlite": 0.02}
+_SHARE = {"redis_always": 0.2, "redis_raw": 1.0, "huey": 0.1, "litequeue": 0.1, "dbos_sqlite": 0.02}
 
 
 class _Room(Protocol):
@@ -35,12 +35,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--senders", type=int, default=64)
     parser.add_argument("--agents", type=int, default=100)
     parser.add_argument("--bytes", type=int, default=1024, help="size of a message")
-    parser.add_argument("--peers", default=",".join(_SHARE), help="comma-separated; empty for none")
+    parser.add_argument("--peers", type=_names, default=list(_SHARE), help="comma-separated; empty for none")
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the rounds and return ratios and rates."""
-    wanted = [name for name in args.peers.split(",") if name]
+    wanted = [name for name in args.peers if _runs_here(name)]
     load = peers.Load(args.messages, args.senders, args.agents, args.bytes)
     rates: dict[str, list[float | None]] = {name: [] for name in ("bare", "product", *wanted)}
     _measure("product", args.dir, load.scaled(0.1), args.deadline)  # warm: imports, page cache, CPU clock
@@ -61,7 +61,22 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     return result
 
 
-def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> float | None:
+def _names(text: str) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in _SHARE]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no peer {', '.join(unknown)}; there are {', '.join(_SHARE)}")
+    return names
+
+
+def _runs_here(name: str) -> bool:
+    why = peers.missing(name)
+    if why is not None:
+        say(f"{name} is left out: {why}")
+    return why is None
+
+
+def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> float:
     gc.collect()
     with scratch(parent) as folder:
         if name in _SHARE:
@@ -88,7 +103,7 @@ async def _send(room: _Room, load: peers.Load, sender: int) -> None:
 
 def _versions() -> dict[str, str | None]:
     found: dict[str, str | None] = {"python": platform.python_version(), "sqlite": apsw.sqlite_lib_version()}
-    for name in ("trio", "apsw", "huey", "litequeue", "dbos"):
+    for name in ("trio", "apsw", "redis", "hiredis", "huey", "litequeue", "dbos"):
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 _POLL_S = 0.002  # how often a peer without a wake-up looks for work: short, but not a busy loop
-_NEEDS = {"huey": "huey", "litequeue": "litequeue", "dbos_sqlite": "dbos"}
+_PACKAGES = {"redis_always": "redis", "huey": "huey", "litequeue": "litequeue", "dbos_sqlite": "dbos"}
 _REDIS = "redis-server"
+_PROGRAMS = {"redis_always": _REDIS, "redis_raw": _REDIS}
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,18 @@ class Load:
         return replace(self, messages=min(self.messages, max(2 * self.senders, int(self.messages * share))))
 
 
-def measure(name: str, folder: Path, load: Load, deadline: float) -> float | None:
-    """Return a peer's messages per second, or None if it is not installed here."""
-    if not _installed(name):
-        return None
+def missing(name: str) -> str | None:
+    """Return why a peer cannot run here, or None if it can."""
+    program, package = _PROGRAMS.get(name), _PACKAGES.get(name)
+    if program is not None and shutil.which(program) is None:
+        return f"no {program} on the PATH"
+    if package is not None and importlib.util.find_spec(package) is None:
+        return f"the package {package} is not installed (pip install -e '.[bench]')"
+    return None
+
+
+def measure(name: str, folder: Path, load: Load, deadline: float) -> float:
+    """Return a peer's messages per second; it must not be `missing`."""
     numbers = [str(n) for n in (load.messages, load.senders, load.queues, load.size)]
     command = [sys.executable, "-m", f"{__package__}.peers", name, str(folder.resolve()), *numbers]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -63,22 +72,22 @@ def measure(name: str, folder: Path, load: Load, deadline: float) -> float | Non
 
 def redis_version() -> str | None:
     """Return the version of the Redis server found here, or None."""
-    if not _installed("redis_always"):
+    if shutil.which(_REDIS) is None:
         return None
     words = subprocess.run([_REDIS, "--version"], capture_output=True, text=True, check=True).stdout.split()
     return next((word.removeprefix("v=") for word in words if word.startswith("v=")), None)
-
-
-def _installed(name: str) -> bool:
-    if name == "redis_always":
-        return shutil.which(_REDIS) is not None
-    return importlib.util.find_spec(_NEEDS[name]) is not None
 
 
 def _redis(load: Load) -> float:
     from .redis_streams import drive
 
     return drive(load.messages, load.senders, load.queues, load.text.encode())
+
+
+def _redis_raw(load: Load) -> float:
+    from .redis_streams import drive_raw
+
+    return drive_raw(load.messages, load.senders, load.queues, load.text.encode())
 
 
 def _huey(load: Load) -> float:
@@ -213,6 +222,7 @@ def _from_threads(load: Load, put: Callable[[str], object]) -> None:
 
 _PEERS: dict[str, Callable[[Load], float]] = {
     "redis_always": _redis,
+    "redis_raw": _redis_raw,
     "huey": _huey,
     "litequeue": _litequeue,
     "dbos_sqlite": _dbos,

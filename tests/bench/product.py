@@ -131,7 +131,7 @@ class _Actors:
         self.watch = watch
         self.directory = Directory(store, {"direct"})
         self.router = Router(store, self.directory, bus, clock)
-        self.supervisor = Supervisor(store, self.directory, self, bus, clock)
+        self.supervisor = Supervisor(store, self.directory, self, self, self, bus, clock)
         self.waiting = 0
         self.quiet = trio.Event()
         store.subscribe(self._committed)
@@ -144,7 +144,7 @@ class _Actors:
         if not self.waiting:
             self.quiet.set()
 
-    async def take(self, agent: Agent, lane: Activation) -> None:
+    async def take_turn(self, agent: Agent, lane: Activation) -> None:
         """Take one turn; see `TurnTaker`."""
         number = population.number(agent.id)
         if lane.turn is None:

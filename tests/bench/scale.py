@@ -19,14 +19,15 @@ import trio
 from . import population, product
 from .measure import median, rounded, rss_kib, say, scratch, uss_kib
 
-
 _BACKLOG_S = 2.0  # what waits is being worked off for so long before the process is weighed
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--agents", type=int, default=100_000)
-    parser.add_argument("--waiting", type=int, default=100_000, help="unread messages at the start, spread over the agents")
+    parser.add_argument(
+        "--waiting", type=int, default=100_000, help="unread messages at the start, spread over the agents"
+    )
     parser.add_argument("--awake", type=int, default=1_000, help="agents woken to weigh them")
 
 

@@ -210,9 +210,7 @@ class Campaign:
                 async with client_of(self.home.socket) as client:
                     answer = await client.post("/v1/messages", json={"text": "m s0 1", "key": "birth", "wait_s": 20})
                 if answer.status_code != 200 or answer.json()["result"] != "ack m s0 1":
-                    raise BrokenDaemonError(
-                        f"after a first start that was interrupted: {answer.status_code} {answer.text}"
-                    )
+                    raise BrokenDaemonError(f"no answer: {answer.status_code} {answer.text}")
             finally:
                 with trio.CancelScope(shield=True):
                     await process.kill()

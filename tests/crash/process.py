@@ -146,7 +146,7 @@ class Process:
                 await trio.sleep(_POLL_S)
 
     async def stop(self) -> None:
-        """Ask it to end, as a service manager does. Raises `BrokenDaemonError` unless it does so orderly and in time."""
+        """Ask it to end, as service managers do. Raises `BrokenDaemonError` unless it does, orderly and in time."""
         self._process.terminate()
         with trio.move_on_after(STOP_DEADLINE_S):
             while self._process.poll() is None:

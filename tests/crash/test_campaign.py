@@ -49,7 +49,8 @@ class Past:
 
 
 @pytest.fixture
-async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> Past:
+async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
+    """Its tests ask for the `autojump_clock`, so that its reminder takes no time."""
     monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(tmp_path / "tools"))
     ledger = Ledger()
     async with open_house(
@@ -69,7 +70,7 @@ async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: 
     return Past(tmp_path / "daycare.db", ledger, tool_lines(tmp_path / "tools"))
 
 
-async def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past) -> None:
+async def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past, autojump_clock: object) -> None:
     assert past.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=9)
     assert past.tools == {"note s0-2": 1, "charge s0-3": 1, "charge s0-6": 1}
 
@@ -105,7 +106,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
-async def test_the_judge_sees_damage(past: Past, kind: str, what: str, damage: str) -> None:
+async def test_the_judge_sees_damage(past: Past, autojump_clock: object, kind: str, what: str, damage: str) -> None:
     db = apsw.Connection(str(past.database))
     before = db.total_changes()
     db.execute(damage).fetchall()
@@ -117,7 +118,9 @@ async def test_the_judge_sees_damage(past: Past, kind: str, what: str, damage: s
 @pytest.mark.parametrize(
     ("line", "times", "kind"), [("charge s0-3", 2, "repeated_tools"), ("charge s0-6", 0, "lost"), ("note s0-2", 2, "")]
 )
-async def test_the_judge_sees_what_tools_did(past: Past, line: str, times: int, kind: str) -> None:
+async def test_the_judge_sees_what_tools_did(
+    past: Past, autojump_clock: object, line: str, times: int, kind: str
+) -> None:
     past.tools[line] = times
     assert {found for found, _ in past.verdict().findings} == ({kind} if kind else set())
 

@@ -72,7 +72,9 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
     model = _Model(rng, figures)
     async with open_house(folder, model, work=False) as house:
         daemon = house.daemon
-        daemon.supervisor = supervisor(daemon.store, daemon.directory, daemon.flow, daemon.bus, daemon.clock)
+        daemon.supervisor = supervisor(
+            daemon.store, daemon.directory, daemon.flow, daemon.endings, daemon.control, daemon.bus, daemon.clock
+        )
         for number in range(AGENTS):
             await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))
         witness = _Witness(house, figures)

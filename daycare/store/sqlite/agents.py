@@ -8,7 +8,7 @@ import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, CHILDREN_MAX
-from daycare.base.messages import Origin
+from daycare.base.messages import EnvelopeKind, Origin
 from daycare.store.records import Agent, AgentConfig, NewAgent
 from daycare.store.sqlite import mailbox
 from daycare.store.sqlite.database import count
@@ -165,8 +165,13 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str) -> Agent:
             "UPDATE turns SET state = 'parked', ended_at = ? WHERE agent_id = ? AND state = 'open'", (tx.now, agent_id)
         )
         tx.run("DELETE FROM timers WHERE agent_id = ?", (agent_id,))
-        for row in tx.db.execute("SELECT seq FROM inbox WHERE agent_id = ? AND state = 0", (agent_id,)).fetchall():
-            mailbox.bury_message(tx, int(str(row[0])), "AGENT_DEAD", reason or "its agent ended", 0)
+        waiting = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent_id,)).fetchall()
+        for row in waiting:
+            seq = int(str(row[0]))
+            if row[1] == EnvelopeKind.DISMISS:
+                mailbox.complete(tx, agent_id, [seq], None, reason)  # it has been obeyed by this
+            else:
+                mailbox.bury_message(tx, seq, "AGENT_DEAD", reason or "its agent ended", 0)
     return must_get(tx, agent_id)
 
 

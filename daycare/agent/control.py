@@ -1,0 +1,81 @@
+"""What control messages do: chat commands, and the dismissal that ends an agent."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Activation
+from daycare.actors.router import Router
+from daycare.agent.commands import Answer, Commands
+from daycare.agent.endings import Endings
+from daycare.agent.kinds import route
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError
+from daycare.base.events import AgentDied
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow, Reply
+
+
+@dataclass(frozen=True)
+class Control:
+    """Obeys control messages in an agent's lane."""
+
+    store: Store
+    directory: Directory
+    router: Router
+    commands: Commands
+    endings: Endings
+    bus: Bus
+    clock: Clock
+    connectors: Collection[str]
+
+    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
+        """Carry out one control message. False when the agent has died of it."""
+        if row.envelope.kind is EnvelopeKind.DISMISS:
+            await self._die(agent, row)
+            return False
+        answer = await self._command(agent, lane, row)
+        if answer.stops and lane.turn is not None and not lane.begun:
+            await self.endings.stopped(agent, lane, "stopped")
+        address = route(agent, row.envelope, self.connectors)
+        replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
+        await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
+        return True
+
+    async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
+        """Run a command; one that fails says so and is over, as it would stand before every later message."""
+        try:
+            return await self.commands.run(agent, lane, row)
+        except DaycareError as error:
+            return Answer(str(error))
+        except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
+            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {type(error).__name__}: {error}")
+
+    async def _die(self, agent: Agent, row: InboxRow) -> None:
+        parent = await self.directory.get(agent.parent) if agent.parent else None
+        if parent is not None and parent.state != "dead":
+            await self.router.post(
+                Envelope(
+                    to=parent.path,
+                    agent_id=parent.id,
+                    user=agent.user,
+                    origin=Origin.AGENT,
+                    sender=agent.path,
+                    key=f"last-word:{agent.id}",
+                    text=f"{agent.path} has ended: {row.envelope.text or 'dismissed'}",
+                    trace=row.envelope.trace,
+                    kind=EnvelopeKind.NOTICE,
+                )
+            )
+        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed")
+        self.bus.publish(
+            AgentDied(
+                at_ms=self.clock.now_ms(),
+                path=agent.path,
+                user=agent.user,
+                agent_id=agent.id,
+                reason=row.envelope.text or "dismissed",
+            )
+        )

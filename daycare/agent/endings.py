@@ -1,0 +1,133 @@
+"""How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from daycare.actors.lifecycle import Activation
+from daycare.agent.kinds import route, sender_connector
+from daycare.agent.notify import Notifier
+from daycare.agent.patience import patiently
+from daycare.agent.steps import Thought, recorded
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError
+from daycare.base.events import TurnFinished
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow, Reply, Turn, TurnEnd
+
+
+@dataclass(frozen=True)
+class Endings:
+    """Ends turns; the supervisor calls all but `finished`."""
+
+    store: Store
+    notifier: Notifier
+    bus: Bus
+    clock: Clock
+    connectors: Collection[str]
+
+    async def finished(
+        self, agent: Agent, lane: Activation, turn: Turn, thought: Thought, *, stopped: bool = False
+    ) -> None:
+        """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
+        replies = await self._replies(agent, thought)
+        end = TurnEnd(
+            turn=turn.turn,
+            state="stopped" if stopped else "done",
+            seqs=tuple(row.seq for row in thought.rows),
+            history=thought.history,
+            result=thought.reply,
+            replies=replies,
+            effects=thought.effects,
+        )
+        following = [] if stopped else lane.claim_ahead()
+        lane.turn = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
+        lane.begun = following
+        self.bus.publish(
+            TurnFinished(
+                at_ms=self.clock.now_ms(),
+                path=agent.path,
+                user=agent.user,
+                agent_id=agent.id,
+                trace=turn.trace,
+                turn=turn.turn,
+                reply=thought.reply,
+                seqs=end.seqs,
+                stopped=stopped,
+            )
+        )
+
+    async def _replies(self, agent: Agent, thought: Thought) -> tuple[Reply, ...]:
+        """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own."""
+        texts = [text for text in (thought.reply, *thought.warnings) if text]
+        addresses = {
+            address: None
+            for row in thought.rows
+            if (address := route(agent, row.envelope, self.connectors)) is not None
+        }
+        return tuple(
+            Reply(connector=connector, target=target, text=text) for connector, target in addresses for text in texts
+        )
+
+    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
+        """Commit what a cancelled turn has done, so that the model will know."""
+        assert lane.turn is not None
+        turn, rows, steps = await patiently(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
+        if turn.state != "open":
+            lane.turn = None
+            return
+        lane.drop({row.seq for row in rows})
+        thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
+        await self.finished(agent, lane, turn, thought, stopped=True)
+
+    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """Park a turn whose tries are used up and tell its senders."""
+        assert lane.turn is not None
+        number = lane.turn.turn
+        turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
+        if turn.state != "open":
+            lane.turn = None
+            return
+        sorry = f"I could not answer this: {error.message}. It is kept; `daycare dead list` shows it."
+        thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
+        replies = await self._replies(agent, replace(thought, reply=sorry))
+        posts = [
+            self._failure_notice(agent, turn, row, sorry)
+            for row in rows
+            if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
+        ]
+        await patiently(
+            lambda: self.store.turns.park(
+                agent,
+                turn,
+                code=error.code,
+                reason=error.message,
+                history=thought.history,
+                replies=replies,
+                posts=[post for post in posts if post is not None],
+            )
+        )
+        lane.drop({row.seq for row in rows})
+        lane.turn = None
+
+    def _failure_notice(self, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope | None:
+        if row.envelope.kind is EnvelopeKind.NOTICE:
+            return None  # a failure about a failure would go back and forth
+        return Envelope(
+            to=row.envelope.sender,
+            user=agent.user,
+            origin=Origin.SYSTEM,
+            sender=agent.path,
+            key=f"failed:{turn.turn}:{row.seq}",
+            text=text,
+            trace=row.envelope.trace,
+            kind=EnvelopeKind.NOTICE,
+        )
+
+    async def parked(self, agent: Agent, reason: str) -> None:
+        """Tell whoever is responsible that an agent takes no more turns."""
+        text = f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again."
+        await self.notifier.notify(agent.user, text, topic=f"parked:{agent.id}", path=agent.path)
