@@ -81,7 +81,7 @@ CREATE TABLE sessions (
 ) WITHOUT ROWID;
 
 -- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. An open turn
--- is its agent's newest.
+-- is its agent's newest. `ended_at` is the start as long as a turn is open: a row that never grows is changed in place.
 CREATE TABLE turns (
     turn INTEGER PRIMARY KEY,
     agent_id TEXT NOT NULL,
@@ -95,7 +95,7 @@ CREATE TABLE turns (
     retry_at INTEGER NOT NULL DEFAULT 0,
     error TEXT,
     started_at INTEGER NOT NULL,
-    ended_at INTEGER
+    ended_at INTEGER NOT NULL
 );
 CREATE INDEX turns_by_agent ON turns (agent_id, turn);
 

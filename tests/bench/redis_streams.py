@@ -1,20 +1,21 @@
 """Redis Streams with `appendfsync always`, driven by two clients.
 
-`drive` is what a good Python program does: redis-py under asyncio. Every sender has a connection and awaits its XADD;
-every consumer of the group owns a share of the streams, reads what waits there, handles one message after the other and
-acknowledges each on its own (XACK and XDEL in one pipeline) before it begins the next.
+`drive` is what a good Python program does: redis-py, a thread and a connection for each sender, which waits for its
+XADD, and for each consumer of the group, which owns a share of the streams, reads what waits there, handles one message
+after the other and acknowledges each on its own (XACK and XDEL in one pipeline) before it begins the next.
 
-Per message acknowledged on its own, redis-py gave on two shared cores, messages per second (best of two or three runs):
+Threads or asyncio, and how many consumers? Messages per second with redis-py 8.1 and hiredis on two busy cores, median
+and range of five runs by turns:
 
-| consumers             |     4 |     8 |    16 |    32 |    64 |
-| --------------------- | ----- | ----- | ----- | ----- | ----- |
-| asyncio, hiredis      |   730 | 1,900 | 2,670 | 3,200 | 3,350 |
-| threads, hiredis      | 3,190 | 2,840 | 2,580 |     - |     - |
+| consumers             | 8                   | 32                  | 64                  |
+| --------------------- | ------------------- | ------------------- | ------------------- |
+| threads (`Redis`)     | 2,170 (1,840-2,960) | 3,110 (2,310-3,340) | 2,270 (1,940-3,230) |
+| `redis.asyncio`       |                     | 2,190 (1,860-2,810) | 2,080 (1,720-2,530) |
 
-So asyncio is the faster one if its consumers are many: each waits for an fsync per message, and only messages that wait
-together share it. Without hiredis both lose 3-20 %. One stream for all is no faster than one for each queue. A program
-that handles all it read before it acknowledges any, with one XACK and one XDEL for each stream, gets 5,200-7,600 (four
-consumers); a crash then repeats all of them.
+So threads. Few consumers are slower because each waits for an fsync per message, and only those that wait together
+share it: 4 under asyncio gave 700-1,600. Without hiredis both lost 3-20 %. One stream for all was no faster than one
+for each queue. A program that acknowledges all it read at once, by one XACK and one XDEL for each stream, got
+4,400-7,600 (asyncio, four consumers); a crash then repeats all of them.
 
 `drive_raw` is no program anyone would write: an upper bound of the server (22,000-24,000 in the same minutes). One loop
 over epoll and plain sockets, commands encoded beforehand; a few consumers, each of which acknowledges (XACK) and
@@ -23,18 +24,19 @@ removes (XDEL) all it read and asks for more in one write, one command of each k
 Redis answers after the fsync that ends its event loop's pass, so it commits in groups, too.
 """
 
-import asyncio
 import selectors
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from redis.asyncio import Redis
+    from redis import Redis
 
 _SOCKET = "redis.sock"  # relative: the path of a Unix socket is short
 _CONFIG = {
@@ -47,7 +49,7 @@ _CONFIG = {
     "loglevel": "warning",
 }
 _READ_COUNT = 100  # entries per stream and read: more than ever wait, so a read empties its streams
-_CONSUMERS = 64  # as many as senders; see the table above
+_CONSUMERS = 32  # see the table above
 _BLOCK_MS = 500  # consumers look so often whether all is handled; shorter than redis-py's timeout of 5 s
 _RAW_CONSUMERS = 4  # with one, reading from 100 streams costs a third of the speed
 _START_S = 10.0
@@ -56,7 +58,7 @@ _START_S = 10.0
 def drive(messages: int, senders: int, queues: int, text: bytes) -> float:
     """Start a private server in the current folder and return the messages per second of redis-py."""
     with _server():
-        return asyncio.run(_Program(messages, senders, queues, text).run())
+        return _Program(messages, senders, queues, text).run()
 
 
 def drive_raw(messages: int, senders: int, queues: int, text: bytes) -> float:
@@ -88,61 +90,68 @@ def _await_socket(server: subprocess.Popen[bytes]) -> None:
 
 
 class _Program:
-    """Senders and consumers as tasks, each with a connection of its own."""
+    """Senders and consumers as threads, each with a connection of its own."""
 
     def __init__(self, messages: int, senders: int, queues: int, text: bytes) -> None:
         self._messages = messages
-        self._senders = senders
         self._streams = [f"s{n}" for n in range(queues)]
         self._text = text
+        self._senders = [_redis() for _ in range(senders)]
+        self._consumers = [_redis() for _ in range(min(_CONSUMERS, queues))]
         self._left = messages
+        self._lock = threading.Lock()
+        self._over = threading.Event()
         self._end = 0.0
 
-    async def run(self) -> float:
+    def run(self) -> float:
         """Send, handle and acknowledge everything; return messages per second."""
-        consumers = min(_CONSUMERS, len(self._streams))
-        async with AsyncExitStack() as stack:
-            connections = [await stack.enter_async_context(_redis()) for _ in range(self._senders + consumers)]
-            for connection in connections:
-                await connection.ping()  # connects: not part of the speed
-            for stream in self._streams:
-                await connections[0].xgroup_create(stream, "g", "$", mkstream=True)
-            begin = time.perf_counter()
-            async with asyncio.TaskGroup() as tasks:
-                for member in range(consumers):
-                    tasks.create_task(self._consume(connections.pop(), f"c{member}", self._streams[member::consumers]))
-                for first, connection in enumerate(connections):
-                    tasks.create_task(self._send(connection, first))
-            return self._messages / (self._end - begin)
+        for stream in self._streams:
+            self._senders[0].xgroup_create(stream, "g", "$", mkstream=True)
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(len(self._senders) + len(self._consumers)) as threads:
+            work = [threads.submit(self._consume, number) for number in range(len(self._consumers))]
+            work += [threads.submit(self._send, number) for number in range(len(self._senders))]
+            try:
+                for ended in as_completed(work):
+                    ended.result()
+            finally:
+                self._over.set()  # if one failed, the others would wait for its messages
+        return self._messages / (self._end - begin)
 
-    async def _send(self, redis: "Redis", first: int) -> None:
-        for message in range(first, self._messages, self._senders):
-            await redis.xadd(self._streams[message % len(self._streams)], {"d": self._text})
+    def _send(self, number: int) -> None:
+        redis = self._senders[number]
+        for message in range(number, self._messages, len(self._senders)):
+            redis.xadd(self._streams[message % len(self._streams)], {"d": self._text})
 
-    async def _consume(self, redis: "Redis", member: str, streams: list[str]) -> None:
-        fresh: dict[Any, Any] = dict.fromkeys(streams, ">")
-        while self._left:  # and no cancellation at the end: redis-py may swallow it while it blocks
-            found: Any = await redis.xreadgroup("g", member, fresh, count=_READ_COUNT, block=_BLOCK_MS)
+    def _consume(self, number: int) -> None:
+        redis = self._consumers[number]
+        share: dict[Any, Any] = dict.fromkeys(self._streams[number :: len(self._consumers)], ">")
+        while not self._over.is_set():
+            found: Any = redis.xreadgroup("g", f"c{number}", share, count=_READ_COUNT, block=_BLOCK_MS)
             for stream, entries in found:
                 for entry, _fields in entries:  # this is where a handler would run
-                    await self._acknowledge(redis, stream, entry)
+                    self._acknowledge(redis, stream, entry)
 
-    async def _acknowledge(self, redis: "Redis", stream: bytes, entry: bytes) -> None:
-        async with redis.pipeline(transaction=False) as pipe:
+    def _acknowledge(self, redis: "Redis", stream: bytes, entry: bytes) -> None:
+        with redis.pipeline(transaction=False) as pipe:
             pipe.xack(stream, "g", entry)
             pipe.xdel(stream, entry)  # or the stream would grow for ever
-            acknowledged, removed = await pipe.execute()
+            acknowledged, removed = pipe.execute()
         if (acknowledged, removed) != (1, 1):
             raise RuntimeError(f"redis acknowledged {acknowledged} and removed {removed} of entry {entry!r}")
-        self._left -= 1
-        if not self._left:
-            self._end = time.perf_counter()
+        with self._lock:
+            self._left -= 1
+            if not self._left:
+                self._end = time.perf_counter()
+                self._over.set()
 
 
 def _redis() -> "Redis":
-    from redis.asyncio import Redis  # here, as the other driver needs no package
+    from redis import Redis  # here, as the other driver needs no package
 
-    return Redis(unix_socket_path=_SOCKET, single_connection_client=True)
+    redis = Redis(unix_socket_path=_SOCKET, single_connection_client=True)
+    redis.ping()  # connects: not part of the speed
+    return redis
 
 
 class _Consumer:

@@ -84,13 +84,17 @@ def test_events_of_other_agents_are_not_shown(capsys: Capture) -> None:
 
 def test_window_is_busy_until_its_message_is_answered() -> None:
     shown = screen()
+
+    def busy() -> bool:
+        return shown.busy
+
     shown.sent(3)
-    assert shown.busy
+    assert busy()
     shown.show_event(event("turn.started", attempt=1, messages=1))
     shown.show_event(event("turn.finished", reply="", seqs=[3]))
-    assert not shown.busy
+    assert not busy()
     shown.sent(3)  # the answer was faster than the receipt
-    assert not shown.busy
+    assert not busy()
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), max_size=20), st.integers(20, 100))

@@ -18,6 +18,7 @@ from typing import Any
 import apsw
 
 _write = os.write
+_DISK = apsw.vfs_names()[0]  # the default, as long as ours is not
 
 
 class Counting:
@@ -47,7 +48,7 @@ class Counting:
 class _VFS(apsw.VFS):
     def __init__(self, count: Counting) -> None:
         self._count = count
-        super().__init__("crash", "", makedefault=True)
+        super().__init__("crash", _DISK, makedefault=True)
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "_File":  # noqa: N802
         self._count("openat")
@@ -61,7 +62,7 @@ class _VFS(apsw.VFS):
 class _File(apsw.VFSFile):
     def __init__(self, count: Counting, name: str | apsw.URIFilename | None, flags: list[int]) -> None:
         self._count = count
-        super().__init__("", name, flags)
+        super().__init__(_DISK, name, flags)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._count("pwrite64")

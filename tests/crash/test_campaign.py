@@ -100,8 +100,7 @@ DAMAGES = [
     ("broken", "a message that waits", "UPDATE inbox SET state = 0 WHERE key = 'key 7'"),
     ("broken", "an open turn", "UPDATE turns SET state = 'open' WHERE turn = 1"),
     ("broken", "an uncertain tool nobody was told of",
-     """UPDATE history SET messages = replace(messages, '"name":"charge","text"',
-     '"status":"uncertain","name":"charge","text"')"""),
+     """UPDATE history SET messages = replace(messages, 's0-3","status":"ok"', 's0-3","status":"uncertain"')"""),
 ]  # fmt: skip
 
 

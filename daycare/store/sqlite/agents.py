@@ -159,7 +159,7 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str) -> Agent:
     ended = tx.now if state == "dead" else None
     tx.run("UPDATE agents SET state = ?, reason = ?, ended_at = ? WHERE id = ?", (state, reason, ended, agent_id))
     tx.commit.agents.add(agent_id)
-    tx.memory.living.pop(agent.path, None)
+    tx.memory.forget(agent_id, agent.path)
     if state == "dead":
         tx.run(
             "UPDATE turns SET state = 'parked', ended_at = ? WHERE agent_id = ? AND state = 'open'", (tx.now, agent_id)
@@ -184,6 +184,7 @@ def new_session(tx: Tx, agent_id: str, reason: str) -> int:
     )
     _open_session(tx, agent_id, agent.session + 1, agent.user, agent.origin)
     tx.run("UPDATE agents SET session = ? WHERE id = ?", (agent.session + 1, agent_id))
+    tx.memory.forget(agent_id, agent.path)
     tx.commit.agents.add(agent_id)
     return agent.session + 1
 

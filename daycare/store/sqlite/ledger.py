@@ -19,7 +19,7 @@ UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'message
 UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
     FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
 UNION ALL SELECT t.ended_at, 'turn ' || t.turn || ' ' || t.state, a.path, coalesce(t.error, 'attempt ' || t.attempt)
-    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.ended_at IS NOT NULL
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.state <> 'open'
 UNION ALL SELECT created_at, 'reply queued', path, connector || ', reply ' || seq
     FROM outbox WHERE trace = :trace
 UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || coalesce(receipt, '')
@@ -106,7 +106,7 @@ class Ledger:
             # A turn's messages are the conversation and stay; its journal was for crashes and `trace`.
             tx.run(
                 "DELETE FROM steps WHERE turn IN (SELECT DISTINCT s.turn FROM steps s JOIN turns t USING (turn)"
-                " WHERE t.ended_at < ? ORDER BY s.turn LIMIT ?)",
+                " WHERE t.state <> 'open' AND t.ended_at < ? ORDER BY s.turn LIMIT ?)",
                 (before_ms, _EXPIRE_ROWS),
             )
             return deleted + tx.db.changes()

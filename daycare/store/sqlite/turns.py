@@ -155,15 +155,18 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     seqs = tuple(row.seq for row in rows)
     attempt = max(row.attempts for row in rows) + 1
     # The agent's struct may be older than a burial or a new session; its row is not.
-    row = tx.one("SELECT session FROM agents WHERE id = ? AND state <> 'dead'", (agent.id,))
-    if row is None:
-        raise ConflictError(
-            "AGENT_DEAD", f"starting a turn of {agent.path}: this incarnation is dead", hint="daycare agents"
-        )
-    session = int(row[0])
+    session = tx.memory.sessions.get(agent.id)
+    if session is None:
+        row = tx.one("SELECT session FROM agents WHERE id = ? AND state <> 'dead'", (agent.id,))
+        if row is None:
+            raise ConflictError(
+                "AGENT_DEAD", f"starting a turn of {agent.path}: this incarnation is dead", hint="daycare agents"
+            )
+        session = int(row[0])
+        tx.memory.remember_session(agent.id, session)
     tx.run(
-        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at)"
-        " VALUES (?, ?, ?, ?, ?, 'open', ?, ?, ?)",
+        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at,"
+        " ended_at) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?8)",
         (agent.id, session, agent.user, str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now),
     )
     return Turn(

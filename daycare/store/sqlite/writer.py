@@ -38,12 +38,14 @@ _OF_ONE_WRITE = (
 class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
-    `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately.
+    `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
+    `sessions` agents to their current session.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
         self.waiting: dict[str, int] = {}
         self.living: dict[str, str] = {}
+        self.sessions: dict[str, int] = {}
         self.load(db)
 
     def load(self, db: apsw.Connection) -> None:
@@ -51,12 +53,24 @@ class Memory:
         rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
         self.living.clear()
+        self.sessions.clear()
 
     def remember(self, path: str, agent_id: str) -> None:
         """Remember who lives at a path; past the bound, start over."""
         if len(self.living) >= LIVING_CACHE_MAX_PATHS:
             self.living.clear()
         self.living[path] = agent_id
+
+    def remember_session(self, agent_id: str, session: int) -> None:
+        """Remember the session of a living agent; past the bound, start over."""
+        if len(self.sessions) >= LIVING_CACHE_MAX_PATHS:
+            self.sessions.clear()
+        self.sessions[agent_id] = session
+
+    def forget(self, agent_id: str, path: str) -> None:
+        """Forget an agent whose state or session changes."""
+        self.living.pop(path, None)
+        self.sessions.pop(agent_id, None)
 
 
 class Tx:

@@ -1,0 +1,93 @@
+"""The daemon's own words: to the right place, once, not at night; and helpers that nobody needs end."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from daycare.agent.notify import quiet_hours
+from daycare.base.errors import UnavailableError
+from daycare.base.messages import Origin
+from daycare.base.path import Kind
+from daycare.config import Config, ModelsSection, NotifySection, ProviderSection
+from daycare.testing.house import House, open_house
+from daycare.testing.pigeon import Pigeon
+
+
+async def unread(house: House, path: str = "/ann/direct") -> list[str]:
+    return [row.text for row in await house.store.outbox.unread(path)]
+
+
+async def test_a_notice_reaches_the_foreground_agent(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await house.talk("hello")
+        await house.daemon.notifier.notify("ann", "the cellar is full")
+        assert await unread(house) == ["echo: hello", "the cellar is full"]
+
+
+async def test_repeats_of_one_topic_are_told_together(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await house.talk("hello")
+        for number in range(5):
+            await house.daemon.notifier.notify("ann", f"leak {number}", topic="leak")
+        assert (await unread(house))[1:] == ["leak 0"]
+        await trio.sleep(700)
+        assert (await unread(house))[1:] == ["leak 0", "leak 4 (3 more of this kind meanwhile)"]
+
+
+async def test_a_notice_waits_for_the_end_of_the_quiet_hours(tmp_path: Path, autojump_clock: object) -> None:
+    config = Config(
+        models=ModelsSection(default="scripted/model"),
+        providers={"scripted": ProviderSection(kind="scripted")},
+        notify=NotifySection(quiet="23:00-06:00"),  # the house's clock starts at midnight, UTC
+    )
+    async with open_house(tmp_path, config=config) as house:
+        await house.talk("hello")
+        await house.daemon.notifier.notify("ann", "a pipe burst")
+        await trio.sleep(5 * 3600)
+        assert (await unread(house))[1:] == []
+        await trio.sleep(1.1 * 3600)
+        assert (await unread(house))[1:] == ["a pipe burst"]
+        assert await house.talk("are you there?") == "echo: are you there?", "answers know no quiet hours"
+
+
+async def test_a_notice_that_nobody_can_be_given_is_still_recorded(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await house.daemon.notifier.notify("ann", "nobody listens")
+        await trio.testing.wait_all_tasks_blocked()
+        assert any("nobody listens" in event for event in await house.store.ledger.events())
+
+
+async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_clock: object) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await house.store.people.link("pigeon:7", "ann")
+        await house.daemon.directory.create(house.daemon.directory.parse("/ann/pigeon"), origin=Origin.PERSON)
+        pigeon.enqueue(*[UnavailableError("ROOF_SHUT", "nobody opens") for _ in range(100)])
+        await house.daemon.notifier.notify("ann", "the well is dry")
+        await trio.sleep(6 * 3600)
+        assert await house.store.dead.count() == 1
+
+
+async def test_an_idle_sub_agent_ends_with_a_last_word_to_its_parent(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        parent = await house.agent("/ann/agent/boss")
+        child = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
+        await house.hear(await house.post(child.path, "count", sender=parent.path, key="job"))
+        await trio.sleep(500)
+        assert (await house.daemon.directory.get(child.id)).state == "living"
+        await trio.sleep(300)
+        assert (await house.daemon.directory.get(child.id)).state == "dead"
+        history = await house.store.turns.history(parent.id, 1, 10)
+        assert f"{child.path} has ended: idle for 600 s" in history[0].text
+        assert await house.store.dead.count() == 0
+        again = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
+        assert again.path == "/ann/agent/boss/sub/1"
+
+
+@pytest.mark.parametrize("text", ["", "22:00-07:00", "09:30-12:15"])
+def test_quiet_hours_are_read(text: str) -> None:
+    found = quiet_hours(text)
+    assert (found is None) == (text == "")
+    if found is not None:
+        assert f"{found[0]:%H:%M}-{found[1]:%H:%M}" == text
