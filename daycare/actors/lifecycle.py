@@ -152,6 +152,8 @@ class Activation:
 
     def _mergeable(self, taken: list[InboxRow]) -> list[InboxRow]:
         first = taken[0]
+        if not self.rows or not _merges(first, self.rows[0]):
+            return []
         count, size = len(taken), sum(len(row.envelope.text) for row in taken)
         found: list[InboxRow] = []
         while self.rows and _merges(first, self.rows[0]):

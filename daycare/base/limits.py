@@ -18,7 +18,7 @@ WRITE_QUEUE_MAX: Final = 16_384  # writes waiting for the writer thread: 16 batc
 MAILBOX_MAX_ROWS: Final = 64  # rows an awake agent keeps in memory; the rest waits in the store
 AWAKE_IDLE_S: Final = 30.0  # an awake agent without work goes back to sleep
 SWEEP_S: Final = 5.0  # how often idle agents are looked for
-TURNS_MAX_RUNNING: Final = 64  # turns at the same time in one daemon; bounds memory and provider load
+TURNS_MAX_RUNNING: Final = 128  # turns at the same time in one daemon; bounds memory and provider load
 WAKE_PAGE_AGENTS: Final = 256  # agents woken at a time while the backlog after a start is worked off
 
 ATTEMPTS_MAX: Final = 5  # tries of one turn before its messages are parked as dead letters
