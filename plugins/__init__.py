@@ -1,1 +1,4 @@
-"""Plugins that ship with daycare, importable as `daycare_plugins`; each may import `daycare.plugin` and `daycare.base` only."""
+"""Plugins that ship with daycare, importable as `daycare_plugins`.
+
+Each may import `daycare.plugin` and `daycare.base`, and nothing else of ours.
+"""
