@@ -46,8 +46,8 @@ class Router:
             agent = await self._directory.find(envelope.to)
             if agent is None and create is None:
                 raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
-            if agent is not None:
-                await self._directory.of_user(envelope.to, envelope.user)
+            if agent is not None and agent.user != envelope.user:
+                await self._directory.of_user(envelope.to, envelope.user)  # refuses
         receipt = await self._store.inbox.post(envelope, create)
         self._announce(envelope, receipt)
         return receipt

@@ -204,9 +204,8 @@ class Supervisor:
         """Serve the lane to its end, in a fresh scope whenever a turn was cancelled."""
         lane.turn = await self._store.turns.open_turn(lane.agent_id)
         while True:
-            with (
-                trio.CancelScope() as lane.scope
-            ):  # one for all turns of an activation: entering costs as much as a commit
+            # One scope for all turns of an activation: entering one costs as much as a statement.
+            with trio.CancelScope() as lane.scope:
                 return await self._serve(lane)
             await self._cancelled(lane)
 

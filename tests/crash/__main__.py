@@ -9,19 +9,23 @@ Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/cra
 
 import argparse
 import json
+import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
 from tests.crash import campaign, powercut
+from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS
 
 MODES = ("kill", "syscall", "powercut")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        "python -m tests.crash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mode", choices=MODES, default="kill")
     parser.add_argument("--kills", type=int, default=30, help="of the modes kill and syscall")
     parser.add_argument("--images", type=int, default=2000, help="of the mode powercut")
@@ -29,9 +33,15 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="campaigns at the same time, whose counts are added")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
     chosen = parser.parse_args()
+    _die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
     return int(any(found.get(kind) for kind in (*KINDS, *powercut.KINDS)))
+
+
+def _die_tidily() -> None:
+    """Let SIGTERM end a campaign as Ctrl-C does, so that no daemon outlives it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:
@@ -42,10 +52,10 @@ def _kills(chosen: argparse.Namespace) -> dict[str, Any]:
     jobs = max(1, min(chosen.jobs, chosen.kills))
     if jobs == 1:
         return campaign.run(chosen.mode, chosen.kills, chosen.seed).as_json()
-    total = campaign.Figures(chosen.mode, chosen.seed)
+    total = Figures(chosen.mode, chosen.seed)
     shares = [chosen.kills // jobs + (number < chosen.kills % jobs) for number in range(jobs)]
     seeds = [chosen.seed * 1000 + number for number in range(jobs)]
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _die_tidily) as pool:
         for figures in pool.map(campaign.run, [chosen.mode] * jobs, shares, seeds):
             total.add(figures)
     return total.as_json() | {"jobs": jobs}

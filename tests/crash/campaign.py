@@ -3,16 +3,15 @@
 import random
 import sys
 import time
-from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import apsw
 import httpx
 import trio
 
+from tests.crash.figures import Figures
 from tests.crash.judge import Verdict, judge
-from tests.crash.ledger import KINDS, Finding, Ledger, tool_lines
+from tests.crash.ledger import Finding, Ledger, tool_lines
 from tests.crash.load import Crowd, client_of
 from tests.crash.process import BrokenDaemonError, Home, Process, status
 
@@ -67,62 +66,6 @@ class Delay:
         return {}
 
 
-@dataclass
-class Figures:
-    """What a campaign counted."""
-
-    mode: str
-    seed: int
-    kills: int = 0
-    acknowledged: int = 0
-    resent: int = 0
-    turns: int = 0
-    parked: int = 0
-    uncertain_tools: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    ready_s: list[float] = field(default_factory=list)
-    seconds: float = 0.0
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, other: "Figures") -> None:
-        """Add those of another campaign."""
-        self.kills += other.kills
-        self.acknowledged += other.acknowledged
-        self.resent += other.resent
-        self.turns += other.turns
-        self.parked += other.parked
-        self.uncertain_tools += other.uncertain_tools
-        self.counts += other.counts
-        self.ready_s += other.ready_s
-        self.seconds = max(self.seconds, other.seconds)
-        self.more = other.more | self.more
-
-    def as_json(self) -> dict[str, Any]:
-        """Return them by name."""
-        return {
-            "mode": self.mode,
-            "seed": self.seed,
-            "kills": self.kills,
-            **{kind: self.counts[kind] for kind in KINDS},
-            "acknowledged": self.acknowledged,
-            "resent": self.resent,
-            "turns": self.turns,
-            "uncertain_tools": self.uncertain_tools,
-            "parked": self.parked,
-            "ready_p50_s": percentile(self.ready_s, 50),
-            "ready_p99_s": percentile(self.ready_s, 99),
-            "seconds": round(self.seconds, 1),
-            **self.more,
-        }
-
-
-def percentile(values: list[float], percent: int) -> float | None:
-    """Return the nearest-rank percentile, rounded to milliseconds; None of nothing."""
-    if not values:
-        return None
-    return round(sorted(values)[max(0, -(-len(values) * percent // 100) - 1)], 3)
-
-
 class Campaign:
     """One home and its daemons."""
 
@@ -151,8 +94,8 @@ class Campaign:
             findings = verdict.findings
             self.figures.turns, self.figures.parked = verdict.turns, verdict.parked
             self.figures.uncertain_tools = verdict.uncertain_tools
-        except* BrokenDaemonError as errors:
-            findings += [("broken", str(error)) for error in errors.exceptions]
+        except* (BrokenDaemonError, httpx.HTTPError) as errors:
+            findings += [("broken", repr(error)) for error in errors.exceptions]
         self.figures.acknowledged = len(self.ledger.acknowledged)
         self.figures.resent = self.ledger.resent
         self.figures.counts.update(kind for kind, _ in findings)
@@ -208,15 +151,15 @@ class Campaign:
             try:
                 await process.ready()
                 async with client_of(self.home.socket) as client:
-                    answer = await client.post("/v1/messages", json={"text": "m s0 1", "key": "birth", "wait_s": 20})
+                    answer = await client.post("/v1/messages", json={"text": "m s0 1", "key": "birth", "wait_s": 10})
                 if answer.status_code != 200 or answer.json()["result"] != "ack m s0 1":
                     raise BrokenDaemonError(f"no answer: {answer.status_code} {answer.text}")
             finally:
                 with trio.CancelScope(shield=True):
                     await process.kill()
-        except BrokenDaemonError as error:
-            say(f"broken: a home whose first start was interrupted: {error}\nit is kept in {self.home.folder}")
-            self.ledger.findings.append(("broken", f"interrupted first start: {error}"))
+        except (BrokenDaemonError, httpx.HTTPError) as error:
+            say(f"broken: a home whose first start was interrupted: {error!r}\nit is kept in {self.home.folder}")
+            self.ledger.findings.append(("broken", f"interrupted first start: {error!r}"))
         else:
             self.home.remove()
         finally:

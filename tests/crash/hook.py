@@ -64,6 +64,14 @@ class _File(apsw.VFSFile):
         self._count = count
         super().__init__(_DISK, name, flags)
 
+    def xLock(self, level: int) -> None:  # noqa: N802
+        try:
+            super().xLock(level)
+        except apsw.IOError as error:
+            # Closing a file that is only read asks for a lock it cannot have. SQLite takes any refusal for a no, apsw
+            # raises all of them but this one.
+            raise apsw.BusyError from error
+
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         self._count("pwrite64")
         super().xWrite(data, offset)

@@ -153,7 +153,7 @@ class Turns:
 def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     first = rows[0].envelope
     seqs = tuple(row.seq for row in rows)
-    attempt = max(row.attempts for row in rows) + 1
+    attempt = (rows[0].attempts if len(rows) == 1 else max(row.attempts for row in rows)) + 1
     # The agent's struct may be older than a burial or a new session; its row is not.
     session = tx.memory.sessions.get(agent.id)
     if session is None:
@@ -167,7 +167,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at,"
         " ended_at) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?8)",
-        (agent.id, session, agent.user, str(first.origin), first.trace, attempt, _encode(seqs).decode(), tx.now),
+        (agent.id, session, agent.user, first.origin, first.trace, attempt, _encode(seqs).decode(), tx.now),
     )
     return Turn(
         turn=tx.db.last_insert_rowid(),
@@ -218,7 +218,7 @@ def _remember(tx: Tx, turn: Turn, agent: Agent, messages: Sequence[Message]) -> 
                 agent.id,
                 turn.session,
                 agent.user,
-                str(messages[0].origin),
+                messages[0].origin,
                 _encode(messages).decode(),
             ),
         )

@@ -76,10 +76,11 @@ class Memory:
 class Tx:
     """What a write may use: the connection inside an open transaction, the time, and the notes for the listener."""
 
-    __slots__ = ("commit", "db", "memory", "now")
+    __slots__ = ("commit", "db", "memory", "now", "run")
 
     def __init__(self, db: apsw.Connection, now: int, memory: Memory) -> None:
         self.db = db
+        self.run = db.execute  # runs one statement for its effect
         self.now = now
         self.memory = memory
         self.commit = Commit(posted=[], completed=[], connectors=set(), timers=False, dead=[], agents=set())
@@ -88,10 +89,6 @@ class Tx:
         """Run one statement and return its first row."""
         row: tuple[Any, ...] | None = self.db.execute(sql, bindings).fetchone()
         return row
-
-    def run(self, sql: str, bindings: tuple[Any, ...] = ()) -> None:
-        """Run one statement for its effect."""
-        self.db.execute(sql, bindings)
 
 
 class _Write(Generic[T]):
@@ -102,6 +99,11 @@ class _Write(Generic[T]):
         self.size = size
         self.task = task
         self.outcome: outcome.Outcome[T] | None = None
+
+    def forget(self, _: object) -> trio.lowlevel.Abort:
+        """The caller was cancelled: nobody waits for the outcome any more."""
+        self.task = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class Writer:
@@ -147,12 +149,7 @@ class Writer:
         write = _Write(fn, size, trio.lowlevel.current_task())
         self._queue.append(write)
         self._wake.set()
-
-        def forget(_: object) -> trio.lowlevel.Abort:
-            write.task = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        value: T = await trio.lowlevel.wait_task_rescheduled(forget)
+        value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
 
     def close(self) -> None:
