@@ -312,7 +312,11 @@ class Supervisor:
     async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Decide on another try, one by one, or none."""
         turn = lane.turn
-        if turn is None:  # it could not be journaled: the store refuses for now
+        if turn is None:  # it could not be journaled
+            if not isinstance(
+                error, UnavailableError
+            ):  # the store does not refuse for now: this will not pass by itself
+                raise error
             await trio.sleep(STORE_RETRY_S)
             return
         retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)

@@ -18,6 +18,7 @@ from typing import Any
 from tests.crash import campaign, powercut
 from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS
+from tests.crash.process import end_at_once
 
 MODES = ("kill", "syscall", "powercut")
 
@@ -40,8 +41,9 @@ def main() -> int:
 
 
 def _die_tidily() -> None:
-    """Let SIGTERM end a campaign as Ctrl-C does, so that no daemon outlives it."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """See to it that no daemon outlives a campaign that is told to end."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end_at_once)
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:

@@ -33,6 +33,9 @@ load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin"]
 """
 
 
+_running: set[int] = set()  # groups of processes that were started and not killed
+
+
 class BrokenDaemonError(Exception):
     """The daemon did what it must not: it ended by itself, or was not ready in time."""
 
@@ -103,6 +106,7 @@ class Process:
                 stderr=errors,
                 start_new_session=True,
             )
+        _running.add(self._process.pid)
         self.started_at = time.perf_counter()
         self.ready_s: float | None = None
 
@@ -136,11 +140,10 @@ class Process:
 
     async def kill(self) -> None:
         """End it at once, as a crash does, with whatever it has started."""
-        try:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        if self._process.poll() is None:  # else its number may be another's by now
+            _kill_group(self._process.pid)
         await trio.to_thread.run_sync(self._process.wait)
+        _running.discard(self._process.pid)
         with trio.fail_after(READY_DEADLINE_S):
             while not self._home.free():  # the daemon inside of a wrapper may die a little later
                 await trio.sleep(_POLL_S)
@@ -162,6 +165,20 @@ class Process:
 
     def _last_words(self) -> str:
         return self._errors.read_text(errors="replace")[-3000:]
+
+
+def end_at_once(number: int, _frame: object) -> None:
+    """Handle a signal: end this campaign, and with it whatever it has started."""
+    for group in list(_running):
+        _kill_group(group)
+    os._exit(128 + number)
+
+
+def _kill_group(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # all of it is gone
 
 
 async def status(socket: Path) -> dict[str, Any]:
