@@ -240,10 +240,8 @@ class Supervisor:
     async def _idle(self, lane: Activation) -> None:
         lane.move(Life.IDLE)
         lane.idle_since = trio.current_time()
-        lane.event = trio.Event()
         self._rest()
-        await lane.event.wait()
-        lane.event = None
+        await lane.rest()
         if lane.rows or lane.control or lane.behind:
             self._busy += 1
             lane.move(Life.IN_TURN)
@@ -349,10 +347,8 @@ class Supervisor:
         retry_at = max(lane.retry_at, lane.turn.retry_at)
         lane.retry_at = 0
         while not lane.control and (left_ms := retry_at - self._clock.now_ms()) > 0:
-            lane.event = trio.Event()
             with trio.move_on_after(left_ms / 1000):
-                await lane.event.wait()
-            lane.event = None
+                await lane.rest()
         if lane.control:
             lane.retry_at = retry_at
         return bool(lane.control)
@@ -362,10 +358,8 @@ class Supervisor:
         deadline = trio.current_time() + COLLECT_MAX_S
         quiet = False
         while not quiet and not lane.control and trio.current_time() < deadline:
-            lane.event = trio.Event()
             with trio.move_on_after(COLLECT_QUIET_S) as silence:
-                await lane.event.wait()
-            lane.event = None
+                await lane.rest()
             quiet = silence.cancelled_caught
 
     async def _obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:

@@ -294,7 +294,7 @@ async def compare(store: Store, supervisor: Supervisor, agents: Iterable[str]) -
         agent = await store.agents.get(agent_id)
         lane = supervisor.awake.get(agent_id)
         if lane is None or lane.life is Life.IDLE:
-            idle = lane is None or not (lane.rows or lane.control or (lane.event is not None and lane.event.is_set()))
+            idle = lane is None or not (lane.rows or lane.control or (lane.life is Life.IDLE and lane.sleeper is None))
             if idle and waiting and agent is not None and agent.state == "living":
                 problems.append(f"{agent_id} is {lane.life if lane else 'asleep'}, and {waiting} wait")
             continue
