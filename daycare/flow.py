@@ -31,6 +31,7 @@ from daycare.base.ids import new_trace_id
 from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, HISTORY_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.base.path import Path
+from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Outgoing
 from daycare.store.contract import Store
@@ -157,11 +158,7 @@ class Flow:
     def _announce(self, agent: Agent, turn: Turn, rows: list[InboxRow]) -> None:
         self.bus.publish(
             TurnStarted(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                trace=turn.trace,
+                **about(self.clock, agent, turn.trace),
                 turn=turn.turn,
                 attempt=turn.attempt,
                 messages=len(rows),
@@ -232,11 +229,7 @@ class Flow:
         await patiently(lambda: self.store.outbox.sent([row.seq], receipt))
         self.bus.publish(
             ReplySent(
-                at_ms=self.clock.now_ms(),
-                path=row.path,
-                user=row.user,
-                agent_id=row.agent_id,
-                trace=row.trace,
+                **about_row(self.clock, row),
                 outbox=row.seq,
                 connector=row.connector,
             )
@@ -256,11 +249,7 @@ class Flow:
         )
         self.bus.publish(
             DeliveryFailed(
-                at_ms=self.clock.now_ms(),
-                path=row.path,
-                user=row.user,
-                agent_id=row.agent_id,
-                trace=row.trace,
+                **about_row(self.clock, row),
                 outbox=row.seq,
                 connector=row.connector,
                 reason=error.message,

@@ -33,6 +33,7 @@ from daycare.base.limits import (
     WAKE_PAGE_AGENTS,
 )
 from daycare.base.messages import EnvelopeKind, Lane
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Policy
@@ -183,18 +184,14 @@ class Supervisor:
         try:
             try:
                 agent = await self._directory.get(lane.agent_id)
-                self._bus.publish(
-                    AgentWoke(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
-                )
+                self._bus.publish(AgentWoke(**about(self._clock, agent)))
                 await self._work(lane)
             finally:
                 del self.awake[lane.agent_id]
                 if lane.life is not Life.IDLE:
                     self._rest()
             lane.move(Life.ASLEEP)
-            self._bus.publish(
-                AgentSlept(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id)
-            )
+            self._bus.publish(AgentSlept(**about(self._clock, agent)))
         except Exception as error:  # noqa: BLE001 - one agent's trouble never ends the daemon
             self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
             await trio.sleep(LANE_RESTART_S)
@@ -322,11 +319,7 @@ class Supervisor:
         parked = turn.attempt >= ATTEMPTS_MAX
         self._bus.publish(
             TurnFailed(
-                at_ms=self._clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                trace=turn.trace,
+                **about(self._clock, agent, turn.trace),
                 turn=turn.turn,
                 attempt=turn.attempt,
                 code=error.code,
@@ -379,9 +372,7 @@ class Supervisor:
         del self._crashes[agent.id]
         reason = f"{len(crashes)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
         await self._store.agents.set_state(agent.id, "parked", reason)
-        self._bus.publish(
-            AgentParked(at_ms=self._clock.now_ms(), path=agent.path, user=agent.user, agent_id=agent.id, reason=reason)
-        )
+        self._bus.publish(AgentParked(**about(self._clock, agent), reason=reason))
         await self._endings.parked(agent, reason)
 
     def _disturb(self, lane: Activation, row: InboxRow) -> None:

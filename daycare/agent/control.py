@@ -13,6 +13,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import AgentDied
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply
@@ -72,10 +73,7 @@ class Control:
         await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed")
         self.bus.publish(
             AgentDied(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
+                **about(self.clock, agent),
                 reason=row.envelope.text or "dismissed",
             )
         )

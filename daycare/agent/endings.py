@@ -14,6 +14,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import TurnFinished
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply, Turn, TurnEnd
@@ -48,11 +49,7 @@ class Endings:
         lane.begun = following
         self.bus.publish(
             TurnFinished(
-                at_ms=self.clock.now_ms(),
-                path=agent.path,
-                user=agent.user,
-                agent_id=agent.id,
-                trace=turn.trace,
+                **about(self.clock, agent, turn.trace),
                 turn=turn.turn,
                 reply=thought.reply,
                 seqs=end.seqs,

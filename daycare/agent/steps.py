@@ -20,6 +20,7 @@ from daycare.base.events import ToolFinished, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX
 from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
 from daycare.inference.pool import Pool
+from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
@@ -158,11 +159,7 @@ class Thinker:
         def show(text: str) -> None:
             self._bus.publish(
                 TurnDelta(
-                    at_ms=self._clock.now_ms(),
-                    path=agent.path,
-                    user=agent.user,
-                    agent_id=agent.id,
-                    trace=turn.trace,
+                    **about(self._clock, agent, turn.trace),
                     turn=turn.turn,
                     text=text,
                 )
@@ -232,11 +229,7 @@ class Thinker:
             await patiently(lambda step=step: self._store.turns.journal([step]))  # type: ignore[misc]
             self._bus.publish(
                 ToolStarted(
-                    at_ms=step.at_ms,
-                    path=course.agent.path,
-                    user=course.agent.user,
-                    agent_id=course.agent.id,
-                    trace=course.turn.trace,
+                    **about(self._clock, course.agent, course.turn.trace),
                     turn=course.turn.turn,
                     step=number,
                     tool=call.name,
@@ -276,11 +269,7 @@ class Thinker:
     def _tool_finished(self, course: Course, number: int, call: ToolCall, status: str) -> None:
         self._bus.publish(
             ToolFinished(
-                at_ms=self._clock.now_ms(),
-                path=course.agent.path,
-                user=course.agent.user,
-                agent_id=course.agent.id,
-                trace=course.turn.trace,
+                **about(self._clock, course.agent, course.turn.trace),
                 turn=course.turn.turn,
                 step=number,
                 tool=call.name,
