@@ -9,7 +9,6 @@ Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/cra
 
 import argparse
 import json
-import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -18,7 +17,7 @@ from typing import Any
 from tests.crash import campaign, powercut
 from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS
-from tests.crash.process import end_at_once
+from tests.crash.process import die_tidily
 
 MODES = ("kill", "syscall", "powercut")
 
@@ -34,16 +33,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="campaigns at the same time, whose counts are added")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
     chosen = parser.parse_args()
-    _die_tidily()
+    die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
     return int(any(found.get(kind) for kind in (*KINDS, *powercut.KINDS)))
-
-
-def _die_tidily() -> None:
-    """See to it that no daemon outlives a campaign that is told to end."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end_at_once)
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:
@@ -57,7 +50,7 @@ def _kills(chosen: argparse.Namespace) -> dict[str, Any]:
     total = Figures(chosen.mode, chosen.seed)
     shares = [chosen.kills // jobs + (number < chosen.kills % jobs) for number in range(jobs)]
     seeds = [chosen.seed * 1000 + number for number in range(jobs)]
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _die_tidily) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), die_tidily) as pool:
         for figures in pool.map(campaign.run, [chosen.mode] * jobs, shares, seeds):
             total.add(figures)
     return total.as_json() | {"jobs": jobs}

@@ -167,6 +167,12 @@ class Process:
         return self._errors.read_text(errors="replace")[-3000:]
 
 
+def die_tidily() -> None:
+    """See to it that no daemon outlives a campaign that is told to end."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end_at_once)
+
+
 def end_at_once(number: int, _frame: object) -> None:
     """Handle a signal: end this campaign, and with it whatever it has started."""
     for group in list(_running):
