@@ -126,6 +126,9 @@ class Supervisor:
         self._stopping = True
         if self._nursery is None:
             return  # `run` has not begun, and will end at once
+        for lane in self.awake.values():
+            if lane.life is Life.IN_TURN:
+                lane.move(Life.DRAINING)
         with trio.move_on_after(grace_s):
             while any(lane.trying for lane in self.awake.values()):
                 self._room = trio.Event()
@@ -189,8 +192,9 @@ class Supervisor:
             finally:
                 del self.awake[lane.agent_id]
                 if lane.life is not Life.IDLE:
-                    self._rest()
-            lane.move(Life.ASLEEP)
+                    self._less_busy()
+            agent = await self._directory.get(lane.agent_id)
+            lane.move(Life.DEAD if agent.state == "dead" else Life.ASLEEP)
             self._bus.publish(AgentSlept(**about(self._clock, agent)))
         except Exception as error:  # noqa: BLE001 - one agent's trouble never ends the daemon
             self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
@@ -237,13 +241,13 @@ class Supervisor:
     async def _idle(self, lane: Activation) -> None:
         lane.move(Life.IDLE)
         lane.idle_since = trio.current_time()
-        self._rest()
+        self._less_busy()
         await lane.rest()
         if lane.rows or lane.control or lane.behind:
             self._busy += 1
             lane.move(Life.IN_TURN)
 
-    def _rest(self) -> None:
+    def _less_busy(self) -> None:
         self._busy -= 1
         if self._busy < WAKE_PAGE_AGENTS or self._stopping:
             self._room.set()
@@ -253,6 +257,8 @@ class Supervisor:
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self._backing_off(lane):
+            return
+        if self._stopping:
             return
         if lane.life is not Life.IN_TURN:
             lane.move(Life.IN_TURN)
