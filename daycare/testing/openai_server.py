@@ -306,6 +306,7 @@ def _last_user_text(body: dict[str, Any]) -> str:
 
 # -- by hand ---------------------------------------------------------------------------------------------------------
 
+_STAMP = re.compile(r"\A\[[^\]\n]{1,60}\] ")  # the local time that prompts put before a message
 _REMIND = re.compile(r"remind me in (\d{1,6}) ?s(?:econds?)? to ([^\n]+)", re.IGNORECASE)
 
 
@@ -319,10 +320,10 @@ def demo(body: dict[str, Any]) -> Scripted:
     if asked and "remind" in tools:
         arguments = {"after_s": int(asked[1]), "text": asked[2].strip()}
         return Scripted(tool_calls=(Call("remind", arguments),), piece_delay_s=0.05)
-    text = (
-        f"I am the demo model of daycare's fake server and read: {_last_user_text(body)}\n"
-        'Try "remind me in 5 seconds to stretch".'
-    )
+    words = _STAMP.sub("", _last_user_text(body))
+    if words.startswith(REMINDER):
+        return Scripted(text=f"Time to {words.removeprefix(REMINDER)}!", piece_delay_s=0.05)
+    text = f'I am the demo model of daycare\'s fake server and read: {words}\nTry "remind me in 5 seconds to stretch".'
     return Scripted(text=text, piece_delay_s=0.05)
 
 
