@@ -22,6 +22,8 @@ import h11
 import msgspec
 import trio
 
+from daycare.base.messages import REMINDER
+
 MODELS: Final = ("fake-large", "fake-small")
 _BODY_MAX_BYTES: Final = 16 * 1024 * 1024
 _HISTORY_MAX: Final = 10_000
