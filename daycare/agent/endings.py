@@ -92,9 +92,10 @@ class Endings:
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace(thought, reply=sorry))
         posts = [
-            self._failure_notice(agent, turn, row, sorry)
+            notice
             for row in rows
             if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
+            if (notice := self._failure_notice(agent, turn, row, sorry)) is not None
         ]
         await patiently(
             lambda: self.store.turns.park(
@@ -104,11 +105,16 @@ class Endings:
                 reason=error.message,
                 history=thought.history,
                 replies=replies,
-                posts=[post for post in posts if post is not None],
+                posts=posts,
             )
         )
         lane.drop({row.seq for row in rows})
         lane.turn = None
+        if not replies and not posts:  # a reminder of an agent that has no way to people: its owner should know
+            text = (
+                f"{agent.path} could not finish a turn: {error.message}. `daycare dead list` shows what it was about."
+            )
+            await self.notifier.notify(agent.user, text, topic=f"failed:{agent.id}", path=agent.path)
 
     def _failure_notice(self, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope | None:
         if row.envelope.kind is EnvelopeKind.NOTICE:

@@ -7,11 +7,13 @@ import trio
 
 from daycare.agent.notify import quiet_hours
 from daycare.base.errors import UnavailableError
+from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.config import Config, ModelsSection, NotifySection, ProviderSection
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon
+from daycare.testing.scripted import Scripted, call, say
 
 
 async def unread(house: House, path: str = "/ann/direct") -> list[str]:
@@ -67,6 +69,18 @@ async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_
         await house.daemon.notifier.notify("ann", "the well is dry")
         await trio.sleep(6 * 3600)
         assert await house.store.dead.count() == 1
+
+
+async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        await house.talk("hello")
+        await house.agent("/ann/agent/clerk")
+        model.enqueue(call(("remind", {"after_s": 60, "text": "count"})), say("set"))
+        await house.hear(await house.post("/ann/agent/clerk", "count later", sender="/ann/direct", key="job"))
+        model.enqueue(*[UnavailableError("MODEL_AWAY", "the model is away") for _ in range(ATTEMPTS_MAX)])
+        await trio.sleep(3600)
+        assert "/ann/agent/clerk could not finish a turn: the model is away" in (await unread(house))[-1]
 
 
 async def test_an_idle_sub_agent_ends_with_a_last_word_to_its_parent(tmp_path: Path, autojump_clock: object) -> None:
