@@ -67,7 +67,7 @@ CREATE TABLE inbox (
     result TEXT
 );
 CREATE UNIQUE INDEX inbox_once ON inbox (agent_id, key);
-CREATE INDEX inbox_waiting ON inbox (agent_id, seq) WHERE state = 0;
+CREATE INDEX inbox_waiting ON inbox (agent_id) WHERE state = 0; -- an index ends with the row number: in order of seq
 
 CREATE TABLE sessions (
     agent_id TEXT NOT NULL,
@@ -97,7 +97,7 @@ CREATE TABLE turns (
     started_at INTEGER NOT NULL,
     ended_at INTEGER NOT NULL
 );
-CREATE INDEX turns_by_agent ON turns (agent_id, turn);
+CREATE INDEX turns_by_agent ON turns (agent_id);
 
 -- The messages of a turn that ended: a conversation is the list of its turns. Apart from `turns`, so that rows there stay
 -- short and both tables only grow at their end.
@@ -145,8 +145,8 @@ CREATE TABLE outbox (
     error TEXT,
     text TEXT NOT NULL
 );
-CREATE INDEX outbox_waiting ON outbox (connector, seq) WHERE state < 2;
-CREATE INDEX outbox_waiting_by_path ON outbox (path, seq) WHERE state < 2;
+CREATE INDEX outbox_waiting ON outbox (connector) WHERE state < 2;
+CREATE INDEX outbox_waiting_by_path ON outbox (path) WHERE state < 2;
 
 CREATE TABLE dead_letters (
     no INTEGER PRIMARY KEY,
