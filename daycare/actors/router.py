@@ -124,7 +124,8 @@ class Router:
     async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:
         """Wait until a message was answered; returns its final receipt.
 
-        Raises `UnavailableError` when the deadline passes first (`ANSWER_LATE`) or it was given up (`MESSAGE_DEAD`).
+        Raises `UnavailableError` (`ANSWER_LATE`) when the deadline passes first, `ConflictError` (`MESSAGE_DEAD`) when
+        the message was given up: asking again will not help.
         """
         done = trio.Event()
         self._waiters.setdefault(receipt.seq, []).append(done)
@@ -149,7 +150,7 @@ class Router:
                 hint="the message is kept and will be answered; look later",
             )
         if now.state == "dead":
-            raise UnavailableError(
+            raise ConflictError(
                 "MESSAGE_DEAD",
                 f"waiting for the answer to message {receipt.seq}: it was given up: {now.result}",
                 hint="daycare dead list",

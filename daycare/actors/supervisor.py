@@ -312,6 +312,10 @@ class Supervisor:
 
     async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Decide on another try, one by one, or none."""
+        if lane.turn is not None:  # the store knows the attempt: progress has set it back
+            lane.turn = await self._store.turns.open_turn(agent.id)
+            if lane.turn is None:
+                return  # it ended meanwhile
         turn = lane.turn
         if turn is None:  # it could not be journaled
             if not isinstance(

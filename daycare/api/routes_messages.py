@@ -15,7 +15,7 @@ from daycare.api.documents import Document, Limit, Number, PathQuery, answer, bo
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
 from daycare.api.wanted import while_wanted
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import DaycareError
 from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, OUTBOX_MAX_MESSAGES
@@ -142,12 +142,12 @@ class Messages:
 
     async def _wait(self, request: Request, receipt: Receipt, wait_s: float) -> Receipt:
         """Return what became of a message within the time; as it is when that is up, or when nobody wants to know."""
-        failure: UnavailableError | None = None
+        failure: DaycareError | None = None
         final = receipt
         async with while_wanted(self._closing, request.receive):
             try:
                 final = await self._services.router.wait(receipt, wait_s)
-            except UnavailableError as error:
+            except DaycareError as error:
                 failure = error
         if failure is not None and failure.code != "ANSWER_LATE":
             raise failure

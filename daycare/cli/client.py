@@ -116,7 +116,7 @@ class Client:
     ) -> Json:
         """Commit a message and wait for its answer; survives a restart of the daemon.
 
-        Raises BusyError NO_ANSWER_YET after `timeout_s` (the message stays queued) and UnavailableError MESSAGE_DEAD
+        Raises BusyError NO_ANSWER_YET after `timeout_s` (the message stays queued) and ConflictError MESSAGE_DEAD
         when it was given up on.
         """
         key = key or new_key()
@@ -127,7 +127,7 @@ class Client:
             if answer["state"] == "done":
                 return answer
             if answer["state"] == "dead":
-                raise UnavailableError(
+                raise ConflictError(
                     "MESSAGE_DEAD",
                     f"wait for the answer to message {answer['seq']}: it was given up on",
                     hint=f"daycare trace {answer['seq']}, then daycare dead list",

@@ -202,7 +202,10 @@ class TurnStore(Protocol):
         """
 
     async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
-        """Record steps, together, replacing those with the same number; `spend` is charged once per (turn, step)."""
+        """Record steps, together, replacing those with the same number; `spend` is charged once per (turn, step).
+
+        A step that is done makes the running attempt the first again: attempts are counted since the last progress.
+        """
 
     async def finish(
         self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None, following: Sequence[InboxRow] = ()

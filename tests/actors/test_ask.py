@@ -156,7 +156,7 @@ async def test_one_who_asked_an_agent_that_dies_is_told(tmp_path: Path, autojump
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(kill)
-            with pytest.raises(UnavailableError) as caught:
+            with pytest.raises(ConflictError) as caught:
                 await house.daemon.router.ask(_question(B), A)
             assert caught.value.code == "MESSAGE_DEAD" and "gone" in caught.value.message
         assert trio.current_time() < 11
@@ -167,7 +167,7 @@ async def test_one_who_asked_for_what_is_given_up_is_told(tmp_path: Path, autoju
     model.enqueue(*[UnavailableError("AWAY", "the model is away")] * ATTEMPTS_MAX)
     async with open_house(tmp_path, model) as house:
         await _two(house)
-        with pytest.raises(UnavailableError, match="the model is away"):
+        with pytest.raises(ConflictError, match="the model is away"):
             await house.daemon.router.ask(_question(B), A)
 
 

@@ -27,7 +27,7 @@ async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: 
     async with open_house(tmp_path, model) as house:
         begun = house.daemon.clock.now_ms()
         first = await house.say("hello")
-        with pytest.raises(UnavailableError) as caught:
+        with pytest.raises(ConflictError) as caught:
             await house.hear(first)
         assert caught.value.code == "MESSAGE_DEAD"
         failed = house.events("turn.failed")
@@ -83,7 +83,7 @@ async def test_a_defect_in_a_tool_costs_its_turn_only(tmp_path: Path, autojump_c
         await house.agent("/ann/agent/calm")
         bang = await house.say("bang")
         assert "quiet" in await house.talk("quiet", path="/ann/agent/calm")
-        with pytest.raises(UnavailableError, match="ZeroDivisionError"):
+        with pytest.raises(ConflictError, match="ZeroDivisionError"):
             await house.hear(bang)
         assert await house.talk("still there?") == "echo: still there?"
 
@@ -114,7 +114,7 @@ async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autoju
 async def _park(house: House, pause_s: float = 0.0) -> None:
     for n in range(CRASHES_MAX):
         receipt = await house.say(f"bad {n}")
-        with pytest.raises(UnavailableError):
+        with pytest.raises(ConflictError):
             await house.hear(receipt)
         await trio.sleep(pause_s)
 
@@ -158,7 +158,7 @@ async def test_a_dead_letter_is_replayed_once(tmp_path: Path, autojump_clock: ob
     model.enqueue(*[AWAY] * ATTEMPTS_MAX)
     async with open_house(tmp_path, model) as house:
         first = await house.say("hello")
-        with pytest.raises(UnavailableError):
+        with pytest.raises(ConflictError):
             await house.hear(first)
         [letter] = await house.store.dead.find()
         seq = await house.store.dead.replay(letter.no)

@@ -142,7 +142,7 @@ class Api:
 
     async def letter(self) -> int:
         """Let a message die; return the number of its dead letter."""
-        await self.call("POST", "/v1/messages", {"text": "poison", "wait_s": 10}, status=503)
+        await self.call("POST", "/v1/messages", {"text": "poison", "wait_s": 10}, status=409)
         found = await self.call("GET", "/v1/dead")
         return int(found["dead"][0]["no"])
 

@@ -68,7 +68,7 @@ async def test_each_of_two_merged_messages_gets_the_reply_of_their_turn(api: Api
 
 async def test_given_up_message_is_an_error_with_its_reason(api: Api) -> None:
     body = {"text": "poison", "key": "k", "wait_s": 10}
-    error = await api.refused(503, "MESSAGE_DEAD", "POST", "/v1/messages", body)
+    error = await api.refused(409, "MESSAGE_DEAD", "POST", "/v1/messages", body)
     assert "it was poison" in error["message"]
     again = await api.call("POST", "/v1/messages", {"text": "poison", "key": "k"}, status=202)
     assert again["state"] == "dead"

@@ -105,6 +105,9 @@ class Crowd:
                 result = receipt["result"] if receipt["state"] == "done" else None
                 self.ledger.acknowledge(sent, receipt["seq"], duplicate=receipt["duplicate"], result=result)
                 return
+            if answer.status_code == 409 and answer.json()["error"]["code"] == "MESSAGE_DEAD":
+                del body["wait_s"]  # accepted and given up: there is no answer to wait for, only a receipt
+                continue
             if answer.status_code not in (429, 503):
                 self.ledger.findings.append(("broken", f"{sent.errand}: {answer.status_code} {answer.text}"))
                 if answer.status_code != 500:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import ConflictError, UnavailableError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.plugin import Plugin, ToolContext
@@ -98,7 +98,7 @@ async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, a
     model.enqueue(*[UnavailableError("AWAY", "the model is away")] * 5)
     async with open_house(tmp_path, model) as house:
         await house.agent("/ann/agent/helper")
-        with pytest.raises(UnavailableError):
+        with pytest.raises(ConflictError):
             await house.talk("get help")
         await trio.sleep(100)
         assert await history(house, "/ann/agent/helper") == []

@@ -238,3 +238,13 @@ async def test_spend_is_charged_once_per_turn_and_step(store: Store) -> None:
     await store.turns.finish(agent, turn, end(turn), spend(agent, turn, 2, tokens=5))
     assert await store.ledger.spent("u1") == {"input_tokens": 15, "output_tokens": 30, "cost_micros": 45}
     assert await store.ledger.spent("u2") == {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0}
+
+
+async def test_a_finished_step_starts_the_count_of_attempts_anew(store: Store) -> None:
+    _, turn, _ = await begin(store, "a")
+    for _ in range(3):
+        await store.turns.resume(turn.turn)
+    await store.turns.journal([tool_step(turn, 0, state="started")])
+    assert (await store.turns.load(turn.turn))[0].attempt == 4, "a start is no progress"
+    await store.turns.journal([tool_step(turn, 0, state="done")])
+    assert (await store.turns.load(turn.turn))[0].attempt == 1

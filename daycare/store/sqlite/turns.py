@@ -52,11 +52,16 @@ class Turns:
         return await self._write(lambda tx: _load(tx, turn))
 
     async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
-        """Record steps, replacing those with the same number; charge `spend` once per (turn, step)."""
+        """Record steps, replacing those with the same number; charge `spend` once per (turn, step).
+
+        A step that is done makes the running attempt the first again: a long turn that gets on is no poison.
+        """
 
         def run(tx: Tx) -> None:
             for step in steps:
                 _put_step(tx, step)
+                if step.state == "done":
+                    tx.run("UPDATE turns SET attempt = 1 WHERE turn = ? AND attempt > 1", (step.turn,))
             if spend is not None:
                 _charge(tx, spend)
 
