@@ -5,6 +5,7 @@ from typing import Final
 MESSAGE_MAX_BYTES: Final = 64 * 1024  # four times the longest message of any chat platform; a paste still fits
 KEY_MAX_CHARS: Final = 200  # idempotency key: platform + account + chat + kind + id is about 80
 INBOX_MAX_MESSAGES: Final = 1_000  # unread per agent; past that a person waits for hours anyway
+CONTROL_MAX_MESSAGES: Final = 100  # control messages that a full inbox still takes: nobody says /stop more often
 OUTBOX_MAX_MESSAGES: Final = 1_000  # undelivered per agent
 ASK_CHAIN_MAX: Final = 8  # agents asking agents; deeper chains exceed every sensible deadline
 ASK_DEADLINE_S: Final = 300.0

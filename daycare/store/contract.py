@@ -144,8 +144,8 @@ class InboxStore(Protocol):
         """Commit one message; `create` brings its agent into being with it if nobody lives at the path.
 
         Idempotent on (agent, key): a repeat returns the first row's receipt as `duplicate`, with its result once it
-        is done, also when the inbox is full. Raises `BusyError` (`INBOX_FULL`) when `INBOX_MAX_MESSAGES` wait, except
-        on the control lane; `NotFoundError` when nobody lives at the path (`AGENT_UNKNOWN`), or not the incarnation
+        is done, also when the inbox is full. Raises `BusyError` (`INBOX_FULL`) when `INBOX_MAX_MESSAGES` wait, on
+        the control lane `CONTROL_MAX_MESSAGES` more; `NotFoundError` when nobody lives at the path (`AGENT_UNKNOWN`), or not the incarnation
         that `envelope.agent_id` pins (`AGENT_DEAD`).
         """
 

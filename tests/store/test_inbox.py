@@ -7,7 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
-from daycare.base.limits import INBOX_MAX_MESSAGES
+from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Lane
 from daycare.store.contract import Store
 from daycare.store.records import Receipt, Reply
@@ -92,7 +92,10 @@ async def test_a_full_inbox_refuses_before_commit_and_lets_the_control_lane_pass
     assert (await store.inbox.counts())["waiting"] == INBOX_MAX_MESSAGES
     assert [row for commit in seen for row in commit.posted] == []
     assert (await post(store, "filler-0")).duplicate, "a repeat is no new message"
-    assert not (await post(store, "stop", lane=Lane.CONTROL)).duplicate
+    for number in range(CONTROL_MAX_MESSAGES):
+        assert not (await post(store, f"stop-{number}", lane=Lane.CONTROL)).duplicate
+    with pytest.raises(BusyError):
+        await post(store, "one stop too many", lane=Lane.CONTROL)
 
 
 async def test_a_place_in_a_full_inbox_is_free_again_after_an_answer(store: Store) -> None:

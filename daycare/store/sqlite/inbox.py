@@ -6,7 +6,7 @@ from typing import Any, Literal
 import apsw
 
 from daycare.base.errors import BusyError, NotFoundError
-from daycare.base.limits import INBOX_MAX_MESSAGES
+from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, mailbox, outbox
@@ -94,16 +94,17 @@ class Inbox:
 def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
     """Insert one message, or find the one with its key. Everything is checked before anything is written."""
     agent_id = _recipient(tx, envelope, create)
-    full = envelope.lane is Lane.MESSAGES and tx.memory.waiting.get(agent_id, 0) >= INBOX_MAX_MESSAGES
+    # `/stop` must get through exactly when an agent is drowning: the control lane has room beyond the full inbox.
+    room = INBOX_MAX_MESSAGES + (CONTROL_MAX_MESSAGES if envelope.lane is Lane.CONTROL else 0)
+    full = tx.memory.waiting.get(agent_id, 0) >= room
     if not full and (receipt := mailbox.insert(tx, agent_id, envelope)) is not None:
         return receipt
     known = tx.one(f"SELECT {_RECEIPT} FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, envelope.key))  # noqa: S608
     if known is not None:
         return _receipt(known, duplicate=True)
-    # The control lane has no such bound: `/stop` must get through exactly when an agent is drowning.
     raise BusyError(
         "INBOX_FULL",
-        f"inbox full: {envelope.to} holds {INBOX_MAX_MESSAGES} unread",
+        f"inbox full: {envelope.to} holds {room} unread",
         hint=f"daycare inbox {envelope.to}",
         retry_after_s=30.0,
     )
