@@ -144,9 +144,9 @@ class InboxStore(Protocol):
         """Commit one message; `create` brings its agent into being with it if nobody lives at the path.
 
         Idempotent on (agent, key): a repeat returns the first row's receipt as `duplicate`, with its result once it
-        is done, also when the inbox is full. Raises `BusyError` (`INBOX_FULL`) when `INBOX_MAX_MESSAGES` wait, on
-        the control lane `CONTROL_MAX_MESSAGES` more; `NotFoundError` when nobody lives at the path (`AGENT_UNKNOWN`), or not the incarnation
-        that `envelope.agent_id` pins (`AGENT_DEAD`).
+        is done, also when the inbox is full. Raises `BusyError` (`INBOX_FULL`) when `INBOX_MAX_MESSAGES` wait, on the
+        control lane when `CONTROL_MAX_MESSAGES` more do; `NotFoundError` when nobody lives at the path
+        (`AGENT_UNKNOWN`), or not the incarnation that `envelope.agent_id` pins (`AGENT_DEAD`).
         """
 
     async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
