@@ -66,7 +66,8 @@ CREATE TABLE inbox (
     extra TEXT,
     result TEXT
 );
-CREATE UNIQUE INDEX inbox_once ON inbox (agent_id, key);
+-- The key first: those of one source mostly rise, so that new entries lie side by side, in few pages a commit.
+CREATE UNIQUE INDEX inbox_once ON inbox (key, agent_id);
 CREATE INDEX inbox_waiting ON inbox (agent_id) WHERE state = 0; -- an index ends with the row number: in order of seq
 
 CREATE TABLE sessions (
@@ -80,8 +81,8 @@ CREATE TABLE sessions (
     PRIMARY KEY (agent_id, session)
 ) WITHOUT ROWID;
 
--- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. An open turn
--- is its agent's newest. `ended_at` is the start as long as a turn is open: a row that never grows is changed in place.
+-- A turn names the inbox rows it works on before it starts; `attempt` counts tries, unclean stops included. It is open
+-- as long as it has no row in `history`, and only an agent's newest can be.
 CREATE TABLE turns (
     turn INTEGER PRIMARY KEY,
     agent_id TEXT NOT NULL,
@@ -89,24 +90,26 @@ CREATE TABLE turns (
     user TEXT NOT NULL,
     origin TEXT NOT NULL,
     trace TEXT NOT NULL,
-    state TEXT NOT NULL, -- open, done, stopped, parked, split; a CHECK of five words doubles the time of a write
     attempt INTEGER NOT NULL,
     seqs TEXT NOT NULL,
     retry_at INTEGER NOT NULL DEFAULT 0,
     error TEXT,
-    started_at INTEGER NOT NULL,
-    ended_at INTEGER NOT NULL
+    started_at INTEGER NOT NULL
 );
 CREATE INDEX turns_by_agent ON turns (agent_id);
 
--- The messages of a turn that ended: a conversation is the list of its turns. Apart from `turns`, so that rows there stay
--- short and both tables only grow at their end.
+-- How a turn ended, and its messages: a conversation is the list of its turns. Apart from `turns`, so that both tables
+-- only grow at their end: a row that is never changed costs one write.
+-- state: done, stopped, parked, split; a CHECK of four words would double the time of a write.
 CREATE TABLE history (
     turn INTEGER PRIMARY KEY,
     agent_id TEXT NOT NULL,
     session INTEGER NOT NULL,
     user TEXT NOT NULL,
     origin TEXT NOT NULL,
+    state TEXT NOT NULL,
+    ended_at INTEGER NOT NULL,
+    error TEXT,
     messages TEXT NOT NULL
 );
 

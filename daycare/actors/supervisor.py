@@ -198,8 +198,11 @@ class Supervisor:
             self._bus.publish(AgentSlept(**about(self._clock, agent)))
         except Exception as error:  # noqa: BLE001 - one agent's trouble never ends the daemon
             self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
-            await trio.sleep(LANE_RESTART_S)
-            self.wake(lane.agent_id)
+            # It counts as awake until then: what arrives meanwhile waits, instead of breaking once a message.
+            if self.awake.setdefault(lane.agent_id, lane) is lane:
+                await trio.sleep(LANE_RESTART_S)
+                del self.awake[lane.agent_id]
+                self.wake(lane.agent_id)
 
     async def _work(self, lane: Activation) -> None:
         """Serve the lane to its end, in a fresh scope whenever a turn was cancelled."""

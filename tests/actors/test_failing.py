@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from daycare.base.errors import ConflictError, UnavailableError
-from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, TURN_DEADLINE_S
+from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, LANE_RESTART_S, TURN_DEADLINE_S
 from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
 from daycare.plugin import Completion, InferRequest, StreamEvent
@@ -41,6 +41,32 @@ async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: 
         assert told.startswith("I could not answer this: asking the model: it is away.") and "dead list" in told
         assert await house.talk("next") == "echo: next", "the lane moves on"
         assert (await history(house))[:2] == [("user", "hello"), ("assistant", "[failed: MODEL_AWAY]")]
+
+
+async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(tmp_path, Scripted()) as house:
+        await house.talk("hello")
+        await trio.testing.wait_all_tasks_blocked()
+        house.daemon.supervisor.sleep_idle(0.0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not house.daemon.supervisor.awake
+
+        async def broken(agent_id: str) -> None:
+            raise UnavailableError("STORE_AWAY", "reading turns: the disk is away")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.turns, "open_turn", broken)
+            receipts = [await house.say(f"message {number}") for number in range(20)]
+            await trio.sleep(LANE_RESTART_S / 2)
+            assert len(house.events("lane.broke")) == 1
+            await trio.sleep(LANE_RESTART_S)
+            assert len(house.events("lane.broke")) == 2
+        for receipt in receipts:
+            await house.hear(receipt)
+        words = [text for role, text in await history(house) if role == "user"]
+        assert words == ["hello", *(f"message {number}" for number in range(20))]
 
 
 async def test_a_provider_says_how_long_to_wait(tmp_path: Path, autojump_clock: object) -> None:

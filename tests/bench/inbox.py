@@ -17,10 +17,12 @@ import trio
 
 from . import peers, product
 from .bare import open_bare
-from .measure import median, median_ratio, rounded, say, scratch
+from .measure import DiskProbe, median, median_ratio, rounded, say, scratch
 
 # Messages for each peer, so that one round of it takes a second or a few; redis-py looks slower in short rounds.
-_SHARE = {"redis_always": 0.5, "redis_raw": 1.0, "huey": 0.1, "litequeue": 0.1, "dbos_sqlite": 0.02}
+_SHARE = {"redis_always": 0.5, "redis_raw": 1.0, "huey": 0.1, "litequeue": 0.1, "dbos_sqlite": 0.02, "dbos_wal": 0.02}
+
+_SYNCS = 200  # samples of the disk alone
 
 
 class _Room(Protocol):
@@ -57,6 +59,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         f"vs_{name}": rounded(median_ratio(ours, rates[name])) if name in rates else None for name in ("bare", *_SHARE)
     }
     result["rates"] = {name: rounded(median(rates.get(name, [])), 1) for name in ("product", "bare", *_SHARE)}
+    result["fdatasync_ms"] = rounded(_sync_ms(args.dir))
     result["versions"] = _versions()
     return result
 
@@ -82,6 +85,14 @@ def _measure(name: str, parent: Path, load: peers.Load, deadline: float) -> floa
         if name in _SHARE:
             return peers.measure(name, folder, load, deadline)
         return trio.run(_drive, name, folder, load, deadline)
+
+
+def _sync_ms(parent: Path) -> float | None:
+    with scratch(parent) as folder:
+        probe = DiskProbe(folder)
+        times = [1000 * probe.sample() for _ in range(_SYNCS)]
+        probe.close()
+    return median(times)
 
 
 async def _drive(name: str, folder: Path, load: peers.Load, deadline: float) -> float:

@@ -76,7 +76,7 @@ def _left(db: apsw.Connection) -> Iterator[Finding]:
         yield "broken", f"integrity_check: {sound}"
     for what, sql in (
         ("messages wait", "SELECT count(*) FROM inbox WHERE state = 0"),
-        ("turns are open", "SELECT count(*) FROM turns WHERE state = 'open'"),
+        ("turns are open", "SELECT count(*) FROM turns WHERE turn NOT IN (SELECT turn FROM history)"),
         ("timers wait", "SELECT count(*) FROM timers"),
     ):
         [(number,)] = db.execute(sql).fetchall()

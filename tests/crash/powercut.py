@@ -104,7 +104,9 @@ def compare(db: apsw.Connection, ledger: Ledger, at: int) -> Iterator[Finding]:
     tables = _Tables(
         rows,
         dict(
-            db.execute("SELECT turn, state || ':' || coalesce(messages, '') FROM turns LEFT JOIN history USING (turn)")
+            db.execute(
+                "SELECT turn, coalesce(state || ':' || messages, 'open') FROM turns LEFT JOIN history USING (turn)"
+            )
         ),
         Counter(str(row[0]) for row in db.execute("SELECT text FROM outbox")),
         {str(row[0]) for row in db.execute("SELECT key FROM timers")},

@@ -82,7 +82,7 @@ _SWAP = (
 _TWICE = "INSERT INTO {0} ({1}) SELECT {1} FROM {0} WHERE {2} LIMIT 1"
 _ROW = "agent_id, key, lane, state, kind, path, user, origin, sender, trace, created_at, result"
 _REPLY = "agent_id, path, turn, connector, user, origin, trace, created_at, text"
-_TURN = "agent_id, session, user, origin, messages"
+_TURN = "agent_id, session, user, origin, state, ended_at, messages"
 DAMAGES = [
     ("lost", "a message", "DELETE FROM history WHERE messages LIKE '%m s0 1\"%'"),
     ("lost", "an inbox row", "DELETE FROM inbox WHERE key = 'key 1'"),
@@ -98,7 +98,7 @@ DAMAGES = [
     ("reordered", "turns", _SWAP),
     ("reordered", "numbers", "UPDATE inbox SET seq = 9999 WHERE key = 'key 1'"),
     ("broken", "a message that waits", "UPDATE inbox SET state = 0 WHERE key = 'key 7'"),
-    ("broken", "an open turn", "UPDATE turns SET state = 'open' WHERE turn = 1"),
+    ("broken", "an open turn", "DELETE FROM history WHERE turn = 1"),
     ("broken", "an uncertain tool nobody was told of",
      """UPDATE history SET messages = replace(messages, 's0-3","status":"ok"', 's0-3","status":"uncertain"')"""),
 ]  # fmt: skip

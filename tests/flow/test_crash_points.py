@@ -10,11 +10,11 @@ from daycare.testing.pigeon import Pigeon, texts
 from tests.flow.errand import ANSWER, ASKED, Errand, begin
 
 ACCEPTED = "SELECT 1 FROM inbox WHERE state = 0"
-TURN_BEGUN = "SELECT 1 FROM turns WHERE state = 'open'"
+TURN_BEGUN = "SELECT 1 FROM turns WHERE turn NOT IN (SELECT turn FROM history)"
 MODEL_DONE = "SELECT 1 FROM steps WHERE kind = 'model'"
 STARTED = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'started'"
 DONE = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'done'"
-FINISHED = "SELECT 1 FROM turns WHERE state = 'done'"
+FINISHED = "SELECT 1 FROM history WHERE state = 'done'"
 SENDING = "SELECT 1 FROM outbox WHERE state = 1"
 SENT = "SELECT 1 FROM outbox WHERE state = 2"
 

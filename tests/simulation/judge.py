@@ -79,9 +79,13 @@ class _Case:
             self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
             self.dead = _rows(db, "SELECT * FROM dead_letters ORDER BY no")
             self.timers = _rows(db, "SELECT * FROM timers")
-            self.steps = _rows(db, "SELECT s.* FROM steps s JOIN turns t USING (turn) WHERE t.state = 'open'")
+            self.steps = _rows(db, "SELECT * FROM steps WHERE turn NOT IN (SELECT turn FROM history)")
             self.session_rows = _rows(db, "SELECT * FROM sessions")
-            turns = _rows(db, "SELECT t.*, h.messages FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn")
+            turns = _rows(
+                db,
+                "SELECT t.*, coalesce(h.state, 'open') AS state, h.ended_at, h.messages"
+                " FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn",
+            )
         paths = {agent: path for path, agent in world.ids.items()}
         self.told = [
             _told(row, paths[row["agent_id"]], self.problem) for row in turns if row["state"] not in ("open", "split")

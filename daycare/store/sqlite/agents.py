@@ -89,9 +89,9 @@ class Agents:
     async def idle_children(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
         """Return (id, last turn) of living subs and searches idle since `before_ms`, for whom nothing waits."""
         rows = self._reader.execute(
-            "SELECT a.id, t.turn FROM agents a JOIN turns t ON t.agent_id = a.id"
-            " AND t.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
-            " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND t.ended_at < ?"
+            "SELECT a.id, h.turn FROM agents a"
+            " JOIN history h ON h.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
+            " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND h.ended_at < ?"
             " AND NOT EXISTS (SELECT 1 FROM inbox WHERE agent_id = a.id AND state = 0) LIMIT ?",
             (before_ms, limit),
         )
@@ -162,7 +162,10 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str) -> Agent:
     tx.memory.forget(agent_id, agent.path)
     if state == "dead":
         tx.run(
-            "UPDATE turns SET state = 'parked', ended_at = ? WHERE agent_id = ? AND state = 'open'", (tx.now, agent_id)
+            "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"
+            " SELECT turn, agent_id, session, user, origin, 'parked', ?, ?, '[]' FROM turns"
+            " WHERE turn = (SELECT max(turn) FROM turns WHERE agent_id = ?) ON CONFLICT DO NOTHING",
+            (tx.now, reason, agent_id),
         )
         tx.run("DELETE FROM timers WHERE agent_id = ?", (agent_id,))
         waiting = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent_id,)).fetchall()

@@ -18,8 +18,9 @@ UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'message
     FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
 UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
     FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
-UNION ALL SELECT t.ended_at, 'turn ' || t.turn || ' ' || t.state, a.path, coalesce(t.error, 'attempt ' || t.attempt)
-    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.state <> 'open'
+UNION ALL SELECT h.ended_at, 'turn ' || t.turn || ' ' || h.state, a.path,
+        coalesce(h.error, t.error, 'attempt ' || t.attempt)
+    FROM turns t JOIN history h USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
 UNION ALL SELECT created_at, 'reply queued', path, connector || ', reply ' || seq
     FROM outbox WHERE trace = :trace
 UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || coalesce(receipt, '')
@@ -105,8 +106,8 @@ class Ledger:
                 deleted += tx.db.changes()
             # A turn's messages are the conversation and stay; its journal was for crashes and `trace`.
             tx.run(
-                "DELETE FROM steps WHERE turn IN (SELECT DISTINCT s.turn FROM steps s JOIN turns t USING (turn)"
-                " WHERE t.state <> 'open' AND t.ended_at < ? ORDER BY s.turn LIMIT ?)",
+                "DELETE FROM steps WHERE turn IN (SELECT DISTINCT s.turn FROM steps s JOIN history h USING (turn)"
+                " WHERE h.ended_at < ? ORDER BY s.turn LIMIT ?)",
                 (before_ms, _EXPIRE_ROWS),
             )
             return deleted + tx.db.changes()

@@ -12,7 +12,11 @@ from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, 
 from daycare.store.sqlite import inbox, letters, mailbox, outbox, timers
 from daycare.store.sqlite.writer import Tx, Writer
 
-_ROW = "turn, agent_id, session, trace, attempt, seqs, retry_at, error, state, started_at"
+_ROW = (
+    "turn, agent_id, session, trace, attempt, seqs, retry_at, error, started_at,"
+    " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn), 'open')"
+)
+_OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
 _encode = msgspec.json.Encoder().encode
 _decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_step = msgspec.json.Decoder(Step).decode
@@ -36,13 +40,13 @@ class Turns:
             f"SELECT {_ROW} FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT 1",  # noqa: S608
             (agent_id,),
         ).fetchone()
-        return _turn(row) if row and row[8] == "open" else None
+        return _turn(row) if row and row[9] == "open" else None
 
     async def resume(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
         """Count a new attempt; return the turn with its rows and the steps journaled so far."""
 
         def run(tx: Tx) -> tuple[Turn, list[InboxRow], list[Step]]:
-            tx.run("UPDATE turns SET attempt = attempt + 1 WHERE turn = ? AND state = 'open'", (turn,))
+            tx.run(f"UPDATE turns SET attempt = attempt + 1 WHERE turn = ? AND {_OPEN}", (turn,))  # noqa: S608
             return _load(tx, turn)
 
         return await self._write(run)
@@ -85,16 +89,15 @@ class Turns:
     async def suspend(self, turn: int) -> None:
         """Take back the attempt of a turn that an orderly stop interrupts."""
         await self._write(
-            lambda tx: tx.run(
-                "UPDATE turns SET attempt = max(attempt - 1, 0) WHERE turn = ? AND state = 'open'", (turn,)
-            )
+            lambda tx: tx.run(f"UPDATE turns SET attempt = max(attempt - 1, 0) WHERE turn = ? AND {_OPEN}", (turn,))  # noqa: S608
         )
 
     async def retry(self, turn: int, error: str, retry_at: int) -> None:
         """Record why a try failed and when the next may start."""
         await self._write(
             lambda tx: tx.run(
-                "UPDATE turns SET error = ?, retry_at = ? WHERE turn = ? AND state = 'open'", (error, retry_at, turn)
+                f"UPDATE turns SET error = ?, retry_at = ? WHERE turn = ? AND {_OPEN}",  # noqa: S608
+                (error, retry_at, turn),
             )
         )
 
@@ -102,10 +105,7 @@ class Turns:
         """Give up a turn of several messages that has no finished step, so that each is tried alone."""
 
         def run(tx: Tx) -> None:
-            tx.run(
-                "UPDATE turns SET state = 'split', ended_at = ? WHERE turn = ? AND state = 'open'", (tx.now, turn.turn)
-            )
-            _must_have_ended(tx, f"splitting turn {turn.turn}")
+            _must_end(tx, turn.turn, "split")
             for seq in turn.seqs:
                 tx.run("UPDATE inbox SET attempts = ? WHERE seq = ? AND state = 0", (turn.attempt, seq))
 
@@ -125,12 +125,7 @@ class Turns:
         """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`."""
 
         def run(tx: Tx) -> None:
-            tx.run(
-                "UPDATE turns SET state = 'parked', error = ?, ended_at = ? WHERE turn = ? AND state = 'open'",
-                (reason, tx.now, turn.turn),
-            )
-            _must_have_ended(tx, f"parking turn {turn.turn} of {agent.path}")
-            _remember(tx, turn, agent, history)
+            _must_end(tx, turn.turn, "parked", history, reason)
             for seq in _all_seqs(tx, turn):
                 mailbox.bury_message(tx, seq, code, reason, turn.attempt)
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
@@ -170,8 +165,8 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         session = int(row[0])
         tx.memory.remember_session(agent.id, session)
     tx.run(
-        "INSERT INTO turns (agent_id, session, user, origin, trace, state, attempt, seqs, started_at,"
-        " ended_at) VALUES (?1, ?2, ?3, ?4, ?5, 'open', ?6, ?7, ?8, ?8)",
+        "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, seqs, started_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (agent.id, session, agent.user, first.origin, first.trace, attempt, _encode(seqs).decode(), tx.now),
     )
     return Turn(
@@ -196,12 +191,7 @@ def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
 
 
 def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None) -> None:
-    tx.run(
-        "UPDATE turns SET state = ?, ended_at = ? WHERE turn = ? AND state = 'open'",
-        (end.state, tx.now, turn.turn),
-    )
-    _must_have_ended(tx, f"finishing turn {turn.turn} of {agent.path}")
-    _remember(tx, turn, agent, end.history)
+    _must_end(tx, turn.turn, end.state, end.history)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     if end.replies or end.effects.posts or end.effects.timers:
         _send(tx, agent, turn, end.replies, end.effects)
@@ -209,24 +199,19 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
         _charge(tx, spend)
 
 
-def _must_have_ended(tx: Tx, what: str) -> None:
-    if tx.db.changes() != 1:
-        raise ConflictError("TURN_GONE", f"{what}: it ended meanwhile", hint="daycare status")
+def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
+    """Write how a turn ended; only the first end counts. False if there was no such open turn."""
+    tx.run(
+        "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"
+        " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ? FROM turns WHERE turn = ? ON CONFLICT DO NOTHING",
+        (state, tx.now, error, _encode(messages).decode(), turn),
+    )
+    return tx.db.changes() == 1
 
 
-def _remember(tx: Tx, turn: Turn, agent: Agent, messages: Sequence[Message]) -> None:
-    if messages:
-        tx.run(
-            "INSERT INTO history (turn, agent_id, session, user, origin, messages) VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                turn.turn,
-                agent.id,
-                turn.session,
-                agent.user,
-                messages[0].origin,
-                _encode(messages).decode(),
-            ),
-        )
+def _must_end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> None:
+    if not end(tx, turn, state, messages, error):
+        raise ConflictError("TURN_GONE", f"ending turn {turn}: it ended meanwhile", hint="daycare status")
 
 
 def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> None:
@@ -247,8 +232,8 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
 
 def _put_step(tx: Tx, step: Step) -> None:
     tx.run(
-        "INSERT INTO steps (turn, step, kind, name, state, idempotent, user, origin, at, body)"
-        " SELECT ?, ?, ?, ?, ?, ?, user, origin, ?, ? FROM turns WHERE turn = ? AND state = 'open'"
+        "INSERT INTO steps (turn, step, kind, name, state, idempotent, user, origin, at, body)"  # noqa: S608
+        f" SELECT ?, ?, ?, ?, ?, ?, user, origin, ?, ? FROM turns WHERE turn = ? AND {_OPEN}"
         " ON CONFLICT (turn, step) DO UPDATE SET state = excluded.state, body = excluded.body, at = excluded.at",
         (
             step.turn,
@@ -306,6 +291,6 @@ def _turn(row: tuple[Any, ...]) -> Turn:
         seqs=_decode_seqs(row[5]),
         retry_at=row[6],
         error=row[7],
-        state=row[8],
-        started_at=row[9],
+        started_at=row[8],
+        state=row[9],
     )
