@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -19,9 +19,11 @@ from daycare.base.limits import (
     AWAKE_IDLE_S,
     CONFIG_MAX_BYTES,
     DONE_KEEP_S,
+    MODEL_FALLBACKS_MAX,
     SHUTDOWN_GRACE_S,
     TURNS_MAX_RUNNING,
 )
+from daycare.base.lines import Key, key_lines, line_of
 from daycare.base.path import check_name, check_user_id
 from daycare.observe.redact import looks_secret, names_secret
 
@@ -29,7 +31,8 @@ NAME: Final = "config.toml"
 OFFLINE: Final = "offline"
 
 _SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
-_STATEMENT_MAX_LINES: Final = 300
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 # -- what can be set; config.example.toml says why ---------------------------------------------------------------------
@@ -62,7 +65,7 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models]`: PROVIDER/MODEL for each role; None takes the default one."""
+    """`[models]`: PROVIDER/MODEL for each role; None takes the default one. `fallbacks` are asked in their place."""
 
     default: str = "offline/rules"
     user: str | None = None
@@ -70,11 +73,28 @@ class ModelsSection(msgspec.Struct, frozen=True, kw_only=True):
     memory: str | None = None
     memory_search: str | None = msgspec.field(default=None, name="memorySearch")
     task: str | None = None
+    fallbacks: tuple[str, ...] = ()
 
     def by_role(self) -> dict[str, str]:
         """Return what is set, by the role's name as in the file."""
         found: dict[str, str | None] = msgspec.to_builtins(self)
-        return {role: model for role, model in found.items() if model is not None}
+        return {role: model for role, model in found.items() if isinstance(model, str)}
+
+
+class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`models.MODEL` of a provider: what is known better of a model. Prices are for a million tokens."""
+
+    context_tokens: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = msgspec.field(default=None, name="context")
+    output_tokens: Annotated[int, Meta(ge=16, le=100_000_000)] | None = msgspec.field(default=None, name="output")
+    images: bool | None = None
+    input_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
+    cached_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
+    cache_write_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
+    output_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
+
+    def known(self) -> dict[str, Any]:
+        """Return what is set, by the field's name."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,14 +106,19 @@ class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):
     kind: Annotated[str, Meta(min_length=1)] = "openai"
     base_url: str = ""
     key: str = ""
+    models: dict[str, ModelSection] = {}
     options: dict[str, Any] = {}
 
 
 class PluginsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[plugins]`: `load` adds plugins that are not installed as such, `disable` leaves installed ones out."""
+    """`[plugins]`: `load` adds plugins that are not installed as such, `disable` leaves installed ones out.
+
+    `settings` are the `[plugins.NAME]` sections, which their plugins understand: see `plugin_settings`.
+    """
 
     load: tuple[str, ...] = ()
     disable: tuple[str, ...] = ()
+    settings: dict[str, dict[str, Any]] = {}
 
 
 class NotifySection(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,7 +177,30 @@ def check(home: Path) -> list[Problem]:
     return _read(home / NAME)[1]
 
 
-Key = tuple[str, ...]
+def plugin_settings(home: Path, config: Config, name: str, kind: type[S]) -> S:
+    """Return `[plugins.NAME]` as the plugin's own type; without the section all is default.
+
+    Raises `InvalidError` PLUGIN_SETTINGS that lists every problem with file, line and key.
+    """
+    table = config.plugins.settings.get(name, {})
+    at = ("plugins", name)
+    fields: dict[str, Any] = {}
+    found = list(_fill_section(at, kind, table, fields))
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.encode_name not in table:
+            found.append(((*at, field.encode_name), "is needed"))
+    if not found:
+        try:
+            return msgspec.convert(table, kind, strict=True)
+        except msgspec.ValidationError as error:  # what only all keys together can tell
+            found.append((at, _lower(str(error))))
+    raise InvalidError(
+        "PLUGIN_SETTINGS",
+        "\n".join(map(str, _located(home / NAME, found))),
+        hint=f"correct [plugins.{_bare(name)}] in config.toml",
+    )
+
+
 _Found = Iterator[tuple[Key, str]]
 
 
@@ -178,9 +226,21 @@ def _read(file: Path) -> tuple[Config, list[Problem]]:
     config = Config(**sections)
     broken = {key for key, _ in found}
     found += [(key, what) for key, what in _meaning(config) if key not in broken]
-    lines = _lines(text) if found else {}
-    problems = [Problem(str(file), _line(lines, key), ".".join(map(_bare, key)), what) for key, what in found]
-    return config, sorted(problems, key=lambda problem: (problem.line, problem.key))
+    return config, _placed(file, text, found)
+
+
+def _located(file: Path, found: list[tuple[Key, str]]) -> list[Problem]:
+    try:
+        text = file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError):  # gone since it was read
+        text = ""
+    return _placed(file, text, found)
+
+
+def _placed(file: Path, text: str, found: list[tuple[Key, str]]) -> list[Problem]:
+    lines = key_lines(text) if found else {}
+    problems = [Problem(str(file), line_of(lines, key), ".".join(map(_bare, key)), what) for key, what in found]
+    return sorted(problems, key=lambda problem: (problem.line, problem.key))
 
 
 def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
@@ -195,6 +255,14 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
             providers: dict[str, ProviderSection] = {}
             yield from _fill_providers(value, providers)
             sections[name] = _with_offline(providers)
+        elif name == "plugins":
+            settings = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
+            own = {key: inner for key, inner in value.items() if key not in settings}
+            found: dict[str, Any] = {"settings": settings}
+            yield from _fill_section((name,), PluginsSection, own, found, hidden=("settings",))
+            for key, inner in settings.items():
+                yield from _secrets_within((name, key), inner)
+            sections[name] = PluginsSection(**found)
         else:
             fields: dict[str, Any] = {}
             yield from _fill_section((name,), types[name], value, fields)
@@ -208,12 +276,26 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
             yield key, _secret(key) if names_secret(name) else f"is a section: write [providers.{_bare(name)}]"
             continue
         own, options = _split(value)
-        fields: dict[str, Any] = {"options": options} | ({"kind": OFFLINE} if name == OFFLINE else {})
+        models: dict[str, ModelSection] = {}
+        if isinstance(own.get("models"), dict):
+            yield from _fill_models((*key, "models"), own.pop("models"), models)
+        fields: dict[str, Any] = {"models": models, "options": options}
+        fields |= {"kind": OFFLINE} if name == OFFLINE else {}
         yield from _fill_section(key, ProviderSection, own, fields)
         for option, inner in options.items():
             yield from _secrets_within((*key, option), inner)
         provider = ProviderSection(**fields)
         providers[name] = provider if provider.key else msgspec.structs.replace(provider, key=name)
+
+
+def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSection]) -> _Found:
+    for name, value in table.items():
+        if not isinstance(value, dict):
+            yield (*at, name), "expected what is known of the model, such as { context = 32768, images = true }"
+            continue
+        fields: dict[str, Any] = {}
+        yield from _fill_section((*at, name), ModelSection, value, fields)
+        models[name] = ModelSection(**fields)
 
 
 def _split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -223,8 +305,15 @@ def _split(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     return {key: table[key] for key in table if key in own}, {key: table[key] for key in table if key not in own}
 
 
-def _fill_section(at: Key, section: type[msgspec.Struct], table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
-    known = {field.encode_name: field for field in msgspec.structs.fields(section)}
+def _fill_section(
+    at: Key,
+    section: type[msgspec.Struct],
+    table: Mapping[str, Any],
+    fields: dict[str, Any],
+    *,
+    hidden: tuple[str, ...] = (),
+) -> _Found:
+    known = {field.encode_name: field for field in msgspec.structs.fields(section) if field.name not in hidden}
     for name, value in table.items():
         key = (*at, name)
         if isinstance(value, str) and looks_secret(value):
@@ -249,6 +338,11 @@ def _meaning(config: Config) -> _Found:
     for role, model in config.models.by_role().items():
         if not all(part.strip() for part in model.split("/")):
             yield ("models", role), f'expected "PROVIDER/MODEL", such as "{ModelsSection().default}"'
+    for model in config.models.fallbacks:
+        if "/" not in model or not all(part.strip() for part in model.split("/")):
+            yield ("models", "fallbacks"), f'expected "PROVIDER/MODEL" instead of "{model}"'
+    if len(config.models.fallbacks) > MODEL_FALLBACKS_MAX:
+        yield ("models", "fallbacks"), f"expected at most {MODEL_FALLBACKS_MAX}"
     for name, provider in config.providers.items():
         at = ("providers", name)
         yield from _named(at, name)
@@ -259,6 +353,8 @@ def _meaning(config: Config) -> _Found:
             )  # not shown: it may be one
         if provider.base_url and not _is_url(provider.base_url):
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
+    for name in config.plugins.settings:
+        yield from _named(("plugins", name), name)
     for attribute in config.plugins.load:
         module, colon, name = attribute.partition(":")
         if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
@@ -295,7 +391,7 @@ def _secrets_within(key: Key, value: Any) -> _Found:
 
 
 def _secret(key: Key) -> str:
-    name = key[1] if key[0] == "providers" and len(key) > 2 else "NAME"
+    name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
     return f"a secret does not belong into this file: delete it here and run `daycare keys add {name}`"
 
 
@@ -307,50 +403,6 @@ def _unknown(key: Key, known: Mapping[str, Any]) -> str:
 
 def _with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:
     return {OFFLINE: ProviderSection(kind=OFFLINE, key=OFFLINE)} | providers
-
-
-# -- lines -------------------------------------------------------------------------------------------------------------
-
-
-def _lines(text: str) -> dict[Key, int]:
-    """Return the line in which each key of well-formed TOML begins.
-
-    A statement is the fewest lines that are TOML of their own, so the parser itself tells where each one ends.
-    """
-    lines: dict[Key, int] = {}
-    header: Key = ()
-    statement: list[str] = []
-    for number, row in enumerate(text.split("\n"), 1):
-        statement.append(row)
-        try:
-            table = tomllib.loads("\n".join(statement))
-        except tomllib.TOMLDecodeError:
-            if len(statement) == _STATEMENT_MAX_LINES:
-                break  # each more would cost as much as all before it; what follows gets the line of its section
-            continue  # it goes on in the next line
-        first = number - len(statement) + 1
-        keys = list(_keys(table))
-        if statement[0].lstrip().startswith("["):
-            header = keys[-1]
-            keys = [header[: n + 1] for n in range(len(header))]
-        else:
-            keys = [(*header, *key) for key in keys]
-        for key in keys:
-            lines.setdefault(key, first)
-        statement = []
-    return lines
-
-
-def _keys(table: Mapping[str, Any]) -> Iterator[Key]:
-    for name, value in table.items():
-        yield (name,)
-        inner = value[0] if isinstance(value, list) and value else value
-        if isinstance(inner, dict):
-            yield from ((name, *below) for below in _keys(inner))
-
-
-def _line(lines: Mapping[Key, int], key: Key) -> int:
-    return next((lines[key[:n]] for n in range(len(key), 0, -1) if key[:n] in lines), 1)
 
 
 def _syntax(file: Path, text: str, message: str) -> Problem:

@@ -25,19 +25,20 @@ from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BrokenError, BusyError, DaycareError, UnavailableError
-from daycare.base.events import DeadLettered, DiskTrouble
+from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, WAKE_PAGE_AGENTS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
-from daycare.config import Config
+from daycare.config import Config, ProviderSection
 from daycare.connectors.courier import Courier
 from daycare.flow import Flow
 from daycare.inference.pool import Pool
+from daycare.inference.sources import WELL_KNOWN, Source, vendor_at
 from daycare.observe import log
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.redact import hide
-from daycare.plugin import Plugin, Provider, ProviderConfig
-from daycare.plugins import discover
+from daycare.plugin import Inbound, Plugin, ProviderConfig
+from daycare.plugins.extensions import Extensions
 from daycare.schedule.timers import TimerService
 from daycare.store.home import Home
 from daycare.store.records import Commit, Policy
@@ -47,7 +48,17 @@ from daycare.store.vault import Vault, open_vault
 from daycare.tools.runner import Desk, Runner
 
 NOTEWORTHY = frozenset(
-    ("agent.parked", "agent.died", "turn.failed", "dead.lettered", "store.trouble", "lane.broke", "notice")
+    (
+        "agent.parked",
+        "agent.died",
+        "turn.failed",
+        "dead.lettered",
+        "store.trouble",
+        "lane.broke",
+        "notice",
+        "plugin.failed",
+        "provider.away",
+    )
 )
 
 
@@ -91,14 +102,22 @@ class Daemon:
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
         self.trouble: str | None = None
         self.working = False
-        plugins = [*discover(config.plugins.load, config.plugins.disable), *plugins]
-        self.connectors = {name: make() for plugin in plugins for name, make in plugin.connectors.items()}
-        self.pool = Pool(_providers(config, plugins, store, vault), config.models.by_role())
+        self.extensions = Extensions(
+            config, home.path, self.bus, clock, store.secrets.get, vault.open, self._take_in, plugins
+        )
+        plugins = self.extensions.plugins
+        self.connectors = self.extensions.connectors
+        self.pool = Pool(
+            _providers(config, plugins, store, vault),
+            config.models.by_role(),
+            config.models.fallbacks,
+            self._outage,
+        )
         self.directory = Directory(store, self.connectors)
         self.router = Router(store, self.directory, self.bus, clock)
         runner = Runner(
             [tool for plugin in plugins for tool in plugin.tools],
-            Desk(self.directory.of_user, self.router.ask),
+            Desk(self.directory.of_user, self.router.post, self.directory.help, self.directory.all_of),
             clock,
         )
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
@@ -139,11 +158,13 @@ class Daemon:
             router=self.router,
             supervisor=self.supervisor,
             bus=self.bus,
+            pool=self.pool,
             clock=clock,
             vault=vault,
             accept=self.flow.accept,
             status=self.status,
             stop=self.stop.ask,
+            plugins=self.extensions.report,
             owner=owner,
             mode=mode,
         )
@@ -164,6 +185,7 @@ class Daemon:
             await self.stop.event.wait()
             if work:
                 await self.supervisor.stop(self.config.daemon.shutdown_grace_s)
+                await self.extensions.ended.wait()
             closed.set()
             self.bus.close()
             await self.pool.aclose()
@@ -173,6 +195,7 @@ class Daemon:
         """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
         self.working = True
         async with trio.open_nursery() as nursery:
+            await nursery.start(self.extensions.run)
             for part in (
                 self.timers.run,
                 self.courier.run,
@@ -183,7 +206,11 @@ class Daemon:
             ):
                 nursery.start_soon(part)
             await self.supervisor.run()
+            await self.extensions.stop(leave=self.mode == "run")
             nursery.cancel_scope.cancel()
+
+    async def _take_in(self, inbound: Inbound) -> int:
+        return (await self.flow.accept(inbound)).seq
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows."""
@@ -254,6 +281,12 @@ class Daemon:
             DiskTrouble(at_ms=self.clock.now_ms(), reason=error.message if error else "", cleared=error is None)
         )
 
+    def _outage(self, provider: str, error: DaycareError | None) -> None:
+        reason = error.message if error else ""
+        self.bus.publish(
+            ProviderAway(at_ms=self.clock.now_ms(), provider=provider, reason=reason, cleared=error is None)
+        )
+
     async def _record(self) -> None:
         """Keep noteworthy events in the store, and tell people of letters that died on the daemon's own account."""
         async with self.bus.subscribe(types=NOTEWORTHY) as events:
@@ -271,6 +304,18 @@ class Daemon:
                         topic=f"dead:{event.source}:{event.path}",
                         path=event.path,
                     )
+                if isinstance(event, ProviderAway):
+                    await self._tell_of_provider(event)
+
+    async def _tell_of_provider(self, event: ProviderAway) -> None:
+        text = f"The model provider {event.provider} is back."
+        if not event.cleared:
+            text = (
+                f"The model provider {event.provider} is away: {event.reason}. Messages that need it wait and are "
+                "answered when it is back; `daycare models` shows how it is."
+            )
+        topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
+        await self.notifier.notify(self.owner, text, topic=topic)
 
     async def _concerns_people(self, no: int) -> bool:
         """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
@@ -298,6 +343,7 @@ class Daemon:
                     trace=new_trace_id(),
                     kind=EnvelopeKind.DISMISS,
                     lane=Lane.CONTROL,
+                    meta={"quiet": "1"},  # it has answered all: a last word would cost its parent a turn
                 )
                 with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
                     await self.router.post(dismissal)
@@ -351,18 +397,24 @@ async def _owner(store: SqliteStore, config: Config) -> str:
     return operators[0]
 
 
-def _providers(config: Config, plugins: list[Plugin], store: SqliteStore, vault: Vault) -> dict[str, Provider]:
+def _providers(config: Config, plugins: Sequence[Plugin], store: SqliteStore, vault: Vault) -> dict[str, Source]:
+    """Return the providers of config.toml, then those that a key alone adds."""
     kinds = {kind: make for plugin in plugins for kind, make in plugin.providers.items()}
-    found: dict[str, Provider] = {}
-    for name, section in config.providers.items():
+    sections = dict(config.providers)
+    for name, kind in WELL_KNOWN.items():
+        if kind in kinds:
+            sections.setdefault(name, ProviderSection(kind=kind, key=name))
+    found: dict[str, Source] = {}
+    for name, section in sections.items():
         if section.kind not in kinds:
             raise BrokenError(
                 "PROVIDER_KIND_UNKNOWN",
                 f"config.toml: providers.{name}.kind: no plugin provides {section.kind}",
                 hint=f"use one of: {', '.join(sorted(kinds))}",
             )
+        key = section.key or name
 
-        def secret(key: str = section.key or name) -> str | None:
+        def secret(key: str = key) -> str | None:
             token = store.secrets.get(key)
             if token is None:
                 return None
@@ -370,10 +422,22 @@ def _providers(config: Config, plugins: list[Plugin], store: SqliteStore, vault:
             hide(value)
             return value
 
-        found[name] = kinds[section.kind](
+        def has_key(key: str = key) -> bool:
+            return store.secrets.get(key) is not None
+
+        provider = kinds[section.kind](
             ProviderConfig(
                 name=name, kind=section.kind, base_url=section.base_url, secret=secret, options=section.options
             )
+        )
+        found[name] = Source(
+            name,
+            provider,
+            key=key,
+            has_key=has_key,
+            given=name in config.providers,
+            vendor=vendor_at(name, section.kind, section.base_url),
+            corrections={model: known.known() for model, known in section.models.items()},
         )
     return found
 

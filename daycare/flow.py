@@ -23,7 +23,7 @@ from daycare.agent.commands import is_command
 from daycare.agent.endings import Endings
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
-from daycare.agent.steps import Thinker
+from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import DeliveryFailed, ReplySent, TurnStarted
@@ -115,18 +115,24 @@ class Flow:
         turn, rows, steps = await self._journal_start(agent, lane)
         if not rows:
             return  # the open turn was split: its messages come one by one
+        if not steps and all("late" in row.envelope.meta for row in rows):  # the answer itself was faster
+            await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
+            return
         self._announce(agent, turn, rows)
         user = await self._person(agent)
         history = await self.store.turns.history(agent.id, turn.session, HISTORY_MAX_MESSAGES)
         prompt = assemble(self.persona, agent, user, history)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
-        await self.endings.finished(agent, lane, turn, thought)
+        if isinstance(thought, Aside):
+            await self.endings.set_aside(agent, lane, turn, thought)
+        else:
+            await self.endings.finished(agent, lane, turn, thought)
 
     async def _journal_start(self, agent: Agent, lane: Activation) -> tuple[Turn, list[InboxRow], list[Step]]:
         if lane.begun and lane.turn is not None:
             rows, lane.begun = lane.begun, []
-            return lane.turn, rows, []
+            return await self._journaled(lane, lane.turn, rows)
         if lane.turn is None:
             rows = lane.claim()
             try:
@@ -136,7 +142,7 @@ class Flow:
                 if lane.turn is None:
                     lane.unclaim(rows)
             assert lane.turn is not None
-            return lane.turn, rows, []
+            return await self._journaled(lane, lane.turn, rows)
         with trio.CancelScope(shield=True):
             turn, rows, steps = await self.store.turns.resume(lane.turn.turn)
         lane.drop({row.seq for row in rows})
@@ -153,6 +159,16 @@ class Flow:
             lane.turn = None
             lane.behind, lane.loaded, lane.rows = True, 0, []
             return turn, [], []
+        return turn, rows, steps
+
+    async def _journaled(
+        self, lane: Activation, turn: Turn, rows: list[InboxRow]
+    ) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """A turn that was set aside brings its rows and its journal along."""
+        if not turn.goes_on:
+            return turn, rows, []
+        turn, rows, steps = await patiently(lambda: self.store.turns.load(turn.turn))
+        lane.drop({row.seq for row in rows})
         return turn, rows, steps
 
     def _announce(self, agent: Agent, turn: Turn, rows: list[InboxRow]) -> None:

@@ -4,13 +4,16 @@ Built-in providers, tools and the terminal's connector enter by this door too (e
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from daycare.base.messages import Message, Origin, Usage
 
 CONTRACT_VERSION = 1
+
+A = TypeVar("A", bound=msgspec.Struct)
 
 
 # -- providers -------------------------------------------------------------------------------------------------------
@@ -21,6 +24,13 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     description: str
+    schema: dict[str, Any]
+
+
+class OutputSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The JSON that a reply must be. `schema` is a JSON Schema of an object; the reply's text is one such object."""
+
+    name: str
     schema: dict[str, Any]
 
 
@@ -39,6 +49,7 @@ class InferRequest(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int = 0
     max_output_tokens: int | None = None
     temperature: float | None = None
+    output: OutputSpec | None = None
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -49,6 +60,8 @@ class TextDelta(msgspec.Struct, frozen=True):
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a stream: the whole assistant message and why it ended.
+
+    `message` may hold `Thinking` parts; they are given back in the later calls of the same turn.
 
     `finish` is `stop`, `tools` (there are tool calls to run), `length` (cut by a token limit) or `refused` (a filter).
     """
@@ -69,10 +82,12 @@ class Provider(Protocol):
     that ends without it is an error. It is closed by the caller (`aclosing`), so it must hold no nursery or cancel
     scope open across a `yield`. It makes exactly one call and never retries: retries are the pool's, so that the
     journal sees them. It raises `UnavailableError` (retry may help; `retry_after_s` where the provider said),
-    `InvalidError` (the request is wrong) or `ForbiddenError` (key refused). Never a partial tool call.
+    `InvalidError` (the request is wrong; with the code `CONTEXT_OVERFLOW` it is too long for the model) or
+    `ForbiddenError` (key refused). Never a partial tool call. `needs_key` says that no call can succeed without one.
     """
 
     name: str
+    needs_key: bool
 
     def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream the model's answer to `request`."""
@@ -96,6 +111,16 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
 # -- tools -----------------------------------------------------------------------------------------------------------
 
 
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A call's result comes later, as a message: the turn is set aside and goes on with it, and nothing waits in memory.
+
+    `key` names the call for the answer; past the deadline (seconds) the model reads that none came.
+    """
+
+    key: str
+    deadline_s: float
+
+
 class ToolContext(Protocol):
     """What a running tool may do and know. Messages it sends are committed with the turn, not before."""
 
@@ -116,8 +141,27 @@ class ToolContext(Protocol):
         """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
         ...
 
-    async def ask(self, to: str, text: str, deadline_s: float) -> str:
-        """Post to another agent and wait for its answer. Raises on a cycle, a dead agent or the deadline."""
+    async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
+        """Post to another agent of this user; return what `run` is to return, so that the model reads the answer.
+
+        Posted at once, and once only: a repeat of the call after a crash finds the first. Raises on a cycle, for an
+        unknown or a dead agent.
+        """
+        ...
+
+    async def spawn(
+        self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
+    ) -> tuple[str, Waiting | None]:
+        """Create a helper `<path>/sub/<n>` with a task of its own; return its path and, with a deadline, the wait.
+
+        `prompt` is its own system prompt; `tools` narrows what it may use, which is never more than its parent may.
+        Without a deadline its answer comes as a message. Done at once, and once only, as `ask`.
+        """
+        ...
+
+
+    async def agents(self) -> list[tuple[str, str]]:
+        """Return (path, description) of the user's living agents, this one included."""
         ...
 
 
@@ -125,14 +169,14 @@ class Tool(Protocol):
     """Something a model can do.
 
     `idempotent` False means: after a crash in its window it is never run again, the step becomes `uncertain`.
-    `run` gets arguments that were validated against `spec.schema` and returns text for the model; it raises
-    `DaycareError` for failures the model should read.
+    `run` gets arguments that were validated against `spec.schema` and returns text for the model, or the `Waiting` of
+    `ask` or `spawn`; it raises `DaycareError` for failures the model should read.
     """
 
     spec: ToolSpec
     idempotent: bool
 
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str]:
+    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
         """Do it."""
         ...
 
@@ -191,15 +235,192 @@ class Connector(Protocol):
         ...
 
 
+class StructTool(Generic[A]):
+    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: type[A],
+        run: Callable[[ToolContext, A], Awaitable[str | Waiting]],
+        *,
+        idempotent: bool,
+    ) -> None:
+        schema = msgspec.json.schema(arguments)
+        flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
+        flat.pop("title", None)
+        flat.pop("description", None)
+        others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
+        if others:
+            flat["$defs"] = others
+        description = " ".join((arguments.__doc__ or name).split())
+        self.spec = ToolSpec(name=name, description=description, schema=flat)
+        self.idempotent = idempotent
+        self._arguments = arguments
+        self._run = run
+
+    def decode(self, arguments: Mapping[str, Any]) -> A:
+        """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
+        return msgspec.convert(arguments, self._arguments)
+
+    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
+        """Do it."""
+        return self._run(context, arguments)
+
+
+# -- plugins ---------------------------------------------------------------------------------------------------------
+
+
+class Logger(Protocol):
+    """Writes lines to the daemon's log: a stable name in lower case, and fields. Never what people said."""
+
+    def debug(self, event: str, **fields: Any) -> Any:
+        """Write a line for whoever repairs the plugin."""
+        ...
+
+    def info(self, event: str, **fields: Any) -> Any:
+        """Write a line for the operator."""
+        ...
+
+    def warning(self, event: str, **fields: Any) -> Any:
+        """Write a line about something that did not work."""
+        ...
+
+    def error(self, event: str, **fields: Any) -> Any:
+        """Write a line about something that the operator has to repair."""
+        ...
+
+
+class PluginContext(Protocol):
+    """What the daemon gives to a plugin: its settings, and the few things of the installation it may touch.
+
+    `config` is the `[plugins.NAME]` section as the plugin's own `config` type, None if it declares none.
+    """
+
+    name: str
+    config: Any
+
+    @property
+    def log(self) -> Logger:
+        """The plugin's own logger."""
+        ...
+
+    @property
+    def data(self) -> Path:
+        """A folder of its own in the home, `plugins/NAME` of mode 0700; made when it is first asked for."""
+        ...
+
+    def now_ms(self) -> int:
+        """Return the wall time, milliseconds since the Unix epoch. Wait with trio, never with `time.sleep`."""
+        ...
+
+    def secret(self, name: str) -> str | None:
+        """Return a stored secret, None if there is none. Read it at each use, so a rotated one takes effect at once.
+
+        Its name is the plugin's own or begins with it and a dot (`weather`, `weather.station`); `ForbiddenError` for
+        any other.
+        """
+        ...
+
+    async def accept(self, inbound: "Inbound") -> int:
+        """Take in what somebody said over one of the plugin's connectors; returns its number once it is committed.
+
+        Raises `ForbiddenError` for a stranger or another's connector, `InvalidError`, and `BusyError` for a full inbox.
+        """
+        ...
+
+    def start_soon(self, task: Callable[..., Awaitable[object]], *arguments: Any) -> None:
+        """Run a background task that lives no longer than the plugin: when it raises, the plugin starts anew.
+
+        Raises `ConflictError` while the plugin does not run, `BusyError` when it has 256 of them.
+        """
+        ...
+
+
+class BeforeTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """`message:before`: a turn is about to begin with these messages."""
+
+    path: str
+    user: str
+    turn: int
+    trace: str
+    messages: tuple[Message, ...]
+
+
+class MessageSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """`message:after`: a message was accepted, or answered with `reply`. `seq` is its number."""
+
+    state: Literal["accepted", "answered"]
+    path: str
+    user: str
+    seq: int
+    trace: str
+    sender: str
+    text: str
+    reply: str = ""
+
+
+class TurnEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """`turn:end`: a turn was committed. `messages` is all of it, tool calls included; `usage` its model calls' sum."""
+
+    path: str
+    user: str
+    agent_id: str
+    session: int
+    turn: int
+    trace: str
+    messages: tuple[Message, ...]
+    usage: Usage = Usage()
+    stopped: bool = False
+
+
+class SessionEnded(msgspec.Struct, frozen=True, kw_only=True):
+    """`session:end`: a conversation is over; the next turn begins a new one, or the agent has died."""
+
+    path: str
+    user: str
+    agent_id: str
+    session: int
+    reason: str
+
+
+class HookSet(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plugin wants to hear of; each is given the plugin's context and what happened.
+
+    `message_before` may return texts, which the model reads in this turn as data from the plugin. It has 2 s and 4,000
+    characters. The others run in the background, 30 s each, one at a time and in order; up to 256 wait, and past that
+    the oldest are dropped. They are notifications: after a crash of the daemon some are never sent, none comes twice.
+    A hook that fails three times in a row is left out for a minute, then for longer, up to an hour.
+    """
+
+    message_before: Callable[[PluginContext, BeforeTurn], Awaitable[Sequence[str]]] | None = None
+    message_after: Callable[[PluginContext, MessageSeen], Awaitable[None]] | None = None
+    turn_end: Callable[[PluginContext, TurnEnded], Awaitable[None]] | None = None
+    session_end: Callable[[PluginContext, SessionEnded], Awaitable[None]] | None = None
+
+
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry point of `daycare.plugins` names.
 
     `providers` maps a provider kind to its factory; `tools` are offered to every agent that may use them; `connectors`
-    maps a connector name to its factory.
+    maps a connector name to its factory; `hooks` are called when something happens. `config` is the type of the
+    `[plugins.NAME]` section of config.toml. `version` is that of the package where it is empty.
+
+    `setup` is called once, in a worker thread and before anything runs: it returns the plugin with what it provides
+    under these settings (`msgspec.structs.replace(plugin, tools=...)`). `start` runs as long as the plugin lives: it is
+    cancelled when the daemon stops, begun anew after a backoff when it raises, and may also return. `health` says in a
+    few words how the plugin is, or raises.
     """
 
     name: str
+    version: str = ""
+    description: str = ""
     contract: int = CONTRACT_VERSION
     providers: Mapping[str, Callable[[ProviderConfig], Provider]] = {}
     tools: Sequence[Tool] = ()
     connectors: Mapping[str, Callable[[], Connector]] = {}
+    hooks: HookSet = HookSet()
+    config: type[msgspec.Struct] | None = None
+    setup: "Callable[[PluginContext], Plugin] | None" = None
+    start: Callable[[PluginContext], Awaitable[None]] | None = None
+    health: Callable[[PluginContext], Awaitable[str]] | None = None

@@ -37,14 +37,16 @@ CREATE TABLE agents (
     next_sub_index INTEGER NOT NULL DEFAULT 0,
     next_search_index INTEGER NOT NULL DEFAULT 0,
     reason TEXT,
+    born TEXT, -- the call that made a helper, so that its repeat after a crash finds the first
     created_at INTEGER NOT NULL,
     ended_at INTEGER
 ) WITHOUT ROWID;
+CREATE UNIQUE INDEX agents_born ON agents (born) WHERE born IS NOT NULL;
 CREATE UNIQUE INDEX agents_living_path ON agents (path) WHERE state <> 'dead';
 CREATE INDEX agents_by_user ON agents (user, kind);
 CREATE INDEX agents_by_path ON agents (path);
 
--- state: 0 waiting, 1 done, 2 dead. A done row keeps its key (and result) so that a repeat finds it; its text moves to
+-- state: 0 waiting, 1 done, 2 dead, 3 held by a turn that was set aside (see `waits`). A done row keeps its key (and result) so that a repeat finds it; its text moves to
 -- the history. lane: 0 control, 1 messages.
 CREATE TABLE inbox (
     seq INTEGER PRIMARY KEY,
@@ -127,6 +129,19 @@ CREATE TABLE steps (
     body TEXT NOT NULL,
     PRIMARY KEY (turn, step)
 ) WITHOUT ROWID;
+
+-- Calls whose answer comes as a message. With `aside` their turn waits for it: it is no open turn meanwhile, its inbox
+-- rows are held, and it goes on under a new number once an answer is there.
+CREATE TABLE waits (
+    key TEXT PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    aside INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX waits_by_agent ON waits (agent_id);
+CREATE INDEX waits_by_turn ON waits (turn);
 
 -- state: 0 waiting, 1 sending, 2 sent, 3 dead.
 CREATE TABLE outbox (

@@ -60,6 +60,48 @@ def test_offline_provider_is_always_there(tmp_path: Path) -> None:
         assert load(write(tmp_path, f"[providers.{section}]\n")).providers["offline"].kind == "offline"
 
 
+def test_fallbacks_and_what_is_known_of_models_are_read(tmp_path: Path) -> None:
+    found = load(
+        write(
+            tmp_path,
+            '[models]\nfallbacks = ["openai/gpt-5-mini", "offline/rules"]\n[providers.ollama]\n'
+            'models."qwen3:8b" = { context = 40960, images = false, input_usd = 0 }\n'
+            "[providers.ollama.models.tiny]\noutput = 512\n",
+        )
+    )
+    assert found.models.fallbacks == ("openai/gpt-5-mini", "offline/rules")
+    assert found.models.by_role() == {"default": "offline/rules"}
+    known = {model: section.known() for model, section in found.providers["ollama"].models.items()}
+    assert known == {
+        "qwen3:8b": {"context_tokens": 40_960, "images": False, "input_usd": 0.0},
+        "tiny": {"output_tokens": 512},
+    }
+    assert found.providers["ollama"].options == {}
+
+
+def test_what_is_wrong_with_a_model_is_told_with_its_line_and_the_near_key(tmp_path: Path) -> None:
+    text = """[models]
+fallbacks = ["gpt-5-mini", "a/b"]
+[providers.ollama]
+models."qwen3:8b" = { contxt = 40960, input_usd = -1.0 }
+models.tiny = 3
+[providers.work]
+model = {}
+"""
+    assert problems(tmp_path, text) == [
+        'config.toml:2: models.fallbacks: expected "PROVIDER/MODEL" instead of "gpt-5-mini"',
+        "config.toml:4: providers.ollama.models.'qwen3:8b'.contxt: unknown key; did you mean `context`?",
+        "config.toml:4: providers.ollama.models.'qwen3:8b'.input_usd: expected `float` >= 0.0",
+        "config.toml:5: providers.ollama.models.tiny: expected what is known of the model, such as"
+        " { context = 32768, images = true }",
+        "config.toml:7: providers.work.model: unknown key; did you mean `models`?",
+    ]
+    many = ", ".join(f'"a/{number}"' for number in range(9))
+    assert problems(tmp_path, f"[models]\nfallbacks = [{many}]\n") == [
+        "config.toml:2: models.fallbacks: expected at most 8"
+    ]
+
+
 def test_unknown_key_is_told_with_its_line_and_the_near_one(tmp_path: Path) -> None:
     assert problems(tmp_path, '\n\n[models]\n# a comment\ndefualt = "offline/rules"\n') == [
         "config.toml:5: models.defualt: unknown key; did you mean `default`?"
@@ -243,9 +285,9 @@ def test_example_names_every_key_and_says_why() -> None:
         if section.name == "providers":
             assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
         else:
-            keys = {field.encode_name for field in msgspec.structs.fields(section.type)}
+            keys = {field.encode_name for field in msgspec.structs.fields(section.type)} - {"settings"}
             assert keys == set(shown[section.encode_name])
-    lines = EXAMPLE.splitlines()
+    lines = [re.sub(r"^#models\S+ =", "#models =", line) for line in EXAMPLE.splitlines()]
     for before, line in itertools.pairwise(lines):
         if re.match(r"#\w+ =", line):
             assert before.startswith("# "), f"no reason above {line}"

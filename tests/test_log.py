@@ -78,6 +78,7 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("agent.parked", "warning"),
         ("lane.broke", "error"),
         ("turn.failed", "warning"),
+        ("model.failed", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),
         ("store.trouble", "error"),

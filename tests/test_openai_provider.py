@@ -413,7 +413,7 @@ async def test_silence_before_and_within_a_reply_ends_at_its_deadline(
 async def test_a_slow_reply_that_keeps_coming_is_no_silence(
     server: FakeOpenAI, autojump_clock: trio.testing.MockClock
 ) -> None:
-    server.enqueue(tool_calls=[("remind", {"text": "z" * 300})], piece_delay_s=MODEL_NEXT_TOKEN_S - 5)
+    server.enqueue(tool_calls=[("remind", {"text": "z" * 100})], piece_delay_s=MODEL_NEXT_TOKEN_S - 5)
     async with provider(server.base_url) as made:
         _, done = await run(made)
     assert done.finish == "tools"

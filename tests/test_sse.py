@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.inference.sse import SseParser
+from daycare.inference.sse import Event, SseParser
 
 
 @given(
@@ -16,7 +16,7 @@ def test_events_come_out_the_same_however_the_bytes_are_cut(events: list[list[st
     lines = ["".join(f"data: {line}{end}" for line in event) + end for event in events]
     raw = "".join(lines).encode()
     parser = SseParser()
-    got = [data for start in range(0, len(raw), size) for data in parser.feed(raw[start : start + size])]
+    got = [event.data for start in range(0, len(raw), size) for event in parser.feed(raw[start : start + size])]
     assert got == ["\n".join(event) for event in events]
 
 
@@ -30,13 +30,23 @@ def test_garbage_is_parsed_or_refused_with_a_value_error(chunks: list[bytes]) ->
         pass
 
 
-def test_comments_names_and_an_event_without_its_end_are_skipped() -> None:
+def test_comments_and_an_event_without_its_end_are_skipped_and_a_name_belongs_to_its_event() -> None:
     parser = SseParser()
-    assert parser.feed(b": alive\n\nevent: x\nid: 7\ndata:one\ndata\n\ndata: half\n") == ["one\n"]
+    assert parser.feed(b": alive\n\nevent: x\nid: 7\ndata:one\ndata\n\ndata: 2\n\ndata: half\n") == [
+        Event("x", "one\n"),
+        Event("", "2"),
+    ]
+    assert SseParser().feed(b"event: empty\n\ndata: 1\n\n") == [Event("", "1")]
+
+
+@pytest.mark.parametrize("line", [b"eata: 1", b"data; 1", b"\x0bdata: 1", b'{"error": "out of memory"}'])
+def test_a_line_that_is_no_field_is_refused_as_something_is_lost_there(line: bytes) -> None:
+    with pytest.raises(ValueError, match="no field"):
+        SseParser().feed(b"data: 0\n\n" + line + b"\n\n")
 
 
 def test_an_event_may_be_as_large_as_the_bound_and_no_larger() -> None:
-    assert SseParser(20).feed(b"data: 90123456789012\n\n") == ["90123456789012"]
+    assert SseParser(20).feed(b"data: 90123456789012\n\n") == [Event("", "90123456789012")]
     with pytest.raises(ValueError, match="larger than 20"):
         SseParser(20).feed(b"data: 901234567890123")
     with pytest.raises(ValueError, match="larger than 20"):

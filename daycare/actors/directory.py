@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 
+from msgspec.structs import replace
+
 from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.base.ids import new_agent_id
-from daycare.base.limits import DIRECTORY_MAX_AGENTS
-from daycare.base.messages import Origin
+from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS
+from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Fetch, Kind, Path, fetch
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent
@@ -68,12 +70,21 @@ class Directory:
 
     async def spawn(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
         """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`."""
-        path = Path.stored(parent.path, Kind(parent.kind))
         if kind is Kind.MEMORY:
-            new = self.new(path.memory(), origin=origin, config=config, parent=parent.id)
-            return await self._store.agents.create(new)
+            path = Path.stored(parent.path, Kind(parent.kind)).memory()
+            return await self._store.agents.create(self.new(path, origin=origin, config=config, parent=parent.id))
+        new = self._child(parent, kind, origin=origin, config=config)
+        return await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
+
+    async def help(self, parent: Agent, config: AgentConfig, born: str, task: Envelope) -> Agent:
+        """Create a helper with its task, once for each `born`; `task.to` becomes its path."""
+        new = replace(self._child(parent, Kind.SUB, origin=Origin.AGENT, config=config), born=born)
+        return await self._store.agents.spawn(parent, "sub", new, task)
+
+    def _child(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None) -> NewAgent:
+        path = Path.stored(parent.path, Kind(parent.kind))
         child = path.sub(0) if kind is Kind.SUB else path.search(0)  # refuses what may have no children
-        new = NewAgent(
+        return NewAgent(
             id=new_agent_id(),
             path=parent.path,
             kind=child.kind,
@@ -82,7 +93,10 @@ class Directory:
             origin=origin,
             config=config or AgentConfig(),
         )
-        return await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
+
+    async def all_of(self, user: str) -> list[Agent]:
+        """Return a user's living agents, in order of path, so many that a model can read of them."""
+        return await self._store.agents.find(user=user, limit=AGENTS_LISTED_MAX)
 
     async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
         """Return a user's agents that a fetch strategy names, the most recent first."""

@@ -44,6 +44,7 @@ class Activation:
     __slots__ = (
         "_early",
         "agent_id",
+        "aside",
         "begun",
         "behind",
         "control",
@@ -78,6 +79,7 @@ class Activation:
         self.policy = Policy.STEER
         self.stopped_at = 0
         self.turn: Turn | None = None
+        self.aside = 0  # how many turns were set aside, as of the last command that needed to know
         self.retry_at = 0
         self.retiring = False
         self.idle_since = 0.0
@@ -94,8 +96,8 @@ class Activation:
         if row.seq <= self.loaded:
             return
         if row.envelope.lane is Lane.CONTROL:
-            self.control.append(row)
-            if self.behind:
+            self._jump(row)
+            if self.behind and row.envelope.kind is not EnvelopeKind.RESULT:
                 self._early.append(row.seq)
         elif len(self.rows) >= MAILBOX_MAX_ROWS:
             self.behind = True
@@ -112,11 +114,22 @@ class Activation:
             self.loaded = row.seq
             if row.envelope.lane is Lane.MESSAGES:
                 self.rows.append(row)
-            elif row.seq not in self._early and all(row.seq != known.seq for known in self.control):
-                self.control.append(row)
+            elif row.seq not in self._early and not self._has(row):
+                self._jump(row)
         self.behind = more
         if not more:
             self._early.clear()
+
+    def _jump(self, row: InboxRow) -> None:
+        """Take a row of the control lane: an answer is the next turn's, all else is obeyed at once."""
+        if row.envelope.kind is EnvelopeKind.RESULT:
+            answers = sum(known.envelope.kind is EnvelopeKind.RESULT for known in self.rows)  # they stand first
+            self.rows.insert(answers, row)
+        else:
+            self.control.append(row)
+
+    def _has(self, row: InboxRow) -> bool:
+        return any(row.seq == known.seq for rows in (self.control, self.rows, self.begun) for known in rows)
 
     def nudge(self) -> None:
         """Wake the lane if it waits."""

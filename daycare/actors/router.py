@@ -1,6 +1,5 @@
 """The router: the one way a message gets into an inbox."""
 
-from collections import Counter
 from collections.abc import Sequence
 
 import trio
@@ -10,7 +9,7 @@ from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import MessageAccepted
-from daycare.base.limits import ASK_CHAIN_MAX, ASK_DEADLINE_S, KEY_MAX_CHARS, MESSAGE_MAX_BYTES
+from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope
 from daycare.base.path import Fetch
 from daycare.observe.bus import Bus
@@ -32,7 +31,6 @@ class Router:
         self._clock = clock
         self._waiters: dict[int, list[trio.Event]] = {}
         self._gone: set[int] = set()
-        self._asks: Counter[tuple[str, str]] = Counter()  # (who waits, for whom), now
         self.unheard = 0
 
     async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
@@ -81,45 +79,6 @@ class Router:
         for each, receipt in zip(batch, receipts, strict=True):
             self._announce(each, receipt)
         return receipts
-
-    async def ask(self, envelope: Envelope, asker: str, deadline_s: float = ASK_DEADLINE_S) -> str:
-        """Post and wait for the answer. `asker` is the path that waits; it joins the message's call chain.
-
-        Repeating an ask with its key returns the first answer. Raises `ConflictError` for a cycle, `UnavailableError`
-        when the deadline passes or the message was given up; the message itself stays and will be handled.
-        """
-        chain = (*envelope.chain, asker)
-        if envelope.to in chain or asker in self._awaited_by(envelope.to):
-            raise ConflictError(
-                "ASK_CYCLE",
-                f"asking {envelope.to}: it waits for this answer itself ({' -> '.join((*chain, envelope.to))})",
-                hint="send a message without waiting instead",
-            )
-        if len(chain) > ASK_CHAIN_MAX:
-            raise ConflictError("ASK_CHAIN", f"asking {envelope.to}: {len(chain)} agents wait already", hint="ask less")
-        edge = (asker, envelope.to)
-        self._asks[edge] += 1  # before the post: two agents that ask each other at once must see one another
-        try:
-            receipt = await self.post(replace(envelope, chain=chain))
-            return (await self.wait(receipt, deadline_s)).result or ""
-        finally:
-            self._asks[edge] -= 1
-            if not self._asks[edge]:
-                del self._asks[edge]
-
-    def _awaited_by(self, path: str) -> set[str]:
-        """Return the agents that `path` waits for now, directly or through others.
-
-        An agent takes one turn at a time: whatever it waits for, it answers nobody until then.
-        """
-        found: set[str] = set()
-        todo = [path]
-        while todo:
-            here = todo.pop()
-            new = {to for who, to in self._asks if who == here} - found
-            found |= new
-            todo += new
-        return found
 
     async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:
         """Wait until a message was answered; returns its final receipt.

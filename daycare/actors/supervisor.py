@@ -5,14 +5,13 @@ messages first, then one turn after the other. A commit wakes; sleep is decided 
 and "removed", so no wake is lost.
 """
 
-from typing import Protocol
-
 import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation, Life
+from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.errors import AwayError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
 from daycare.base.limits import (
     ATTEMPTS_MAX,
@@ -23,6 +22,7 @@ from daycare.base.limits import (
     CRASHES_MAX,
     LANE_RESTART_S,
     MAILBOX_MAX_ROWS,
+    OUTAGE_MAX_S,
     RETRY_BASE_S,
     RETRY_FACTOR,
     RETRY_MAX_S,
@@ -36,45 +36,10 @@ from daycare.base.messages import EnvelopeKind, Lane
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Policy
+from daycare.store.records import Agent, InboxRow, Policy, Turn
 
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
-
-
-class TurnTaker(Protocol):
-    """Takes turns. This and the two below are what the supervisor needs of the floor above, handed in from the root."""
-
-    async def take_turn(self, agent: Agent, lane: Activation) -> None:
-        """Run the lane's next turn, or go on with `lane.turn`, which is set once the turn is journaled.
-
-        It may raise anything: the turn is then tried again.
-        """
-        ...
-
-
-class TurnEndings(Protocol):
-    """Ends turns that do not end by themselves."""
-
-    async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
-        """Commit what a cancelled turn has done so far."""
-        ...
-
-    async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
-        """Park a turn whose tries are used up."""
-        ...
-
-    async def parked(self, agent: Agent, reason: str) -> None:
-        """Tell whoever is responsible that an agent was parked."""
-        ...
-
-
-class Obedience(Protocol):
-    """Carries out control messages."""
-
-    async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
-        """Carry out one; False when the agent has died of it."""
-        ...
 
 
 class Supervisor:
@@ -327,6 +292,9 @@ class Supervisor:
                 raise error
             await trio.sleep(STORE_RETRY_S)
             return
+        if isinstance(error, AwayError) and self._clock.now_ms() - turn.started_at < OUTAGE_MAX_S * 1000:
+            await self._postpone(agent, lane, turn, error)
+            return
         retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)
         retry_in_s = max(retry_in_s, error.retry_after_s or 0.0)
         parked = turn.attempt >= ATTEMPTS_MAX
@@ -346,6 +314,25 @@ class Supervisor:
         else:
             lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
             await self._store.turns.retry(turn.turn, error.message, lane.retry_at)
+
+    async def _postpone(self, agent: Agent, lane: Activation, turn: Turn, error: AwayError) -> None:
+        """A service is away for everybody: wait for it, at no cost to the turn, and tell the person once."""
+        retry_in_s = min(max(error.retry_after_s or RETRY_MAX_S, RETRY_BASE_S), RETRY_MAX_S)
+        self._bus.publish(
+            TurnFailed(
+                **about(self._clock, agent, turn.trace),
+                turn=turn.turn,
+                attempt=turn.attempt,
+                code=error.code,
+                reason=error.message,
+                retry_in_s=retry_in_s,
+            )
+        )
+        first = turn.error is None
+        lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
+        await self._store.turns.retry(turn.turn, error.message, lane.retry_at, uncounted=True)
+        if first:
+            await self._endings.postponed(agent, error)
 
     async def _backing_off(self, lane: Activation) -> bool:
         """Wait until the open turn may be tried again; True if a control message came first."""
@@ -394,7 +381,8 @@ class Supervisor:
         envelope = row.envelope
         if envelope.lane is Lane.CONTROL:
             word = envelope.text.split(maxsplit=1)[0].partition("@")[0] if envelope.text.strip() else ""
-            if envelope.kind is EnvelopeKind.DISMISS or word in ("/stop", "/reset", "/new"):
+            command = envelope.kind is EnvelopeKind.COMMAND and word in ("/stop", "/reset", "/new")
+            if envelope.kind is EnvelopeKind.DISMISS or command:
                 if lane.stop_reason != STOPPED:
                     lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED

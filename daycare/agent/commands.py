@@ -63,7 +63,7 @@ class Commands:
 
 
 async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-    if (lane.turn is None or lane.begun) and lane.stopped_at != row.seq:
+    if (lane.turn is None or lane.begun) and not lane.aside and lane.stopped_at != row.seq:
         return Answer("Nothing is running.")
     return Answer("Stopped.", stops=True)
 

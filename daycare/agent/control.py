@@ -1,6 +1,7 @@
 """What control messages do: chat commands, and the dismissal that ends an agent."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 
 from daycare.actors.directory import Directory
@@ -12,7 +13,7 @@ from daycare.agent.kinds import route
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import AgentDied
-from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -37,13 +38,35 @@ class Control:
         if row.envelope.kind is EnvelopeKind.DISMISS:
             await self._die(agent, row)
             return False
+        lane.aside = len(await self.store.turns.aside(agent.id))
         answer = await self._command(agent, lane, row)
-        if answer.stops and lane.turn is not None and not lane.begun:
-            await self.endings.stopped(agent, lane, "stopped")
+        if answer.stops:
+            if lane.turn is not None and not lane.begun:
+                await self.endings.stopped(agent, lane, "stopped")
+            await self.endings.abandon(agent, "stopped")
+            await self._dismiss_helpers(agent, row)
         address = route(agent, row.envelope, self.connectors)
         replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
         await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
         return True
+
+    async def _dismiss_helpers(self, agent: Agent, row: InboxRow) -> None:
+        """What an agent is told to stop, its helpers stop as well; nobody waits for a word of theirs any more."""
+        for child in await self.store.agents.children(agent.path):
+            dismissal = Envelope(
+                to=child.path,
+                agent_id=child.id,
+                user=child.user,
+                origin=Origin.AGENT,
+                sender=agent.path,
+                key=f"stop:{row.seq}",
+                text=f"{agent.path} was stopped",
+                trace=row.envelope.trace,
+                kind=EnvelopeKind.DISMISS,
+                lane=Lane.CONTROL,
+            )
+            with suppress(DaycareError):  # it has died meanwhile
+                await self.router.post(dismissal)
 
     async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
         """Run a command; one that fails says so and is over, as it would stand before every later message."""
@@ -56,7 +79,9 @@ class Control:
 
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None
-        if parent is not None and parent.state != "dead":
+        told = parent is not None and row.envelope.sender == parent.path  # it has said so itself
+        quiet = told or "quiet" in row.envelope.meta
+        if parent is not None and parent.state != "dead" and not quiet:
             await self.router.post(
                 Envelope(
                     to=parent.path,
@@ -70,7 +95,7 @@ class Control:
                     kind=EnvelopeKind.NOTICE,
                 )
             )
-        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed")
+        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", answer=not told)
         self.bus.publish(
             AgentDied(
                 **about(self.clock, agent),

@@ -1,7 +1,8 @@
 """How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -9,10 +10,11 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.kinds import route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
-from daycare.agent.steps import Thought, recorded
+from daycare.agent.steps import Aside, Thought, recorded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
-from daycare.base.events import TurnFinished
+from daycare.base.events import TurnFinished, TurnWaiting
+from daycare.base.limits import RESULT_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -30,23 +32,46 @@ class Endings:
     clock: Clock
     connectors: Collection[str]
 
-    async def finished(
-        self, agent: Agent, lane: Activation, turn: Turn, thought: Thought, *, stopped: bool = False
-    ) -> None:
+    async def finished(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought) -> None:
         """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
+        following = lane.claim_ahead()
+        lane.turn = await self._commit(agent, turn, thought, _answers(thought, thought.reply, "ok"), following)
+        lane.begun = following
+
+    async def set_aside(self, agent: Agent, lane: Activation, turn: Turn, aside: Aside) -> None:
+        """Let a turn wait for answers, and free the lane for what comes meanwhile."""
+        following = lane.claim_ahead()
+        lane.turn = await patiently(lambda: self.store.turns.set_aside(agent, turn, aside.steps, following))
+        lane.begun = following
+        self.bus.publish(TurnWaiting(**about(self.clock, agent, turn.trace), turn=turn.turn, answers=len(aside.steps)))
+
+    async def abandon(self, agent: Agent, reason: str) -> None:
+        """End the turns that were set aside: nobody wants their answers any more."""
+        for turn, rows, steps in await patiently(lambda: self.store.turns.aside(agent.id)):
+            thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
+            await self._commit(agent, turn, thought, _answers(thought, reason, "error"), stopped=True)
+
+    async def _commit(
+        self,
+        agent: Agent,
+        turn: Turn,
+        thought: Thought,
+        answers: list[Envelope],
+        following: Sequence[InboxRow] = (),
+        *,
+        stopped: bool = False,
+    ) -> Turn | None:
         replies = await self._replies(agent, thought)
         end = TurnEnd(
             turn=turn.turn,
             state="stopped" if stopped else "done",
-            seqs=tuple(row.seq for row in thought.rows),
+            seqs=tuple(row.seq for row in (*thought.rows, *thought.answers)),
             history=thought.history,
             result=thought.reply,
             replies=replies,
-            effects=thought.effects,
+            effects=replace(thought.effects, posts=(*thought.effects.posts, *answers)),
         )
-        following = [] if stopped else lane.claim_ahead()
-        lane.turn = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
-        lane.begun = following
+        begun = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
         self.bus.publish(
             TurnFinished(
                 **about(self.clock, agent, turn.trace),
@@ -56,6 +81,7 @@ class Endings:
                 stopped=stopped,
             )
         )
+        return begun
 
     async def _replies(self, agent: Agent, thought: Thought) -> tuple[Reply, ...]:
         """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own."""
@@ -78,7 +104,15 @@ class Endings:
             return
         lane.drop({row.seq for row in rows})
         thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
-        await self.finished(agent, lane, turn, thought, stopped=True)
+        unwanted = any(row.envelope.kind is EnvelopeKind.DISMISS for row in lane.control)
+        answers = [] if unwanted else _answers(thought, reason, "error")  # a death tells, if anybody wants to know
+        lane.turn = await self._commit(agent, turn, thought, answers, stopped=True)
+        lane.begun = []
+
+    async def postponed(self, agent: Agent, error: DaycareError) -> None:
+        """Tell the person that the answer waits for a service that is away."""
+        text = f"I cannot answer for now: {error.message}. What you wrote is kept, and I answer when it is back."
+        await self.notifier.notify(agent.user, text, topic=f"postponed:{agent.id}", path=agent.path)
 
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Park a turn whose tries are used up and tell its senders."""
@@ -93,7 +127,8 @@ class Endings:
         replies = await self._replies(agent, replace(thought, reply=sorry))
         posts = [
             notice
-            for row in rows
+            for row in thought.rows
+            if row.envelope.answer("", "error") is None  # its burial tells
             if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
             if (notice := self._failure_notice(agent, turn, row, sorry)) is not None
         ]
@@ -134,3 +169,11 @@ class Endings:
         """Tell whoever is responsible that an agent takes no more turns."""
         text = f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again."
         await self.notifier.notify(agent.user, text, topic=f"parked:{agent.id}", path=agent.path)
+
+
+def _answers(thought: Thought, text: str, status: Literal["ok", "error"]) -> list[Envelope]:
+    """Return what the agents get that asked for this."""
+    if len(text) > RESULT_MAX_CHARS:
+        text = f"{text[:RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all]"
+    found = (row.envelope.answer(text or "[no words]", status) for row in thought.rows)
+    return [answer for answer in found if answer is not None]

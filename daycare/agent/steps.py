@@ -3,6 +3,9 @@
 After a crash the loop runs again over the journal: finished model calls and tools are read, not repeated. A tool that
 had started and did not finish runs again if it is idempotent; if not, its step is `uncertain`, and the model and the
 person are told.
+
+A call whose result comes later, from another agent, sets the turn aside: nothing waits in memory, and the turn goes on
+over its journal when the answer is among its rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,10 +19,10 @@ from daycare.agent.patience import patiently
 from daycare.agent.prompt import stamped
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
-from daycare.base.events import ToolFinished, ToolStarted, TurnDelta
+from daycare.base.events import ModelFailed, ToolFinished, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX
-from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
-from daycare.inference.pool import Pool
+from daycare.base.messages import EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult
+from daycare.inference.pool import Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
@@ -31,14 +34,24 @@ Steering = Callable[[list[InboxRow]], list[InboxRow]]
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to: its messages for the history, the words for the sender, and what else it changes."""
+    """What a turn came to: its messages for the history, the words for the sender, and what else it changes.
+
+    `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it.
+    """
 
     rows: tuple[InboxRow, ...]
+    answers: tuple[InboxRow, ...] = ()
     history: tuple[Message, ...]
     reply: str
     warnings: tuple[str, ...] = ()
     effects: Effects = Effects()
     spend: Spend | None = None
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """The turn cannot go on before these steps are answered."""
+
+    steps: tuple[Step, ...]
 
 
 @dataclass
@@ -54,6 +67,7 @@ class Course:
     next_step: int = 0
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
+    results: list[Message | Step] = field(default_factory=list)  # of the last calls; a step that waits has none yet
     warnings: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
 
@@ -61,6 +75,16 @@ class Course:
         """Return the next step's number."""
         self.next_step += 1
         return self.next_step - 1
+
+    def close_calls(self) -> None:
+        """Let the model read the results of its last calls, all together."""
+        self.said += [result for result in self.results if isinstance(result, Message)]
+        self.results.clear()
+
+    @property
+    def chain(self) -> tuple[str, ...]:
+        """The agents that wait for this turn's answer, outermost first."""
+        return max((row.envelope.chain for row in self.rows), key=len, default=())
 
     def add_effects(self, more: Effects | None) -> None:
         """Add what a tool wants done when the turn commits."""
@@ -86,19 +110,27 @@ class Thinker:
         steps: Sequence[Step],
         prompt: InferRequest,
         steering: Steering | None,
-    ) -> Thought:
-        """Think until the model has answered. Raises when a model call fails: the journal is kept for the retry."""
+    ) -> Thought | Aside:
+        """Think until the model has answered, or has to wait for others.
+
+        Raises when a model call fails: the journal is kept for the retry.
+        """
         named = set(turn.seqs)
-        first = [row for row in rows if row.seq in named]
+        answers = answers_among(rows, steps)
+        first = [row for row in rows if row.seq in named and row not in answers]
         course = Course(agent, user, turn, prompt, first, [message_of(row) for row in first])
         await self._replay(course, rows, steps)
         while True:
             await self._run_tools(course)
+            waiting = tuple(result for result in course.results if isinstance(result, Step))
+            if waiting:
+                return Aside(waiting)
+            course.close_calls()
             if steering is not None:
                 await self._steer(course, steering)
             completion, spend = await self._infer(course)
             if not completion.message.tool_calls:
-                return self._conclude(course, completion, spend)
+                return self._conclude(course, answers, completion, spend)
             await self._journal_model(course, completion, spend)
 
     # -- replay ------------------------------------------------------------------------------------------------------
@@ -107,21 +139,39 @@ class Thinker:
         for step in steps:
             course.next_step = step.step + 1
             if step.kind == "model" and step.message is not None:
+                course.close_calls()
                 course.model_calls += 1
                 course.said.append(step.message)
                 course.open_calls = list(step.message.tool_calls)
             elif step.kind == "steer":
+                course.close_calls()
                 added = [row for row in rows if row.seq in step.seqs]
                 course.rows += added
                 course.said += [message_of(row) for row in added]
             elif step.message is not None:
-                course.said.append(step.message)
+                course.results.append(step.message)
                 course.add_effects(step.effects)
                 call = course.open_calls.pop(0)
                 if uncertain(step.message):
                     course.warnings.append(warning(call))
+            elif step.state == "waiting":
+                course.add_effects(step.effects)
+                await self._replay_waiting(course, step, rows)
             else:
                 await self._replay_started(course, step)
+
+    async def _replay_waiting(self, course: Course, step: Step, rows: Sequence[InboxRow]) -> None:
+        """A call had asked another agent: its answer is among the rows, or still to come."""
+        call = course.open_calls.pop(0)
+        answer = next((row.envelope for row in rows if is_answer(row, step)), None)
+        if answer is None:
+            course.results.append(step)
+            return
+        status = "ok" if answer.meta.get("status") == "ok" else "error"
+        message = tool_message(call, f"{answer.sender}: {answer.text}", status, self._clock.now_ms())
+        await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        course.results.append(message)
+        self._tool_finished(course, step.step, call, status)
 
     async def _replay_started(self, course: Course, step: Step) -> None:
         """A tool had started when the daemon stopped."""
@@ -135,7 +185,7 @@ class Thinker:
         )
         message = tool_message(call, text, "uncertain", self._clock.now_ms())
         await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
-        course.said.append(message)
+        course.results.append(message)
         course.warnings.append(warning(call))
         self._tool_finished(course, step.step, call, "uncertain")
 
@@ -143,7 +193,7 @@ class Thinker:
 
     async def _infer(self, course: Course) -> tuple[Completion, Spend]:
         agent, turn = course.agent, course.turn
-        choice = self._pool.resolve(agent.role, agent.config.model or None)
+        plan = await self._pool.plan(agent.role, agent.config.model or None)
         last = course.model_calls >= MODEL_STEPS_MAX - 1
         if course.model_calls >= MODEL_STEPS_MAX:
             raise UnavailableError(
@@ -165,18 +215,32 @@ class Thinker:
                 )
             )
 
-        completion = await self._pool.infer(choice, request, show)
+        def failed(failure: Failure) -> None:
+            self._bus.publish(
+                ModelFailed(
+                    **about(self._clock, agent, turn.trace),
+                    turn=turn.turn,
+                    provider=failure.choice.provider,
+                    model=failure.choice.model,
+                    code=failure.error.code,
+                    reason=failure.error.message,
+                    retry_in_s=failure.retry_in_s,
+                )
+            )
+
+        answer = await self._pool.infer(plan, request, show, failed)
         course.model_calls += 1
         spend = Spend(
             agent_id=agent.id,
             user=agent.user,
             turn=turn.turn,
             step=course.next_step,
-            provider=choice.provider,
-            model=choice.model,
-            usage=completion.usage,
+            provider=answer.choice.provider,
+            model=answer.choice.model,
+            usage=answer.completion.usage,
+            cost_micros=answer.cost_micros,
         )
-        return completion, spend
+        return answer.completion, spend
 
     async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
         message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
@@ -193,7 +257,7 @@ class Thinker:
         course.said.append(message)
         course.open_calls = list(message.tool_calls)
 
-    def _conclude(self, course: Course, completion: Completion, spend: Spend) -> Thought:
+    def _conclude(self, course: Course, answers: list[InboxRow], completion: Completion, spend: Spend) -> Thought:
         reply = completion.message.text
         if completion.finish == "length":
             reply += "\n[cut: the model reached its limit of output]"
@@ -202,6 +266,7 @@ class Thinker:
         message = Message("assistant", (Text(reply),), self._clock.now_ms(), Origin.AGENT, course.agent.path)
         return Thought(
             rows=tuple(course.rows),
+            answers=tuple(answers),
             history=(*course.said, message),
             reply=reply,
             warnings=tuple(course.warnings),
@@ -235,12 +300,19 @@ class Thinker:
                     tool=call.name,
                 )
             )
-            done = await self._runner.run(course.agent, course.user, course.turn, number, call)
-            message = tool_message(call, done.text, done.status, self._clock.now_ms())
-            finished = replace(step, state="done", message=message, effects=done.effects)
+            done = await self._runner.run(course.agent, course.user, course.turn, number, call, course.chain)
+            result: Message | Step
+            if done.waiting is not None:
+                until = self._clock.now_ms() + round(1000 * done.waiting.deadline_s)
+                finished = result = replace(
+                    step, state="waiting", wait=done.waiting.key, wait_until=until, effects=done.effects
+                )
+            else:
+                result = tool_message(call, done.text, done.status, self._clock.now_ms())
+                finished = replace(step, state="done", message=result, effects=done.effects)
             await patiently(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
             course.open_calls.pop(0)
-            course.said.append(message)
+            course.results.append(result)
             course.add_effects(done.effects)
             if done.status == "uncertain":
                 course.warnings.append(warning(call))
@@ -280,6 +352,8 @@ class Thinker:
 
 def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_ms: int) -> Thought:
     """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole."""
+    answers = answers_among(rows, steps)
+    rows = [row for row in rows if row not in answers]
     said = [message_of(row) for row in rows]
     open_calls: list[ToolCall] = []
     warnings: list[str] = []
@@ -291,14 +365,33 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
         elif step.kind == "tool":
             call = open_calls.pop(0)
             status = "error" if step.idempotent else "uncertain"
-            message = step.message or tool_message(call, f"{status}: {ending} while it ran", status, now_ms)
+            while_ = "before it was answered" if step.wait else "while it ran"
+            message = step.message or tool_message(call, f"{status}: {ending} {while_}", status, now_ms)
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))
             kept = joined(kept, step.effects)
     said += [tool_message(call, f"not run: {ending}", "error", now_ms) for call in open_calls]
     said.append(Message("assistant", (Text(ending),), now_ms, Origin.SYSTEM))
-    return Thought(rows=tuple(rows), history=tuple(said), reply="", warnings=tuple(warnings), effects=kept)
+    return Thought(
+        rows=tuple(rows),
+        answers=tuple(answers),
+        history=tuple(said),
+        reply="",
+        warnings=tuple(warnings),
+        effects=kept,
+    )
+
+
+def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[InboxRow]:
+    """Return the rows that hold results of the steps' calls."""
+    return [row for row in rows if any(is_answer(row, step) for step in steps)]
+
+
+def is_answer(row: InboxRow, step: Step) -> bool:
+    """Return whether a row holds the result of a step's call."""
+    envelope = row.envelope
+    return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait
 
 
 def joined(first: Effects, second: Effects | None) -> Effects:

@@ -6,7 +6,16 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from daycare.api import errors, routes_agents, routes_control, routes_dead, routes_messages, routes_people
+from daycare.api import (
+    errors,
+    routes_agents,
+    routes_control,
+    routes_dead,
+    routes_messages,
+    routes_models,
+    routes_people,
+    routes_plugins,
+)
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import API_BODY_DEADLINE_S, API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES
@@ -22,6 +31,8 @@ def build(services: Services) -> Starlette:
             *routes_dead.DeadLetters(services).routes(),
             *routes_people.People(services).routes(),
             *routes_people.Keys(services).routes(),
+            *routes_plugins.Plugins(services).routes(),
+            *routes_models.Models(services).routes(),
             *routes_control.Control(services, closing).routes(),
         ],
         middleware=[Middleware(BodyBound)],

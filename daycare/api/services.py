@@ -1,13 +1,14 @@
 """What the routes work with; filled in by the composition root."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.base.clock import Clock
+from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
@@ -15,12 +16,17 @@ from daycare.store.records import Receipt
 from daycare.store.vault import Vault
 
 
+async def _no_plugins() -> list[dict[str, Any]]:
+    return []
+
+
 @dataclass(frozen=True)
 class Services:
     """The parts of a running daemon that the API shows and moves.
 
     `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end
-    (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`.
+    (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`;
+    `plugins` tells of each plugin what `GET /v1/plugins` shows.
     """
 
     store: Store
@@ -28,6 +34,7 @@ class Services:
     router: Router
     supervisor: Supervisor
     bus: Bus
+    pool: Pool
     clock: Clock
     vault: Vault
     accept: Callable[[Inbound], Awaitable[Receipt]]
@@ -35,3 +42,4 @@ class Services:
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
+    plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)

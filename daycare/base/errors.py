@@ -67,6 +67,10 @@ class UnavailableError(DaycareError):
     http_status = 503
 
 
+class AwayError(UnavailableError):
+    """A whole service is away, for everybody: wait until it is back; what waits for it has done nothing wrong."""
+
+
 class BrokenError(DaycareError):
     """Configuration or stored data cannot be used: an operator has to repair it before the daemon can start."""
 

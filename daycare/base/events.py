@@ -82,6 +82,13 @@ class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
     status: str
 
 
+class TurnWaiting(Event, frozen=True, kw_only=True, tag="turn.waiting"):
+    """A turn was set aside until other agents have answered; its agent is free meanwhile."""
+
+    turn: int
+    answers: int
+
+
 class TurnFinished(Event, frozen=True, kw_only=True, tag="turn.finished"):
     """A turn was committed; `seqs` are the inbox rows it answered."""
 
@@ -99,6 +106,25 @@ class TurnFailed(Event, frozen=True, kw_only=True, tag="turn.failed"):
     code: str
     reason: str
     retry_in_s: float | None = None
+
+
+class ModelFailed(Event, frozen=True, kw_only=True, tag="model.failed"):
+    """One try of a model call failed; text shown of it so far is void. `retry_in_s` None: no other try follows."""
+
+    turn: int
+    provider: str
+    model: str
+    code: str
+    reason: str
+    retry_in_s: float | None = None
+
+
+class ProviderAway(Event, frozen=True, kw_only=True, tag="provider.away"):
+    """A model provider does not answer; what needs it waits. `cleared` marks that it is back."""
+
+    provider: str
+    reason: str
+    cleared: bool = False
 
 
 class DeadLettered(Event, frozen=True, kw_only=True, tag="dead.lettered"):
@@ -132,6 +158,23 @@ class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     cleared: bool = False
 
 
+class PluginStarted(Event, frozen=True, kw_only=True, tag="plugin.started"):
+    """A plugin runs again after it failed, or one of its hooks works again. `part` is `start` or the hook's name."""
+
+    plugin: str
+    part: str = "start"
+
+
+class PluginFailed(Event, frozen=True, kw_only=True, tag="plugin.failed"):
+    """A plugin was left out, crashed, or its hook failed. `retry_in_s` None: not tried again before the next start."""
+
+    plugin: str
+    part: str
+    code: str
+    reason: str
+    retry_in_s: float | None = None
+
+
 class Notice(Event, frozen=True, kw_only=True, tag="notice"):
     """Something a person should know; also given to `notify`."""
 
@@ -149,11 +192,16 @@ AnyEvent = (
     | TurnDelta
     | ToolStarted
     | ToolFinished
+    | TurnWaiting
     | TurnFinished
     | TurnFailed
+    | ModelFailed
+    | ProviderAway
     | DeadLettered
     | ReplySent
     | DeliveryFailed
     | DiskTrouble
+    | PluginStarted
+    | PluginFailed
     | Notice
 )

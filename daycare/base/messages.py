@@ -35,6 +35,7 @@ class EnvelopeKind(StrEnum):
 
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
+    RESULT = "result"  # what became of something asked for: `meta["wait"]` names the call that may wait for it
     NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
     DISMISS = "dismiss"  # finish and die with a last word to the parent (the actors' poison pill)
 
@@ -58,8 +59,32 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: Lane = Lane.MESSAGES
     agent_id: str | None = None
     chain: tuple[str, ...] = ()
+    files: tuple["File", ...] = ()
     reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
     meta: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def answer(self, text: str, status: Literal["ok", "error"]) -> "Envelope | None":
+        """Return what tells the asker the answer, or None if nobody asked for one by way of `asking`."""
+        if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or "wait" not in self.meta:
+            return None
+        return Envelope(
+            to=self.sender,
+            agent_id=self.meta["asker"],
+            user=self.user,
+            origin=Origin.AGENT,
+            sender=self.to,
+            key=f"result:{self.meta['wait']}",
+            text=text,
+            trace=self.trace,
+            kind=EnvelopeKind.RESULT,
+            lane=Lane.CONTROL,  # it has room when the inbox is full, and goes before what waits
+            meta={"wait": self.meta["wait"], "status": status},
+        )
+
+
+def asking(wait: str, asker: str) -> dict[str, str]:
+    """Return the `meta` of a message whose answer the agent with the id `asker` gets as a RESULT, once."""
+    return {"wait": wait, "asker": asker}
 
 
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model
@@ -89,7 +114,33 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", kw_only=True):
     status: Literal["ok", "error", "uncertain"] = "ok"
 
 
-Part = Text | ToolCall | ToolResult
+class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
+    """What a model thought, as its provider wants it back: only that `provider` kind understands `data`.
+
+    It belongs to the calls of its own turn; providers read none of earlier turns.
+    """
+
+    provider: str
+    data: dict[str, Any]
+
+
+class File(msgspec.Struct, frozen=True, tag="file", kw_only=True):
+    """Something attached: the store keeps its bytes under `id`. A prompt shows it as text, as an image, or by name."""
+
+    id: int
+    name: str
+    media_type: str
+    size: int
+
+
+class Image(msgspec.Struct, frozen=True, tag="image"):
+    """A picture for a model that sees, only in requests: a history names the file instead."""
+
+    media_type: str
+    data: bytes
+
+
+Part = Text | ToolCall | ToolResult | Thinking | File | Image
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -117,8 +168,13 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Tokens of one model call as the provider counted them; zero where it did not say."""
+    """Tokens of one model call as the provider counted them; zero where it did not say.
+
+    `input_tokens` is the whole prompt; `cached_tokens` of it were read from the provider's cache, `cache_write_tokens`
+    of it were written there.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0

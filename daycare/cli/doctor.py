@@ -45,7 +45,15 @@ def examine(home: Home) -> Iterator[Finding]:
     if not home.path.is_dir():
         yield Finding("fail", "home", f"{home.path} does not exist", "daycare init")
         return
-    looks: tuple[Callable[[Home], Iterator[Finding]], ...] = (_home, _config, _database, _keys, _daemon, _disk)
+    looks: tuple[Callable[[Home], Iterator[Finding]], ...] = (
+        _home,
+        _config,
+        _plugins,
+        _database,
+        _keys,
+        _daemon,
+        _disk,
+    )
     for look in looks:
         try:
             yield from look(home)
@@ -77,6 +85,26 @@ def _config(home: Home) -> Iterator[Finding]:
         yield Finding("fail", "config", str(problem), "daycare config check")
     if not problems:
         yield Finding("ok", "config", f"{home.config}, no problem found")
+
+
+def _plugins(home: Home) -> Iterator[Finding]:
+    """Ask the daemon, or, without one, import plugins and read their settings."""
+    client = Client(home.socket)
+    if client.status() is not None:
+        told = client.call("GET", "/v1/plugins")["plugins"]
+        wrong = [(each["name"], each["problem"], each["hint"]) for each in told if each["problem"]]
+        count = len(told)
+    else:
+        from daycare import config
+        from daycare.plugins import extensions
+
+        found = extensions.look(config.load(home.path), home.path)
+        wrong = [(one.name, one.problem.message, one.problem.hint) for one in found if one.problem is not None]
+        count = len(found)
+    for name, problem, hint in wrong:
+        yield Finding("warn", "plugins", f"{name}: {problem}", hint or "daycare plugins list")
+    if not wrong:
+        yield Finding("ok", "plugins", f"{count}, none left out")
 
 
 def _database(home: Home) -> Iterator[Finding]:

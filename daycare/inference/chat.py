@@ -1,15 +1,19 @@
 """The Chat Completions format: a request as its JSON, and a reply put together from its frames. Does no I/O."""
 
+from base64 import b64encode
 from collections.abc import Iterator
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
-from daycare.base.limits import REPLY_MAX_CHARS
-from daycare.base.messages import Message, Part, Text, ToolCall, ToolResult, Usage
-from daycare.plugin import Completion, InferRequest
+from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
+from daycare.base.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult, Usage
+from daycare.inference.history import turn_start, unique_id
+from daycare.inference.refusals import Refused
+from daycare.inference.sse import Event, decode
+from daycare.plugin import Completion, InferRequest, OutputSpec
 
-_T = TypeVar("_T")
+KIND: Final = "openai"
 
 _RESULT_PREFIX: Final = {
     "ok": "",
@@ -48,13 +52,35 @@ def encode_request(request: InferRequest) -> dict[str, Any]:
         ]
     if request.temperature is not None:
         body["temperature"] = request.temperature
+    if request.output is not None:
+        body["response_format"] = {"type": "json_schema", "json_schema": _encode_output(request.output)}
     return body
+
+
+def _encode_output(output: OutputSpec) -> dict[str, Any]:
+    """OpenAI itself keeps to a schema only if it is `strict`, which it refuses for schemas that leave things open."""
+    spec = {"name": output.name, "schema": output.schema}
+    return spec | {"strict": True} if _is_closed(output.schema) else spec
+
+
+def _is_closed(schema: Any) -> bool:
+    """Whether each object of a JSON Schema names all that it may and must hold."""
+    if isinstance(schema, list):
+        return all(_is_closed(item) for item in schema)
+    if not isinstance(schema, dict):
+        return True
+    if schema.get("type") == "object":
+        fields = schema.get("properties", {})
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != set(fields):
+            return False
+    return all(_is_closed(value) for value in schema.values())
 
 
 def _encode_messages(request: InferRequest) -> Iterator[dict[str, Any]]:
     if request.system:
         yield {"role": "system", "content": request.system}
-    for message in request.messages:
+    start = turn_start(request.messages)
+    for number, message in enumerate(request.messages):
         if message.role == "tool":
             for part in message.parts:
                 if isinstance(part, ToolResult):
@@ -62,10 +88,35 @@ def _encode_messages(request: InferRequest) -> Iterator[dict[str, Any]]:
                     yield {"role": "tool", "tool_call_id": part.call_id, "content": content}
         elif message.tool_calls:
             calls = [_encode_call(call) for call in message.tool_calls]
-            yield {"role": "assistant", "content": message.text or None, "tool_calls": calls}
-        elif message.text or message.role == "user":
-            yield {"role": message.role, "content": message.text}
+            thought = _thought(message, request.model) if number > start else {}
+            yield {"role": "assistant", "content": message.text or None, "tool_calls": calls} | thought
+        elif message.role == "user":
+            yield {"role": "user", "content": _encode_content(message)}
+        elif message.text:
+            yield {"role": "assistant", "content": message.text}
         # An assistant that said nothing is left out: several servers refuse an empty assistant message.
+
+
+def _encode_content(message: Message) -> str | list[dict[str, Any]]:
+    """Return plain text where there is nothing else: not every server takes a list."""
+    if not any(isinstance(part, Image) for part in message.parts):
+        return message.text
+    content: list[dict[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, Text):
+            content.append({"type": "text", "text": part.text})
+        elif isinstance(part, Image):
+            url = f"data:{part.media_type};base64,{b64encode(part.data).decode()}"
+            content.append({"type": "image_url", "image_url": {"url": url}})
+    return content
+
+
+def _thought(message: Message, model: str) -> dict[str, Any]:
+    """Give a model its thoughts of this turn back: some refuse to go on after their tool calls without them."""
+    for part in message.parts:
+        if isinstance(part, Thinking) and part.provider == KIND and part.data.get("model") == model:
+            return {"reasoning_content": part.data["reasoning_content"]}
+    return {}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
@@ -88,33 +139,28 @@ class _Call(msgspec.Struct):
 
 
 class _Delta(msgspec.Struct):
+    role: str | None = None
     content: str | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
 
 
 class _Choice(msgspec.Struct):
     index: int | None = None
-    delta: _Delta | None = None
-    message: _Delta | None = None  # of a server that does not stream
+    delta: dict[str, Any] | None = None
+    message: dict[str, Any] | None = None  # of a server that does not stream
     finish_reason: str | None = None
 
 
-class Frame(msgspec.Struct):
+class _Frame(msgspec.Struct):
     """One frame of a reply, or a whole reply of a server that does not stream."""
 
     model: str | None = None
     choices: list[_Choice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
-
-
-def decode(raw: str | bytes, type_: type[_T]) -> _T:
-    """Decode JSON from outside. Raises `ValueError` for whatever is wrong with it."""
-    try:
-        return msgspec.json.decode(raw, type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ValueError(str(error)) from error
 
 
 class _OpenCall(msgspec.Struct):
@@ -124,16 +170,20 @@ class _OpenCall(msgspec.Struct):
 
 
 class Reply:
-    """A reply in the making. Feed it frames; `completion` is whole tool calls or none.
+    """A reply in the making, see `http.Reply`; `completion` is whole tool calls or none.
 
-    A reply that outgrows `REPLY_MAX_CHARS` is `full`: it ends there, as one that a token limit cut.
+    A reply that outgrows `REPLY_MAX_CHARS` is `full`: it ends there, as one that a token limit cut. Thoughts are signs
+    of life, and are kept only where the server may want them back: `reasoning_content` beside tool calls.
     """
 
     def __init__(self, request: InferRequest) -> None:
         self._request = request
         self._text: list[str] = []
+        self._thoughts: list[str] = []
         self._calls: dict[int, _OpenCall] = {}
+        self._numbered = False  # the server gives its calls an index
         self._chars = 0
+        self._thought_chars = 0
         self._finish: _Finish | None = None
         self._refused = False
         self._usage = Usage()
@@ -142,33 +192,58 @@ class Reply:
     @property
     def full(self) -> bool:
         """Whether nothing more is taken."""
-        return self._chars >= REPLY_MAX_CHARS
+        return self._chars >= REPLY_MAX_CHARS or self._thought_chars >= MODEL_THOUGHT_MAX_CHARS
 
     @property
     def finished(self) -> bool:
         """Whether the server said that the reply is whole."""
         return self._finish is not None
 
-    def add(self, frame: Frame) -> str | None:
+    def add(self, event: Event) -> str | None:
         """Take a frame; return its text, "" if it carried something else of the reply, None if nothing."""
+        if event.data.strip() == "[DONE]":
+            self._end("stop")
+            return None
+        frame: _Frame = decode(event.data, _Frame)
+        if frame.error:
+            raise Refused({"error": frame.error})
         self._model = frame.model or self._model
         if frame.usage:
             self._usage = _usage(frame.usage)
-        choice = frame.choices[0] if frame.choices else None
-        if choice is None:
+        if not frame.choices:
+            self._must(frame.choices is not None or bool(frame.usage))
             return None
-        delta = choice.delta or choice.message or _Delta()
+        choice = frame.choices[0]
+        raw = choice.delta if choice.delta is not None else choice.message
+        self._must(raw is not None or bool(choice.finish_reason))
+        text = self._add_delta(raw or {})
+        if choice.finish_reason:
+            self._end(choice.finish_reason)
+        return text
+
+    def _add_delta(self, raw: dict[str, Any]) -> str:
+        delta = msgspec.convert(raw, _Delta)
+        self._must(not raw or any(field in raw for field in _Delta.__struct_fields__))
         self._refused = self._refused or bool(delta.refusal)
         text = self._room((delta.content or "") + (delta.refusal or ""))
         self._text.append(text)
+        if delta.reasoning_content:
+            self._thoughts.append(delta.reasoning_content)
+        self._thought_chars += 1 + len(delta.reasoning_content or delta.reasoning or "")
         for call in delta.tool_calls or ():
             self._add_call(call)
-        if choice.finish_reason:
-            self.finish(choice.finish_reason)
         return text
 
-    def finish(self, reason: str) -> None:
-        """Note that the reply is whole, and why it ended; the first reason stands."""
+    def _must(self, understood: bool) -> None:
+        """Refuse a frame in the midst of tool calls that says nothing we know: it may have held a piece of one.
+
+        What is left could be JSON by chance, and not what the model wrote.
+        """
+        if self._calls and self._finish is None and not understood:
+            raise ValueError("in the midst of a tool call it says nothing that is known")
+
+    def _end(self, reason: str) -> None:
+        """Note that the reply is whole, and why it ended; the first reason stands. One never seen is a plain end."""
         if self._finish is None:
             self._finish = _FINISH.get(reason, "stop")
 
@@ -177,10 +252,17 @@ class Reply:
         finish: _Finish = "length" if self.full else "refused" if self._refused else self._finish or "stop"
         calls: tuple[ToolCall, ...] = ()
         if finish in ("stop", "tools"):  # a reply that was cut or filtered may hold half a call
-            calls = tuple(self._decode_call(call, number) for number, call in enumerate(self._calls.values()))
+            for call in self._calls.values():
+                calls += (self._decode_call(call, [other.id for other in calls]),)
+            if finish == "tools" and not calls and not any(self._text):
+                raise ValueError("the server speaks of tool calls and sent none")
             finish = "tools" if calls else "stop"
         text = "".join(self._text)
-        parts: tuple[Part, ...] = ((Text(text),) if text else ()) + calls
+        thought = "".join(self._thoughts) if calls else ""
+        parts: tuple[Part, ...] = (Text(text),) if text else ()
+        if thought:
+            parts += (Thinking(KIND, {"model": self._request.model, "reasoning_content": thought}),)
+        parts += calls
         message = Message("assistant", parts, at_ms=self._request.now_ms)
         return Completion(message=message, finish=finish, usage=self._usage, model=self._model)
 
@@ -190,8 +272,13 @@ class Reply:
         return text
 
     def _add_call(self, delta: _Call) -> None:
+        if delta.function is None and not delta.id:
+            raise ValueError("a piece of a tool call is empty")
         if delta.index is not None:
             key = delta.index
+            self._numbered = True
+        elif self._numbered:
+            raise ValueError("a piece of a tool call does not say of which")
         elif delta.id or not self._calls:
             key = len(self._calls)
         else:
@@ -199,6 +286,8 @@ class Reply:
         call = self._calls.setdefault(key, _OpenCall())
         call.id = delta.id or call.id
         if delta.function:
+            if delta.function.name is None and delta.function.arguments is None:
+                raise ValueError("a piece of a tool call is empty")
             call.name = call.name or delta.function.name or ""
             arguments = delta.function.arguments or ""
             if isinstance(arguments, dict):
@@ -206,22 +295,14 @@ class Reply:
             call.arguments += self._room(arguments)
         self._chars += 1  # so that a flood of empty calls is bounded, too
 
-    def _decode_call(self, call: _OpenCall, number: int) -> ToolCall:
+    def _decode_call(self, call: _OpenCall, others: list[str]) -> ToolCall:
         if not call.name:
             raise ValueError("a tool call has no name")
         try:
             arguments = decode(call.arguments.strip() or "{}", dict[str, Any])
         except ValueError as error:
             raise ValueError(f"the arguments of {call.name} are not a JSON object: {error}") from error
-        return ToolCall(self._unique_id(call.id, number), call.name, arguments)
-
-    def _unique_id(self, given: str, number: int) -> str:
-        """Some servers number calls from 0 in each reply, or not at all; ids must be unique in a turn."""
-        taken = {call.id for message in self._request.messages for call in message.tool_calls}
-        same = [call.id for call in self._calls.values()].count(given) > 1
-        if given and given not in taken and not same:
-            return given
-        return f"call_{len(self._request.messages)}_{number}"
+        return ToolCall(unique_id(call.id, others, self._request.messages), call.name, arguments)
 
 
 def _usage(raw: dict[str, Any]) -> Usage:

@@ -66,6 +66,7 @@ class OfflineProvider:
 
     def __init__(self, name: str = "offline") -> None:
         self.name = name
+        self.needs_key = False
 
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Stream the answer word by word; see `daycare.plugin.Provider`. Never raises."""

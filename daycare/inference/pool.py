@@ -1,143 +1,232 @@
-"""Which model answers, and one call of it: the place where a request leaves the daemon.
+"""Which model answers: `plan` chooses before anything is called, `infer` calls, tries again and falls back.
 
-`resolve` turns a role into a provider and a model; `infer` makes exactly one call and holds any provider, ours or a
-plugin's, to the contract: words within the deadlines, one whole `Completion` at the end.
+A provider that is away is noticed once for everybody (`breaker`), so that no agent waits for what all know.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import aclosing
-from typing import Final, Literal
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 import trio
 
-from daycare.base.errors import InvalidError, UnavailableError
-from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S, REPLY_MAX_CHARS
-from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
+from daycare.base.errors import AwayError, DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.limits import (
+    BREAKER_PAUSE_S,
+    MODEL_INFER_MAX_S,
+    MODEL_RETRY_AFTER_MAX_S,
+    MODEL_RETRY_BASE_S,
+    MODEL_RETRY_FACTOR,
+    MODEL_TRIES_MAX,
+)
+from daycare.inference import survey
+from daycare.inference.breaker import Breaker, Permit
+from daycare.inference.call import call
+from daycare.inference.catalog import ModelFacts
+from daycare.inference.names import Choice, Names
+from daycare.inference.sources import Listing, Providers
+from daycare.observe.redact import without_secrets
+from daycare.plugin import Completion, InferRequest
 
-ROLES: Final = ("default", "user", "subagent", "memory", "memorySearch", "task")
-_END: Final = "end"
+# What went wrong with one reply. Whatever else ends a call before its first word, others would meet, too.
+_OF_THE_REPLY = frozenset({"MODEL_GARBLED", "MODEL_FAILED", "MODEL_LATE", "REPLY_TOO_LARGE"})
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """A configured provider and the provider's own name of a model."""
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole reply, whose it is, and what it cost in millionths of a US dollar (0 where prices are unknown)."""
 
-    provider: str
-    model: str
+    completion: Completion
+    choice: Choice
+    cost_micros: int
 
-    def __str__(self) -> str:
-        return f"{self.provider}/{self.model}"
+
+class Failure(msgspec.Struct, frozen=True):
+    """One try that failed; the next, perhaps with another choice, begins after `retry_in_s`. None: there is none."""
+
+    choice: Choice
+    error: DaycareError
+    retry_in_s: float | None
+
+
+def _ignore(*_: object) -> None:
+    pass
 
 
 class Pool:
-    """The configured providers by name, and the model of each role as `provider/model`."""
+    """The providers by name, the model of each role as `provider/model`, and what to fall back on, in order.
 
-    def __init__(self, providers: Mapping[str, Provider], models: Mapping[str, str]) -> None:
-        unknown = models.keys() - set(ROLES)
-        if unknown:
-            raise InvalidError(
-                "MODEL_ROLE_UNKNOWN",
-                f"[models] of config.toml names {', '.join(sorted(unknown))}, which is no role",
-                hint=f"the roles are {', '.join(ROLES)}",
-            )
+    `on_outage` is called with a provider's name and error when it turns out to be away, and with None when it is back.
+    """
+
+    def __init__(
+        self,
+        providers: Providers,
+        models: Mapping[str, str],
+        fallbacks: Sequence[str] = (),
+        on_outage: Callable[[str, DaycareError | None], None] = _ignore,
+    ) -> None:
         self._providers = dict(providers)
+        self._breakers = {
+            name: Breaker(lambda error, name=name: on_outage(name, error))  # type: ignore[misc]
+            for name in self._providers
+        }
+        self._listings = {name: Listing(source.provider) for name, source in self._providers.items()}
+        self._names = Names(self._providers, models, fallbacks, self._listings, self._breakers)
         self._models = dict(models)
+        self._fallbacks = tuple(fallbacks)
 
-    def resolve(self, role: str | None = None, override: str | None = None) -> Choice:
-        """Return the model named by `override`, else the role's, else the default one.
+    async def plan(self, role: str | None = None, override: str | None = None) -> tuple[Choice, ...]:
+        """Return the model to ask, then those to fall back on. `override` comes before the role's, then the default.
 
-        A name without prefix belongs to the only provider, if there is one only. Raises `InvalidError`.
+        Raises before any call of a model what `Names.resolve` does: a provider without a key is not in a plan.
         """
-        name = override or (self._models.get(role) if role else None) or self._models.get("default")
-        if not name:
-            raise InvalidError(
-                "MODEL_NOT_CONFIGURED",
-                f"No model is configured for the role {role or 'default'}, and there is no default",
-                hint='set default = "offline/rules" (or another provider/model) in [models] of config.toml',
-            )
-        prefix, slash, model = name.partition("/")
-        if prefix in self._providers and model:
-            return Choice(prefix, model)
-        if slash:
-            self._provider(prefix)  # raises, unless the model's part is empty
-            raise InvalidError("MODEL_NOT_CONFIGURED", f"The model {name} has no name after its provider's")
-        if len(self._providers) == 1:
-            return Choice(next(iter(self._providers)), name)
-        raise InvalidError(
-            "MODEL_AMBIGUOUS",
-            f"The model {name} names no provider, and configured are: {self._available}",
-            hint=f"write PROVIDER/{name} with one of them",
-        )
+        first = await self._names.resolve(override or self._names.of_role(role))
+        return tuple(dict.fromkeys((first, *self._names.fallbacks())))
 
-    async def infer(self, choice: Choice, request: InferRequest, on_delta: Callable[[str], None]) -> Completion:
-        """Ask `choice` once; `on_delta` gets the text piece by piece as it comes.
+    async def infer(
+        self,
+        plan: Sequence[Choice],
+        request: InferRequest,
+        on_delta: Callable[[str], None] = _ignore,
+        on_failure: Callable[[Failure], None] = _ignore,
+    ) -> Answer:
+        """Ask the choices of `plan` in order until one answers; ends within MODEL_INFER_MAX_S seconds.
 
-        `request.model` is set from `choice`. Raises what the provider raises, and `UnavailableError` for a provider
-        that stays silent (`MODEL_SILENT`), talks without end (`REPLY_TOO_LARGE`) or ends otherwise than with one
-        completion (`STREAM_CUT`). Text given to `on_delta` before an error is void.
+        A failure that may pass is tried again, with pauses; then, and for a refused key, the next choice is asked.
+        `on_failure` hears of each try that failed; the text given to `on_delta` until then is void. `request.model`
+        is set from the choice.
+
+        Raises `InvalidError` of the first choice as it is (no other model is asked), CONTEXT_OVERFLOW of any;
+        `AwayError` PROVIDER_AWAY if an outage is a reason that nobody answered, at once while it is known; else the
+        error of the first choice that failed.
         """
-        provider = self._provider(choice.provider)
-        # The seam for retries within a turn and for other models to fall back on: a loop around this one call. Until
-        # then a failed call fails the turn's attempt, and the turn is retried.
-        return await _call(provider, msgspec.structs.replace(request, model=choice.model), on_delta)
+        left = deque(plan)
+        failed: list[_Failed] = []
+        tries = 0
+        ends_at = trio.current_time() + MODEL_INFER_MAX_S
+        while left:
+            choice = left[0]
+            permit = self._breakers[choice.provider].permit()
+            if permit is None:
+                left.popleft()
+                tries = 0
+                continue
+            result = await self._try(choice, permit, request, on_delta, ends_at)
+            if isinstance(result, Answer):
+                return result
+            tries += 1
+            failed.append(result)
+            if _is_final(result.error, first=choice == plan[0]):
+                on_failure(Failure(choice, result.error, None))
+                raise result.error
+            pause_s = _pause_s(result.error, tries, alone=len(left) == 1)
+            if pause_s is None or self._breakers[choice.provider].away:
+                left.popleft()
+                pause_s, tries = 0.0, 0
+            while left and self._breakers[left[0].provider].retry_after_s > pause_s:
+                left.popleft()
+            if trio.current_time() + pause_s >= ends_at:
+                left.clear()
+            on_failure(Failure(choice, result.error, pause_s if left else None))
+            if left:
+                await trio.sleep(pause_s)
+        raise self._nobody(plan, failed)
 
-    async def models(self) -> list[str]:
-        """Return what can be used now as `provider/model`, sorted. Raises if a provider cannot say."""
-        found: list[str] = []
-        for name, provider in self._providers.items():
-            found += [str(Choice(name, model)) for model in await provider.models()]
-        return sorted(found)
+    def facts(self, choice: Choice) -> ModelFacts:
+        """Return what is known of a model: the catalog's words, corrected by config.toml."""
+        return self._providers[choice.provider].facts(choice.model)
+
+    async def models(self) -> survey.Survey:
+        """Return what can be used now, and why the rest cannot. A provider that does not answer holds up nobody."""
+        return await survey.look(self._providers, self._listings, self._breakers, self._models, self._fallbacks)
+
+    async def test(self, names: Sequence[str] = ()) -> list[survey.Tested]:
+        """Make one cheap call of each model named, of all that are in use if none is; failures are in the results."""
+        names = names or tuple(dict.fromkeys((*self._models.values(), *self._fallbacks)))
+        return await survey.test(names, self._names, self._providers, self._breakers)
 
     async def aclose(self) -> None:
         """Close the connections of those providers that keep any."""
-        for provider in self._providers.values():
-            close = getattr(provider, "aclose", None)
+        for source in self._providers.values():
+            close = getattr(source.provider, "aclose", None)
             if close is not None:
                 await close()
 
-    def _provider(self, name: str) -> Provider:
-        provider = self._providers.get(name)
-        if provider is None:
-            raise InvalidError(
-                "PROVIDER_NOT_CONFIGURED",
-                f"The model provider {name} is not configured; configured are: {self._available}",
-                hint=f"daycare keys add {name}, or add [providers.{name}] to config.toml",
-            )
-        return provider
+    async def _try(
+        self, choice: Choice, permit: Permit, request: InferRequest, on_delta: Callable[[str], None], ends_at: float
+    ) -> "Answer | _Failed":
+        """Call a choice once, and let its breaker know what that tells of the provider."""
+        provider = self._providers[choice.provider].provider
+        alive = False
 
-    @property
-    def _available(self) -> str:
-        return ", ".join(sorted(self._providers)) or "none"
+        def answered() -> None:
+            nonlocal alive
+            if not alive:
+                alive = True
+                permit.answered()
+
+        with permit:
+            try:
+                asked = msgspec.structs.replace(request, model=choice.model)
+                completion = await call(provider, asked, on_delta, answered, ends_at)
+            except DaycareError as caught:
+                error = _scrubbed(caught)
+                if alive or not isinstance(error, UnavailableError):
+                    answered()  # a refusal is an answer, too
+                    return _Failed(choice, error, outage=False)
+                outage = error.code not in _OF_THE_REPLY or self._breakers[choice.provider].away
+                if outage:
+                    permit.failed(error)
+                return _Failed(choice, error, outage)
+        cost = self.facts(choice).cost_micros(completion.usage)
+        return Answer(completion=completion, choice=choice, cost_micros=cost)
+
+    def _nobody(self, plan: Sequence[Choice], failed: "Sequence[_Failed]") -> DaycareError:
+        """Return the error for a plan that nobody answered."""
+        outages = {each.choice: each.error for each in failed if each.outage}
+        waits: list[float] = []
+        for choice in plan:
+            breaker = self._breakers[choice.provider]
+            if breaker.error is not None:
+                outages.setdefault(choice, breaker.error)
+            if choice in outages:
+                pause_s = breaker.retry_after_s if breaker.away else BREAKER_PAUSE_S
+                waits.append(max(pause_s, outages[choice].retry_after_s or 0.0))
+        if not outages:
+            return failed[0].error
+        reasons = "; ".join(f"{choice}: {error.message}" for choice, error in outages.items())
+        return AwayError(
+            "PROVIDER_AWAY",
+            f"No model answers for now: {reasons}",
+            hint="daycare models shows how the providers are; `fallbacks` in [models] names others to ask instead",
+            retry_after_s=min(waits),
+        )
 
 
-async def _call(provider: Provider, request: InferRequest, on_delta: Callable[[str], None]) -> Completion:
-    completion: Completion | None = None
-    chars = 0
-    wait_s = MODEL_FIRST_TOKEN_S
-    async with aclosing(provider.infer(request)) as events:
-        while True:
-            event: StreamEvent | Literal["end"] | None = None
-            with trio.move_on_after(wait_s):
-                event = await anext(events, _END)
-            if event is None:
-                raise _failed("MODEL_SILENT", provider, request, f"no word came for {wait_s:g} s")
-            if event == _END:
-                break
-            if completion is not None:
-                raise _failed("STREAM_CUT", provider, request, "the stream went on after the reply's end")
-            if isinstance(event, Completion):
-                completion = event
-            else:
-                chars += len(event.text)
-                if chars > REPLY_MAX_CHARS:
-                    raise _failed("REPLY_TOO_LARGE", provider, request, f"it is longer than {REPLY_MAX_CHARS}")
-                if event.text:  # an empty one is a sign of life
-                    on_delta(event.text)
-            wait_s = MODEL_NEXT_TOKEN_S
-    if completion is None:
-        raise _failed("STREAM_CUT", provider, request, "the stream ended before the reply did")
-    return completion
+class _Failed(msgspec.Struct, frozen=True):
+    choice: Choice
+    error: DaycareError
+    outage: bool
 
 
-def _failed(code: str, provider: Provider, request: InferRequest, why: str) -> UnavailableError:
-    return UnavailableError(code, f"Model call to {provider.name}/{request.model} failed: {why}")
+def _is_final(error: DaycareError, *, first: bool) -> bool:
+    """Whether asking anybody else would be wrong: the request, or something of ours, is to blame."""
+    if isinstance(error, InvalidError):
+        return first or error.code == "CONTEXT_OVERFLOW"
+    return not isinstance(error, UnavailableError | ForbiddenError)
+
+
+def _pause_s(error: DaycareError, tries: int, *, alone: bool) -> float | None:
+    """Return how long to wait before the same choice is tried again, None if it is not."""
+    if not isinstance(error, UnavailableError) or tries >= MODEL_TRIES_MAX:
+        return None
+    if error.code == "MODEL_SILENT" and not alone:
+        return None  # that took two minutes: somebody else is asked
+    pause_s = max(MODEL_RETRY_BASE_S * MODEL_RETRY_FACTOR ** (tries - 1), error.retry_after_s or 0.0)
+    return pause_s if pause_s <= MODEL_RETRY_AFTER_MAX_S else None
+
+
+def _scrubbed(error: DaycareError) -> DaycareError:
+    """Take secrets out of a provider's words: they go to events, letters and people."""
+    error.message, error.hint = without_secrets(error.message), without_secrets(error.hint)
+    error.args = (error.message,)
+    return error

@@ -170,8 +170,11 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ToolStarted: "debug",
     events.AgentParked: "warning",
     events.TurnFailed: "warning",
+    events.ModelFailed: "warning",
+    events.ProviderAway: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
+    events.PluginFailed: "warning",
     events.DiskTrouble: "error",
     events.LaneBroke: "error",
 }
@@ -192,7 +195,7 @@ def write(event: events.Event | Gap) -> None:
         logger().warning("log.gap", missed=event.missed)
         return
     level = _LEVELS.get(type(event), "info")
-    if isinstance(event, events.DiskTrouble) and event.cleared:
+    if isinstance(event, events.DiskTrouble | events.ProviderAway) and event.cleared:
         level = "info"
     if isinstance(event, _NEVER) or not logging.getLogger(_ROOT).isEnabledFor(_NUMBERS[level]):
         return

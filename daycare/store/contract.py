@@ -100,6 +100,16 @@ class AgentStore(Protocol):
         `CHILDREN_MAX`.
         """
 
+    async def spawn(self, parent: Agent, kind: Literal["sub", "search"], new: NewAgent, first: Envelope) -> Agent:
+        """Make a child as `create_child` does and post its first message, together; `first.to` is the child's path.
+
+        Idempotent on `new.born`: a repeat returns the first child, dead or not, and posts nothing. Raises `BusyError`
+        at `HELPERS_MAX`.
+        """
+
+    async def children(self, path: str) -> list[Agent]:
+        """Return the living helpers and searches right below a path, in order of path."""
+
     async def at(self, path: str) -> Agent | None:
         """Return the living or parked agent on a path."""
 
@@ -123,11 +133,14 @@ class AgentStore(Protocol):
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
         """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
 
-    async def set_state(self, agent_id: str, state: Literal["living", "parked", "dead"], reason: str = "") -> Agent:
+    async def set_state(
+        self, agent_id: str, state: Literal["living", "parked", "dead"], reason: str = "", *, answer: bool = True
+    ) -> Agent:
         """Park, unpark or bury an agent.
 
-        Burying frees the path, ends an open turn, deletes the timers and moves waiting messages to the dead letters,
-        together. Raises `ConflictError` for one who is dead already.
+        Burying frees the path, ends its turns, deletes the timers, moves waiting messages to the dead letters, tells
+        with `answer` those agents that asked, and dismisses its children, together. Raises `ConflictError` for one who
+        is dead already.
         """
 
     async def new_session(self, agent_id: str, reason: str) -> int:
@@ -216,11 +229,27 @@ class TurnStore(Protocol):
         `following` the agent's next turn begins on these rows in the same transaction and is returned.
         """
 
+    async def set_aside(
+        self, agent: Agent, turn: Turn, steps: Sequence[Step], following: Sequence[InboxRow] = ()
+    ) -> Turn | None:
+        """Let an open turn wait for the answers to these steps, without being the agent's open turn meanwhile.
+
+        Its rows are held. `begin` with a RESULT that names one of the steps' `wait` makes it go on: the new turn takes
+        over rows and steps. Past `wait_until` such a RESULT comes from a timer. `following` as for `finish`. Raises
+        `ConflictError` if the turn has ended.
+        """
+
+    async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
+        """Return an agent's turns that were set aside, as `load` would; `finish` as `stopped` ends one."""
+
     async def suspend(self, turn: int) -> None:
         """Take back one attempt of an open turn, for an orderly stop; never below zero."""
 
-    async def retry(self, turn: int, error: str, retry_at: int) -> None:
-        """Record why a try of an open turn failed and when (wall ms) the next may start."""
+    async def retry(self, turn: int, error: str, retry_at: int, *, uncounted: bool = False) -> None:
+        """Record why a try of an open turn failed and when (wall ms) the next may start.
+
+        `uncounted` takes the attempt back: what failed had nothing to do with the turn.
+        """
 
     async def split(self, turn: Turn) -> None:
         """Give up a turn so that each of its messages is tried alone; they inherit its attempts."""

@@ -63,7 +63,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """What it takes to create an agent; kind, user, role and parent are stored and never guessed again."""
+    """What it takes to create an agent; kind, user, role and parent are stored and never guessed again.
+
+    `born` names the call that makes a child: a repeat of it finds the first.
+    """
 
     id: str
     path: str
@@ -73,6 +76,7 @@ class NewAgent(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     parent: str | None = None
     config: AgentConfig = AgentConfig()
+    born: str = ""
 
 
 class InboxRow(msgspec.Struct, frozen=True):
@@ -102,7 +106,10 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn as journaled. `attempt` counts from 1; `retry_at` is when a failed one may be tried again."""
+    """A turn as journaled. `attempt` counts from 1; `retry_at` is when a failed one may be tried again.
+
+    `goes_on`: it began with the journal of a turn that had been set aside; known only to who began it.
+    """
 
     turn: int
     agent_id: str
@@ -114,20 +121,22 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     state: str = "open"
     started_at: int = 0
+    goes_on: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One journaled step of a turn.
 
     `model`: `message` is the assistant's. `tool`: `message` is None until it is done, then holds the one result;
-    `call_id` and `arguments` say what was called. `steer`: `seqs` are inbox rows the model saw from here on.
+    `call_id` and `arguments` say what was called; with `wait` the result comes as the message that names this key,
+    until `wait_until` (wall ms). `steer`: `seqs` are inbox rows the model saw from here on.
     """
 
     turn: int
     step: int
     kind: Literal["model", "tool", "steer"]
     name: str
-    state: Literal["started", "done"]
+    state: Literal["started", "waiting", "done"]
     idempotent: bool = True
     at_ms: int = 0
     message: Message | None = None
@@ -135,6 +144,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, Any] = msgspec.field(default_factory=dict)
     seqs: tuple[int, ...] = ()
     effects: "Effects | None" = None
+    wait: str = ""
+    wait_until: int = 0
 
 
 class NewTimer(msgspec.Struct, frozen=True, kw_only=True):
@@ -259,4 +270,5 @@ class Commit(msgspec.Struct):
     connectors: set[str]
     timers: bool
     dead: list[DeadLetter]
+    unheard: int  # answers whose asker is dead
     agents: set[str]  # agents whose row changed (config, state, session)

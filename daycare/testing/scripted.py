@@ -39,6 +39,7 @@ class Scripted:
     """
 
     name = "scripted"
+    needs_key = False
 
     def __init__(self, default: Answer = echo) -> None:
         self.default = default

@@ -1,12 +1,14 @@
-"""The tools every agent has: send a message, set a reminder."""
+"""The tools every agent has: messages, reminders, questions, helpers, the time."""
 
 from datetime import datetime
 from typing import Annotated
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from daycare.plugin import Plugin, ToolContext
+from daycare.base.errors import InvalidError
+from daycare.base.limits import WAIT_MAX_S
+from daycare.plugin import Plugin, ToolContext, Waiting
 from daycare.tools.registry import StructTool
 
 REMIND_MAX_S = 366 * 86_400.0
@@ -26,6 +28,63 @@ class Remind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, msgspec.Meta(min_length=1, description="What to remind of")]
 
 
+class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask another agent of the same user and get its answer as this call's result."""
+
+    to: Annotated[str, msgspec.Meta(description="The agent's address, such as /ann/agent/research")]
+    text: Annotated[str, msgspec.Meta(min_length=1, description="The question, complete in itself")]
+    deadline_s: Annotated[float, msgspec.Meta(ge=1, le=WAIT_MAX_S, description="Seconds to wait for it")] = 600.0
+
+
+class Spawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Make a helper that works on a task by itself, with a conversation of its own. With wait its answer is this call's
+    result; otherwise it comes as a message later, and you can go on. Several helpers work at the same time."""
+
+    task: Annotated[str, msgspec.Meta(min_length=1, description="All that the helper has to know and to do")]
+    prompt: Annotated[str, msgspec.Meta(description="Its role, such as: You are a careful translator")] = ""
+    tools: Annotated[list[str] | None, msgspec.Meta(description="The only tools it may use; default: yours")] = None
+    wait: bool = True
+    deadline_s: Annotated[float, msgspec.Meta(ge=1, le=WAIT_MAX_S, description="Seconds to wait for it")] = 3600.0
+
+
+class ListAgents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """List the agents of this user that can be asked or sent a message: address and description."""
+
+
+class Now(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tell the date and time, where the user is or in another time zone."""
+
+    zone: Annotated[str, msgspec.Meta(description="IANA name, such as Europe/Berlin; default: the user's")] = ""
+
+
+async def _ask(context: ToolContext, arguments: Ask) -> Waiting:
+    return await context.ask(arguments.to, arguments.text, arguments.deadline_s)
+
+
+async def _spawn(context: ToolContext, arguments: Spawn) -> str | Waiting:
+    deadline_s = arguments.deadline_s if arguments.wait else None
+    path, waiting = await context.spawn(
+        arguments.task, prompt=arguments.prompt, tools=arguments.tools, deadline_s=deadline_s
+    )
+    return waiting or f"{path} works on it; its answer will come as a message"
+
+
+async def _list_agents(context: ToolContext, arguments: ListAgents) -> str:
+    lines = [
+        f"{path}{' (you)' if path == context.path else ''}{': ' if description else ''}{description}"
+        for path, description in await context.agents()
+    ]
+    return "\n".join(lines)
+
+
+async def _now(context: ToolContext, arguments: Now) -> str:
+    try:
+        zone = ZoneInfo(arguments.zone or context.zone)
+    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
+        raise InvalidError("ZONE_UNKNOWN", f"telling the time in {arguments.zone}: no such time zone") from error
+    return f"{datetime.fromtimestamp(context.now_ms / 1000, zone):%A %Y-%m-%d %H:%M:%S %Z}"
+
+
 async def _send_message(context: ToolContext, arguments: SendMessage) -> str:
     await context.send(arguments.to, arguments.text)
     return f"will be sent to {arguments.to} when this turn ends"
@@ -42,5 +101,9 @@ plugin = Plugin(
     tools=(
         StructTool("send_message", SendMessage, _send_message, idempotent=True),
         StructTool("remind", Remind, _remind, idempotent=True),
+        StructTool("ask", Ask, _ask, idempotent=True),
+        StructTool("spawn", Spawn, _spawn, idempotent=True),
+        StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
+        StructTool("now", Now, _now, idempotent=True),
     ),
 )

@@ -5,7 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from daycare.plugin import ToolContext, ToolSpec
+from daycare.plugin import ToolContext, ToolSpec, Waiting
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -14,7 +14,12 @@ class StructTool(Generic[A]):
     """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model."""
 
     def __init__(
-        self, name: str, arguments: type[A], run: Callable[[ToolContext, A], Awaitable[str]], *, idempotent: bool
+        self,
+        name: str,
+        arguments: type[A],
+        run: Callable[[ToolContext, A], Awaitable[str | Waiting]],
+        *,
+        idempotent: bool,
     ) -> None:
         schema = msgspec.json.schema(arguments)
         flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
@@ -30,6 +35,6 @@ class StructTool(Generic[A]):
         """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
         return msgspec.convert(arguments, self._arguments)
 
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str]:
+    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
         """Do it."""
         return self._run(context, arguments)

@@ -10,35 +10,57 @@ import msgspec
 import trio
 
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, InvalidError
-from daycare.base.limits import MESSAGE_MAX_BYTES, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
-from daycare.base.messages import Envelope, EnvelopeKind, Origin, ToolCall
-from daycare.plugin import Tool, ToolSpec
-from daycare.store.records import Agent, Effects, NewTimer, Turn, User
+from daycare.base.errors import ConflictError, DaycareError, InvalidError
+from daycare.base.limits import (
+    ASK_CHAIN_MAX,
+    HELPER_LEVELS_MAX,
+    MESSAGE_MAX_BYTES,
+    TOOL_DEADLINE_S,
+    TOOL_RESULT_MAX_CHARS,
+    WAIT_MAX_S,
+)
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, ToolCall, asking
+from daycare.plugin import Tool, ToolSpec, Waiting
+from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What came of a call, and what it wants changed when the turn commits."""
+    """What came of a call, and what it wants changed when the turn commits. With `waiting` its result comes later."""
 
     text: str
-    status: Literal["ok", "error", "uncertain"] = "ok"
+    status: Literal["ok", "error", "uncertain", "waiting"] = "ok"
     effects: Effects = Effects()
+    waiting: Waiting | None = None
 
 
 class Desk(msgspec.Struct, frozen=True):
     """What tools reach through their context; handed in, as directory and router are siblings of the tools.
 
-    `may_reach(path, user)` raises unless the user has an agent there; `ask(envelope, asker, deadline)` posts and waits.
+    `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
+    config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones.
     """
 
     may_reach: Callable[[str, str], Awaitable[object]]
-    ask: Callable[[Envelope, str, float], Awaitable[str]]
+    post: Callable[[Envelope], Awaitable[object]]
+    help: Callable[[Agent, AgentConfig, str, Envelope], Awaitable[Agent]]
+    agents: Callable[[str], Awaitable[list[Agent]]]
 
 
 class Context:
     """A `ToolContext`: collects effects instead of carrying them out, so that a failed turn leaves nothing behind."""
 
-    def __init__(self, desk: Desk, agent: Agent, user: User, turn: Turn, step: int, call_id: str, now_ms: int) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        step: int,
+        call_id: str,
+        now_ms: int,
+        chain: tuple[str, ...],
+        allowed: tuple[str, ...],
+    ) -> None:
         self.path = agent.path
         self.user = agent.user
         self.zone = user.zone
@@ -49,6 +71,9 @@ class Context:
         self.call_id = call_id
         self._desk = desk
         self._agent = agent
+        self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
+        self._allowed = allowed
+        self._asked = 0
         self._posts: list[Envelope] = []
         self._timers: list[NewTimer] = []
 
@@ -69,12 +94,56 @@ class Context:
         self._timers.append(NewTimer(agent_id=self._agent.id, key=key, due_at=due_ms, envelope=envelope))
         return due_ms
 
-    async def ask(self, to: str, text: str, deadline_s: float) -> str:
-        """Post to another agent and wait for its answer."""
+    async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
+        """Post to another agent of this user; its answer is the call's result."""
         await self._desk.may_reach(to, self.user)
-        return await self._desk.ask(
-            self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, "ask"), self.path, deadline_s
+        if to in self._chain:
+            raise ConflictError(
+                "ASK_CYCLE",
+                f"asking {to}: it waits for this answer itself ({' -> '.join((*self._chain, to))})",
+                hint="send a message without waiting instead",
+            )
+        question = self._question(to, text)
+        await self._desk.post(question)
+        return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
+
+    async def spawn(
+        self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
+    ) -> tuple[str, Waiting | None]:
+        """Create a helper with a task of its own."""
+        if self.path.count("/sub/") >= HELPER_LEVELS_MAX:
+            raise ConflictError(
+                "HELPER_LEVELS_MAX",
+                f"making a helper of {self.path}: helpers of helpers go {HELPER_LEVELS_MAX} levels deep",
+                hint="do it without one",
+            )
+        own = self._agent.config.tools
+        granted = self._allowed if tools is None else tuple(name for name in tools if name in self._allowed)
+        config = AgentConfig(
+            description=shortened(task, 100),
+            system_prompt=prompt,
+            policy=Policy.FOLLOWUP,
+            tools=granted if tools is not None or own is not None else None,
         )
+        question = self._question("", task)
+        wait = question.meta["wait"]
+        child = await self._desk.help(self._agent, config, wait, question)
+        waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
+        return child.path, waiting
+
+    def _question(self, to: str, text: str) -> Envelope:
+        """Return a message whose answer comes back to this call."""
+        if len(self._chain) > ASK_CHAIN_MAX:
+            raise ConflictError("ASK_CHAIN", f"asking {to}: {len(self._chain)} agents wait already", hint="ask less")
+        mark = f"ask{self._asked}"
+        self._asked += 1
+        envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
+        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id)
+        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
+
+    async def agents(self) -> list[tuple[str, str]]:
+        """Return (path, description) of the user's living agents."""
+        return [(agent.path, agent.config.description) for agent in await self._desk.agents(self.user)]
 
     def effects(self) -> Effects:
         """Return what was asked for so far."""
@@ -114,7 +183,9 @@ class Runner:
         tool = self._tools.get(name)
         return tool is None or tool.idempotent
 
-    async def run(self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall) -> Done:
+    async def run(
+        self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall, chain: tuple[str, ...] = ()
+    ) -> Done:
         """Run one call. Whatever the model did wrong comes back as an error it can read; a defect raises."""
         tool = self._tools.get(call.name)
         if tool is None or all(spec.name != call.name for spec in self.specs(agent)):
@@ -124,7 +195,8 @@ class Runner:
             arguments = tool.decode(call.arguments)
         except msgspec.ValidationError as error:
             return Done(f"wrong arguments for {call.name}: {error}", "error")
-        context = Context(self._desk, agent, user, turn, step, call.id, self._clock.now_ms())
+        allowed = tuple(spec.name for spec in self.specs(agent))
+        context = Context(self._desk, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed)
         try:
             with trio.fail_after(TOOL_DEADLINE_S):
                 text = await tool.run(context, arguments)
@@ -133,6 +205,18 @@ class Runner:
             return Done(late, "error") if tool.idempotent else Done(f"{late}; it may have taken effect", "uncertain")
         except DaycareError as error:
             return Done(str(error), "error")
+        if isinstance(text, Waiting):
+            return Done("", "waiting", context.effects(), text)
         if len(text) > TOOL_RESULT_MAX_CHARS:
             text = text[:TOOL_RESULT_MAX_CHARS] + f"\n[cut: {len(text)} characters in all]"
         return Done(text, "ok", context.effects())
+
+
+def shortened(text: str, chars: int) -> str:
+    """Return the first line of a text, cut to `chars`."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 3] + "..."
+
+
+def _clipped(deadline_s: float) -> float:
+    return min(max(deadline_s, 1.0), WAIT_MAX_S)

@@ -18,14 +18,6 @@ class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Ask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ask another agent and wait for its answer."""
-
-    to: str
-    text: str
-    deadline_s: float = 60.0
-
-
 class Explode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Raise what no tool should raise."""
 
@@ -33,10 +25,6 @@ class Explode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def _wait(context: ToolContext, arguments: Wait) -> str:
     await trio.sleep(arguments.seconds)
     return "waited"
-
-
-async def _ask(context: ToolContext, arguments: Ask) -> str:
-    return await context.ask(arguments.to, arguments.text, arguments.deadline_s)
 
 
 async def _explode(context: ToolContext, arguments: Explode) -> str:
@@ -48,7 +36,6 @@ tools = Plugin(
     tools=(
         StructTool("wait", Wait, _wait, idempotent=True),
         StructTool("wait_once", Wait, _wait, idempotent=False),
-        StructTool("ask", Ask, _ask, idempotent=True),
         StructTool("explode", Explode, _explode, idempotent=True),
     ),
 )

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import ConflictError, UnavailableError
+from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, LANE_RESTART_S, TURN_DEADLINE_S
 from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
@@ -18,12 +18,12 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import heard, history, said_to, tools
 
-AWAY = UnavailableError("MODEL_AWAY", "asking the model: it is away")
+REFUSED = InvalidError("REQUEST_REFUSED", "asking the model: it refuses")
 
 
 async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[AWAY] * ATTEMPTS_MAX)
+    model.enqueue(*[REFUSED] * ATTEMPTS_MAX)
     async with open_house(tmp_path, model) as house:
         begun = house.daemon.clock.now_ms()
         first = await house.say("hello")
@@ -35,12 +35,12 @@ async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: 
         assert [event.get("retry_in_s") for event in failed] == [1.0, 4.0, 16.0, 64.0, None]
         assert [int(str(event["at_ms"])) - begun for event in failed] == [0, 1_000, 5_000, 21_000, 85_000]
         [letter] = await house.store.dead.find()
-        assert (letter.code, letter.reason, letter.attempts) == ("MODEL_AWAY", AWAY.message, ATTEMPTS_MAX)
+        assert (letter.code, letter.reason, letter.attempts) == ("REQUEST_REFUSED", REFUSED.message, ATTEMPTS_MAX)
         assert msgspec.json.decode(letter.body, type=Envelope).text == "hello"
         [told] = await said_to(house)
-        assert told.startswith("I could not answer this: asking the model: it is away.") and "dead list" in told
+        assert told.startswith("I could not answer this: asking the model: it refuses.") and "dead list" in told
         assert await house.talk("next") == "echo: next", "the lane moves on"
-        assert (await history(house))[:2] == [("user", "hello"), ("assistant", "[failed: MODEL_AWAY]")]
+        assert (await history(house))[:2] == [("user", "hello"), ("assistant", "[failed: REQUEST_REFUSED]")]
 
 
 async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
@@ -83,7 +83,7 @@ async def test_a_retried_turn_keeps_its_finished_steps(
     ledger = tmp_path / "ledger"
     monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(ledger))
     model = Scripted()
-    model.enqueue(call(("charge", {"account": "ann"})), AWAY, AWAY, say("charged"))
+    model.enqueue(call(("charge", {"account": "ann"})), REFUSED, REFUSED, say("charged"))
     async with open_house(tmp_path, model) as house:
         assert await house.talk("pay") == "charged"
         assert ledger.read_text() == "charge ann\n"
@@ -94,7 +94,7 @@ async def test_a_retried_turn_keeps_its_finished_steps(
 async def test_backoff_goes_on_where_it_was_after_a_restart(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
     model = Scripted()
-    model.enqueue(AWAY, AWAY, AWAY)
+    model.enqueue(REFUSED, REFUSED, REFUSED)
     async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
         receipt = await house.say("hello")
         await trio.sleep(10)  # the fourth try is due at 21 s
@@ -125,7 +125,7 @@ async def test_a_turn_that_takes_too_long_is_a_failed_one(tmp_path: Path, autoju
 async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autojump_clock: object) -> None:
     def answer(request: InferRequest) -> Completion:
         if "doomed" in request.messages[-1].text and "could not" not in request.messages[-1].text:
-            raise AWAY
+            raise REFUSED
         return say("noted")
 
     async with open_house(tmp_path, Scripted(answer)) as house:
@@ -134,7 +134,7 @@ async def test_the_sender_agent_is_told_of_a_failure_once(tmp_path: Path, autoju
         await house.post("/ann/agent/worker", "doomed", sender="/ann/agent/boss", key="k")
         await trio.sleep(200)
         said = [text for role, text in await history(house, "/ann/agent/boss") if role == "user"]
-        assert len(said) == 1 and "I could not answer this: asking the model: it is away" in said[0]
+        assert len(said) == 1 and "I could not answer this: asking the model: it refuses" in said[0]
 
 
 async def _park(house: House, pause_s: float = 0.0) -> None:
@@ -150,7 +150,7 @@ async def test_an_agent_whose_turns_are_given_up_again_and_again_is_parked(
     tmp_path: Path, autojump_clock: object, pause_s: float
 ) -> None:
     model = Scripted()
-    model.enqueue(*[UnavailableError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    model.enqueue(*[InvalidError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
     async with open_house(tmp_path, model) as house:
         await _park(house, pause_s)
         await trio.sleep(1)
@@ -173,7 +173,7 @@ async def unpark(daemon: Daemon, agent_id: str) -> None:
 
 async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[UnavailableError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    model.enqueue(*[InvalidError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
     async with open_house(tmp_path, model) as house:
         await _park(house, pause_s=200.0)
         assert (await house.daemon.directory.at("/ann/direct")).state == "living"
@@ -181,7 +181,7 @@ async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: ob
 
 async def test_a_dead_letter_is_replayed_once(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[AWAY] * ATTEMPTS_MAX)
+    model.enqueue(*[REFUSED] * ATTEMPTS_MAX)
     async with open_house(tmp_path, model) as house:
         first = await house.say("hello")
         with pytest.raises(ConflictError):

@@ -26,6 +26,9 @@ from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Text
 from daycare.base.path import Path as Address
+from daycare.inference.offline import OfflineProvider
+from daycare.inference.pool import Pool
+from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
@@ -196,7 +199,9 @@ async def watch(api: Api, headers: dict[str, str] | None = None, **query: Any) -
 
 
 @asynccontextmanager
-async def open_api(folder: Path, *, mode: str = "run", bus: Bus | None = None, work: bool = True) -> AsyncIterator[Api]:
+async def open_api(
+    folder: Path, *, mode: str = "run", bus: Bus | None = None, work: bool = True, pool: Pool | None = None
+) -> AsyncIterator[Api]:
     """Serve the API on a socket in `folder`; with `work`, agents take turns."""
     clock = SystemClock()
     bus = bus or Bus(1_000)
@@ -246,6 +251,7 @@ async def open_api(folder: Path, *, mode: str = "run", bus: Bus | None = None, w
             router=router,
             supervisor=supervisor,
             bus=bus,
+            pool=pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"}),
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
             accept=accept,

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daycare.agent.notify import quiet_hours
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
@@ -78,12 +78,12 @@ async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path
         await house.agent("/ann/agent/clerk")
         model.enqueue(call(("remind", {"after_s": 60, "text": "count"})), say("set"))
         await house.hear(await house.post("/ann/agent/clerk", "count later", sender="/ann/direct", key="job"))
-        model.enqueue(*[UnavailableError("MODEL_AWAY", "the model is away") for _ in range(ATTEMPTS_MAX)])
+        model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request") for _ in range(ATTEMPTS_MAX)])
         await trio.sleep(3600)
-        assert "/ann/agent/clerk could not finish a turn: the model is away" in (await unread(house))[-1]
+        assert "/ann/agent/clerk could not finish a turn: the model refuses the request" in (await unread(house))[-1]
 
 
-async def test_an_idle_sub_agent_ends_with_a_last_word_to_its_parent(tmp_path: Path, autojump_clock: object) -> None:
+async def test_an_idle_helper_ends_without_costing_its_parent_a_turn(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
         parent = await house.agent("/ann/agent/boss")
         child = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
@@ -92,8 +92,8 @@ async def test_an_idle_sub_agent_ends_with_a_last_word_to_its_parent(tmp_path: P
         assert (await house.daemon.directory.get(child.id)).state == "living"
         await trio.sleep(300)
         assert (await house.daemon.directory.get(child.id)).state == "dead"
-        history = await house.store.turns.history(parent.id, 1, 10)
-        assert f"{child.path} has ended: idle for 600 s" in history[0].text
+        assert await house.store.turns.history(parent.id, 1, 10) == []
+        assert [event["reason"] for event in house.events("agent.died")] == ["idle for 600 s"]
         assert await house.store.dead.count() == 0
         again = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
         assert again.path == "/ann/agent/boss/sub/1"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.errors import ConflictError, UnavailableError
+from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.plugin import Plugin, ToolContext
@@ -95,7 +95,7 @@ async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, a
     model.enqueue(
         call(("send_message", {"to": "/ann/agent/helper", "text": "help"}), ("remind", {"after_s": 5, "text": "x"}))
     )
-    model.enqueue(*[UnavailableError("AWAY", "the model is away")] * 5)
+    model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request")] * 5)
     async with open_house(tmp_path, model) as house:
         await house.agent("/ann/agent/helper")
         with pytest.raises(ConflictError):

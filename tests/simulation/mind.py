@@ -11,7 +11,7 @@ import trio
 
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.messages import Message
-from daycare.plugin import InferRequest, Plugin, StreamEvent, TextDelta, ToolContext
+from daycare.plugin import InferRequest, Plugin, StreamEvent, TextDelta, ToolContext, Waiting
 from daycare.testing.scripted import Scripted, call, say
 from daycare.tools.registry import StructTool
 
@@ -122,7 +122,7 @@ def tools(world: World) -> Plugin:
         await trio.sleep(arguments.seconds / 2)
         return f"carried {arguments.load}"
 
-    async def consult(context: ToolContext, arguments: Consult) -> str:
+    async def consult(context: ToolContext, arguments: Consult) -> Waiting:
         return await context.ask(arguments.to, arguments.text, 60.0)
 
     return Plugin(

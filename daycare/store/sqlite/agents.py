@@ -1,6 +1,6 @@
 """Agents: rows with a path. Kind, user, role and parent are written once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import apsw
@@ -8,9 +8,8 @@ import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, CHILDREN_MAX
-from daycare.base.messages import EnvelopeKind, Origin
+from daycare.base.messages import Envelope, Origin
 from daycare.store.records import Agent, AgentConfig, NewAgent
-from daycare.store.sqlite import mailbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -18,15 +17,18 @@ _ROW = "id, path, kind, role, user, origin, parent, state, config, incarnation, 
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
 _encode = msgspec.json.Encoder().encode
 _EMPTY = AgentConfig()  # shared: most agents have no settings of their own
+Spawn = Callable[[Tx, Agent, str, NewAgent, Envelope], Agent]
+Change = Callable[[Tx, str, str, str, bool], Agent]
 _COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
 
 
 class Agents:
     """See `contract.AgentStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, spawn: Spawn, change: Change) -> None:
         self._write = writer.write
         self._reader = reader
+        self._spawn, self._change = spawn, change  # handed in: they concern messages and turns, which know agents
 
     async def create(self, new: NewAgent) -> Agent:
         """Create an agent, or return the living one on that path."""
@@ -38,6 +40,14 @@ class Agents:
         Concurrent calls get distinct consecutive indexes. Raises `NotFoundError` when the parent is dead.
         """
         return await self._write(lambda tx: create_child(tx, parent_id, kind, new))
+
+    async def spawn(self, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> Agent:
+        """Make a child with its first message, together; a repeat with the same `new.born` returns the first one."""
+        return await self._write(lambda tx: self._spawn(tx, parent, kind, new, first), len(first.text))
+
+    async def children(self, path: str) -> list[Agent]:
+        """Return the living helpers and searches right below a path, in order of path."""
+        return children(self._reader, path)
 
     async def at(self, path: str) -> Agent | None:
         """Return the living (or parked) agent on a path."""
@@ -101,9 +111,9 @@ class Agents:
         """Replace an agent's configuration."""
         return await self._write(lambda tx: _configure(tx, agent_id, config))
 
-    async def set_state(self, agent_id: str, state: str, reason: str = "") -> Agent:
+    async def set_state(self, agent_id: str, state: str, reason: str = "", *, answer: bool = True) -> Agent:
         """Park, unpark or bury an agent. Burying moves its waiting messages to the dead letters and frees its path."""
-        return await self._write(lambda tx: set_state(tx, agent_id, state, reason))
+        return await self._write(lambda tx: self._change(tx, agent_id, state, reason, answer))
 
     async def new_session(self, agent_id: str, reason: str) -> int:
         """End the current session and return the next one's number."""
@@ -126,13 +136,30 @@ def create(tx: Tx, new: NewAgent) -> Agent:
     assert incarnation is not None
     config = encode_config(new.path, new.config)
     tx.run(
-        "INSERT INTO agents (id, path, kind, role, user, origin, parent, state, config, incarnation, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, 'living', ?, ?, ?)",
-        (new.id, new.path, new.kind, new.role, new.user, str(new.origin), new.parent, config, incarnation[0], tx.now),
+        "INSERT INTO agents (id, path, kind, role, user, origin, parent, state, config, incarnation, born,"
+        " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'living', ?, ?, ?, ?)",
+        (
+            new.id,
+            new.path,
+            new.kind,
+            new.role,
+            new.user,
+            str(new.origin),
+            new.parent,
+            config,
+            incarnation[0],
+            new.born or None,
+            tx.now,
+        ),
     )
     _open_session(tx, new.id, 1, new.user, new.origin)
     tx.commit.agents.add(new.id)
     return must_get(tx, new.id)
+
+
+def born_of(tx: Tx, born: str) -> Agent | None:
+    """Return the child that a call has made, dead or not."""
+    return _one(tx.db, "born = ?", (born,))
 
 
 def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
@@ -151,31 +178,15 @@ def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
     return create(tx, msgspec.structs.replace(new, path=f"{new.path}/{kind}/{index}", parent=parent_id))
 
 
-def set_state(tx: Tx, agent_id: str, state: str, reason: str) -> Agent:
-    """Change the stored state; `dead` is final."""
-    agent = must_get(tx, agent_id)
-    if agent.state == "dead":
-        raise ConflictError("AGENT_DEAD", f"changing {agent.path}: this incarnation is dead", hint="daycare agents")
-    ended = tx.now if state == "dead" else None
-    tx.run("UPDATE agents SET state = ?, reason = ?, ended_at = ? WHERE id = ?", (state, reason, ended, agent_id))
-    tx.commit.agents.add(agent_id)
-    tx.memory.forget(agent_id, agent.path)
-    if state == "dead":
-        tx.run(
-            "INSERT INTO history (turn, agent_id, session, user, origin, state, ended_at, error, messages)"
-            " SELECT turn, agent_id, session, user, origin, 'parked', ?, ?, '[]' FROM turns"
-            " WHERE turn = (SELECT max(turn) FROM turns WHERE agent_id = ?) ON CONFLICT DO NOTHING",
-            (tx.now, reason, agent_id),
-        )
-        tx.run("DELETE FROM timers WHERE agent_id = ?", (agent_id,))
-        waiting = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent_id,)).fetchall()
-        for row in waiting:
-            seq = int(str(row[0]))
-            if row[1] == EnvelopeKind.DISMISS:
-                mailbox.complete(tx, agent_id, [seq], None, reason)  # it has been obeyed by this
-            else:
-                mailbox.bury_message(tx, seq, "AGENT_DEAD", reason or "its agent ended", 0)
-    return must_get(tx, agent_id)
+def children(db: apsw.Connection, path: str) -> list[Agent]:
+    """Return the living helpers and searches right below a path, in order of path."""
+    rows = db.execute(
+        f"SELECT {_ROW} FROM agents WHERE path > ? AND path < ? AND state <> 'dead'"  # noqa: S608
+        " AND kind IN ('sub', 'search') ORDER BY path LIMIT 10000",
+        (f"{path}/", f"{path}0"),  # 0 is the character after the slash
+    )
+    found = [_agent(row) for row in rows]
+    return [agent for agent in found if agent.path.count("/") == path.count("/") + 2]
 
 
 def new_session(tx: Tx, agent_id: str, reason: str) -> int:

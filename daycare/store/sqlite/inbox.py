@@ -5,16 +5,17 @@ from typing import Any, Literal
 
 import apsw
 
-from daycare.base.errors import BusyError, NotFoundError
+from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
-from daycare.store.sqlite import agents, mailbox, outbox
+from daycare.store.sqlite import agents, letters, mailbox, outbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
 
-_STATES: tuple[Literal["waiting", "done", "dead"], ...] = ("waiting", "done", "dead")
+# The last is held by a turn that was set aside.
+_STATES: tuple[Literal["waiting", "done", "dead"], ...] = ("waiting", "done", "dead", "waiting")
 _RECEIPT = "seq, agent_id, state, result, trace, path, turn"
 
 
@@ -108,6 +109,21 @@ def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
         hint=f"daycare inbox {envelope.to}",
         retry_after_s=30.0,
     )
+
+
+def bury(tx: Tx, seq: int, code: str, reason: str, attempts: int, *, answer: bool = True) -> None:
+    """Move one waiting row to the dead letters; with `answer` an agent that asked is told."""
+    buried = mailbox.bury_message(tx, seq, code, reason, attempts)
+    result = buried.answer(f"no answer: {reason}", "error") if buried is not None and answer else None
+    if result is None:
+        return
+    try:
+        post(tx, result)
+    except DaycareError as refused:
+        if refused.code == "AGENT_DEAD":
+            tx.commit.unheard += 1
+        else:
+            letters.bury(tx, "post", seq, str(result.agent_id), result, refused.code, refused.message, 1)
 
 
 def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:

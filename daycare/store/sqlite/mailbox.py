@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
-from daycare.store.records import DeadLetter, InboxRow, Receipt
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
+from daycare.store.records import InboxRow, Receipt
 from daycare.store.sqlite import letters
 from daycare.store.sqlite.writer import Tx
 
@@ -15,6 +15,7 @@ COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, at
 
 class _Extra(msgspec.Struct, omit_defaults=True):
     chain: tuple[str, ...] = ()
+    files: tuple[File, ...] = ()
     reply_target: str | None = None
     meta: dict[str, str] = {}
 
@@ -26,8 +27,8 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
     extra = None
-    if envelope.chain or envelope.reply_target or envelope.meta:
-        extra = _encode(_Extra(envelope.chain, envelope.reply_target, envelope.meta)).decode()
+    if envelope.chain or envelope.files or envelope.reply_target or envelope.meta:
+        extra = _encode(_Extra(envelope.chain, envelope.files, envelope.reply_target, envelope.meta)).decode()
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -78,20 +79,22 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
     return changed
 
 
-def waiting_rows(tx: Tx, seqs: Sequence[int]) -> list[InboxRow]:
-    """Return those of the rows that still wait, in order, as the open transaction sees them."""
-    found = (tx.one(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = 0", (seq,)) for seq in sorted(seqs))  # noqa: S608
+def waiting_rows(tx: Tx, seqs: Sequence[int], *, held: bool = False) -> list[InboxRow]:
+    """Return those of the rows that still wait (or are held), in order, as the open transaction sees them."""
+    state = 3 if held else 0
+    found = (tx.one(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = ?", (seq, state)) for seq in sorted(seqs))  # noqa: S608
     return [row_of(row) for row in found if row is not None]
 
 
-def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> DeadLetter | None:
-    """Move one waiting inbox row to the dead letters; None if it no longer waits."""
+def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Envelope | None:
+    """Move one waiting inbox row to the dead letters and return it; None if it no longer waits."""
     rows = waiting_rows(tx, [seq])
     if not rows:
         return None
     envelope = rows[0].envelope
     complete(tx, rows[0].agent_id, [seq], None, reason, dead=True)
-    return letters.bury(tx, "inbox", seq, rows[0].agent_id, envelope, code, reason, attempts)
+    letters.bury(tx, "inbox", seq, rows[0].agent_id, envelope, code, reason, attempts)
+    return envelope
 
 
 def row_of(row: tuple[Any, ...]) -> InboxRow:
@@ -110,6 +113,7 @@ def row_of(row: tuple[Any, ...]) -> InboxRow:
         lane=Lane(lane),
         agent_id=agent_id,
         chain=more.chain,
+        files=more.files,
         reply_target=more.reply_target,
         meta=more.meta,
     )

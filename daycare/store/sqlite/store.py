@@ -8,6 +8,7 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
+from daycare.store.sqlite import lives
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
@@ -34,7 +35,7 @@ class SqliteStore:
         self.location = location
         self.people = People(*parts)
         self.secrets = Secrets(*parts)
-        self.agents = Agents(*parts)
+        self.agents = Agents(*parts, lives.spawn, lives.set_state)
         self.inbox = Inbox(*parts)
         self.turns = Turns(*parts)
         self.outbox = Outbox(*parts)

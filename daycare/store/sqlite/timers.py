@@ -56,18 +56,15 @@ def add(tx: Tx, timer: NewTimer) -> int:
         raise BusyError(
             "TIMERS_MAX", f"setting a timer for {timer.envelope.to}: it has {count[0]} already", hint="let some fire"
         )
-    envelope = timer.envelope
+    return insert(tx, timer.agent_id, timer.key, timer.due_at, timer.envelope)
+
+
+def insert(tx: Tx, agent_id: str, key: str, due_at: int, envelope: Envelope) -> int:
+    """Insert a timer however many there are; one with this key is replaced. Return its number."""
     tx.run(
-        "INSERT INTO timers (agent_id, key, user, origin, due_at, envelope, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (
-            timer.agent_id,
-            timer.key,
-            envelope.user,
-            str(envelope.origin),
-            timer.due_at,
-            _encode(envelope).decode(),
-            tx.now,
-        ),
+        "INSERT OR REPLACE INTO timers (agent_id, key, user, origin, due_at, envelope, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (agent_id, key, envelope.user, str(envelope.origin), due_at, _encode(envelope).decode(), tx.now),
     )
     tx.commit.timers = True
     return tx.db.last_insert_rowid()

@@ -7,19 +7,19 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ConflictError, DaycareError
-from daycare.base.messages import Envelope, Message
+from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
-from daycare.store.sqlite import inbox, letters, mailbox, outbox, timers
+from daycare.store.sqlite import inbox, journal, letters, mailbox, outbox, timers, waits
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = (
     "turn, agent_id, session, trace, attempt, seqs, retry_at, error, started_at,"
-    " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn), 'open')"
+    " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn),"
+    " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1), 'open')"
 )
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
 _encode = msgspec.json.Encoder().encode
 _decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
-_decode_step = msgspec.json.Decoder(Step).decode
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
@@ -63,9 +63,11 @@ class Turns:
 
         def run(tx: Tx) -> None:
             for step in steps:
-                _put_step(tx, step)
+                journal.put(tx, step)
                 if step.state == "done":
                     tx.run("UPDATE turns SET attempt = 1 WHERE turn = ? AND attempt > 1", (step.turn,))
+                    if step.wait:
+                        waits.answered(tx, step.wait)
             if spend is not None:
                 _charge(tx, spend)
 
@@ -86,18 +88,36 @@ class Turns:
 
         return await self._write(run, 4096)
 
+    async def set_aside(
+        self, agent: Agent, turn: Turn, steps: Sequence[Step], following: Sequence[InboxRow] = ()
+    ) -> Turn | None:
+        """Let a turn wait for the answers to these steps; `following` as for `finish`."""
+
+        def run(tx: Tx) -> Turn | None:
+            if _load(tx, turn.turn)[0].state != "open":
+                raise ConflictError("TURN_GONE", f"setting turn {turn.turn} aside: it ended meanwhile")
+            waits.set_aside(tx, agent, turn, steps)
+            return _begin(tx, agent, following) if following else None
+
+        return await self._write(run)
+
+    async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
+        """Return an agent's turns that were set aside, as `load` would."""
+        return await self._write(lambda tx: [_load(tx, turn) for turn in waits.turns_aside(tx, agent_id)])
+
     async def suspend(self, turn: int) -> None:
         """Take back the attempt of a turn that an orderly stop interrupts."""
         await self._write(
             lambda tx: tx.run(f"UPDATE turns SET attempt = max(attempt - 1, 0) WHERE turn = ? AND {_OPEN}", (turn,))  # noqa: S608
         )
 
-    async def retry(self, turn: int, error: str, retry_at: int) -> None:
-        """Record why a try failed and when the next may start."""
+    async def retry(self, turn: int, error: str, retry_at: int, *, uncounted: bool = False) -> None:
+        """Record why a try failed and when the next may start; `uncounted` takes its attempt back."""
         await self._write(
             lambda tx: tx.run(
-                f"UPDATE turns SET error = ?, retry_at = ? WHERE turn = ? AND {_OPEN}",  # noqa: S608
-                (error, retry_at, turn),
+                "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0)"  # noqa: S608
+                f" WHERE turn = ? AND {_OPEN}",
+                (error, retry_at, int(uncounted), turn),
             )
         )
 
@@ -125,9 +145,10 @@ class Turns:
         """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`."""
 
         def run(tx: Tx) -> None:
+            waits.give_up(tx, turn)
             _must_end(tx, turn.turn, "parked", history, reason)
-            for seq in _all_seqs(tx, turn):
-                mailbox.bury_message(tx, seq, code, reason, turn.attempt)
+            for seq in journal.seqs_of(tx, turn):
+                inbox.bury(tx, seq, code, reason, turn.attempt)
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
 
         await self._write(run)
@@ -150,9 +171,23 @@ class Turns:
         return [message for turn in reversed(turns) for message in turn]
 
 
+def end_all(tx: Tx, agent_id: str, reason: str) -> None:
+    """End every turn of an agent that dies; what they worked on waits again, to be buried."""
+    newest = tx.one("SELECT coalesce(max(turn), 0) FROM turns WHERE agent_id = ?", (agent_id,))
+    assert newest is not None
+    for number in {*waits.turns_aside(tx, agent_id), int(newest[0])} - {0}:
+        waits.give_up(tx, _load(tx, number)[0])
+        end(tx, number, "parked", error=reason)
+
+
 def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     first = rows[0].envelope
     seqs = tuple(row.seq for row in rows)
+    trace = first.trace
+    old: Turn | None = None
+    if first.kind is EnvelopeKind.RESULT and (number := waits.awaited_by(tx, agent.id, first.meta["wait"])):
+        old = _load(tx, number)[0]
+        seqs, trace = (*seqs, *old.seqs), old.trace
     attempt = (rows[0].attempts if len(rows) == 1 else max(row.attempts for row in rows)) + 1
     # The agent's struct may be older than a burial or a new session; its row is not.
     session = tx.memory.sessions.get(agent.id)
@@ -167,16 +202,21 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (agent.id, session, agent.user, first.origin, first.trace, attempt, _encode(seqs).decode(), tx.now),
+        (agent.id, session, agent.user, first.origin, trace, attempt, _encode(seqs).decode(), tx.now),
     )
+    turn = tx.db.last_insert_rowid()
+    if old is not None:
+        waits.go_on(tx, old, turn)
+        _must_end(tx, old.turn, "continued")
     return Turn(
-        turn=tx.db.last_insert_rowid(),
+        turn=turn,
         agent_id=agent.id,
         session=session,
-        trace=first.trace,
+        trace=trace,
         attempt=attempt,
         seqs=seqs,
         started_at=tx.now,
+        goes_on=old is not None,
     )
 
 
@@ -185,12 +225,14 @@ def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
     if row is None:
         raise ConflictError("TURN_GONE", f"loading turn {turn}: it does not exist", hint="daycare status")
     it = _turn(row)
-    steps = _steps(tx, turn)
+    steps = journal.steps_of(tx, turn)
     seqs = [*it.seqs, *(seq for step in steps for seq in step.seqs)]
-    return it, mailbox.waiting_rows(tx, seqs), steps
+    return it, mailbox.waiting_rows(tx, seqs, held=it.state == "waiting"), steps
 
 
 def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None) -> None:
+    if end.state == "stopped":
+        waits.give_up(tx, turn)
     _must_end(tx, turn.turn, end.state, end.history)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     if end.replies or end.effects.posts or end.effects.timers:
@@ -227,28 +269,10 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
         try:
             inbox.post(tx, envelope)
         except DaycareError as refused:
+            if envelope.kind is EnvelopeKind.RESULT and refused.code == "AGENT_DEAD":
+                tx.commit.unheard += 1
+                continue
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
-
-
-def _put_step(tx: Tx, step: Step) -> None:
-    tx.run(
-        "INSERT INTO steps (turn, step, kind, name, state, idempotent, user, origin, at, body)"  # noqa: S608
-        f" SELECT ?, ?, ?, ?, ?, ?, user, origin, ?, ? FROM turns WHERE turn = ? AND {_OPEN}"
-        " ON CONFLICT (turn, step) DO UPDATE SET state = excluded.state, body = excluded.body, at = excluded.at",
-        (
-            step.turn,
-            step.step,
-            step.kind,
-            step.name,
-            step.state,
-            step.idempotent,
-            tx.now,
-            _encode(step).decode(),
-            step.turn,
-        ),
-    )
-    if tx.db.changes() != 1:
-        raise ConflictError("TURN_GONE", f"journaling step {step.step} of turn {step.turn}: the turn ended meanwhile")
 
 
 def _charge(tx: Tx, spend: Spend) -> None:
@@ -270,15 +294,6 @@ def _charge(tx: Tx, spend: Spend) -> None:
             spend.cost_micros,
         ),
     )
-
-
-def _all_seqs(tx: Tx, turn: Turn) -> list[int]:
-    return [*turn.seqs, *(seq for step in _steps(tx, turn.turn) for seq in step.seqs)]
-
-
-def _steps(tx: Tx, turn: int) -> list[Step]:
-    rows = tx.db.execute("SELECT body FROM steps WHERE turn = ? ORDER BY step", (turn,)).fetchall()
-    return [_decode_step(str(row[0])) for row in rows]
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:

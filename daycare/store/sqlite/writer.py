@@ -83,7 +83,7 @@ class Tx:
         self.run = db.execute  # runs one statement for its effect
         self.now = now
         self.memory = memory
-        self.commit = Commit(posted=[], completed=[], connectors=set(), timers=False, dead=[], agents=set())
+        self.commit = Commit(posted=[], completed=[], connectors=set(), timers=False, dead=[], unheard=0, agents=set())
 
     def one(self, sql: str, bindings: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """Run one statement and return its first row."""

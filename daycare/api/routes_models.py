@@ -1,0 +1,37 @@
+"""Models: which can be used and what they cost, and a call of each to see whether it answers."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, body
+from daycare.api.services import Services
+
+
+class Wish(Document, frozen=True, kw_only=True):
+    """Which models to call, as PROVIDER/MODEL; all that are in use if none is named."""
+
+    models: tuple[str, ...] = ()
+
+
+class Models:
+    """`/v1/models` and `/v1/models/test`."""
+
+    def __init__(self, services: Services) -> None:
+        self._pool = services.pool
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/models", self.find),
+            Route("/v1/models/test", self.test, methods=["POST"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List the providers with their models, the models of the roles and the fallbacks."""
+        return answer(await self._pool.models())
+
+    async def test(self, request: Request) -> Response:
+        """Make one cheap call of each model and tell how long it took, or why it failed."""
+        wish = await body(request, Wish)
+        return answer({"results": await self._pool.test(wish.models)})

@@ -1,0 +1,61 @@
+"""One call of a model: holds any provider, ours or a plugin's, to the contract of `daycare.plugin.Provider`."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Final, Literal
+
+import trio
+
+from daycare.base.errors import UnavailableError
+from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S, REPLY_MAX_CHARS
+from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
+
+_END: Final = "end"
+
+
+async def call(
+    provider: Provider,
+    request: InferRequest,
+    on_delta: Callable[[str], None],
+    alive: Callable[[], None],
+    ends_at: float,
+) -> Completion:
+    """Make one call; `on_delta` gets the text piece by piece, `alive` is called with each sign of life.
+
+    Raises what the provider raises, and `UnavailableError` for one that stays silent (MODEL_SILENT), is not done at
+    `ends_at` on trio's clock (MODEL_LATE), talks without end (REPLY_TOO_LARGE) or ends otherwise than with one
+    completion (STREAM_CUT). Text given to `on_delta` before an error is void.
+    """
+    completion: Completion | None = None
+    chars = 0
+    wait_s = MODEL_FIRST_TOKEN_S
+    async with aclosing(provider.infer(request)) as events:
+        while True:
+            event: StreamEvent | Literal["end"] | None = None
+            with trio.move_on_at(min(trio.current_time() + wait_s, ends_at)):
+                event = await anext(events, _END)
+            if event is None and trio.current_time() >= ends_at:
+                raise _failed("MODEL_LATE", provider, request, "the reply was not finished in time")
+            if event is None:
+                raise _failed("MODEL_SILENT", provider, request, f"no word came for {wait_s:g} s")
+            if event == _END:
+                break
+            alive()
+            if completion is not None:
+                raise _failed("STREAM_CUT", provider, request, "the stream went on after the reply's end")
+            if isinstance(event, Completion):
+                completion = event
+            else:
+                chars += len(event.text)
+                if chars > REPLY_MAX_CHARS:
+                    raise _failed("REPLY_TOO_LARGE", provider, request, f"it is longer than {REPLY_MAX_CHARS}")
+                if event.text:  # an empty one is a sign of life
+                    on_delta(event.text)
+            wait_s = MODEL_NEXT_TOKEN_S
+    if completion is None:
+        raise _failed("STREAM_CUT", provider, request, "the stream ended before the reply did")
+    return completion
+
+
+def _failed(code: str, provider: Provider, request: InferRequest, why: str) -> UnavailableError:
+    return UnavailableError(code, f"Model call to {provider.name}/{request.model} failed: {why}")

@@ -1,0 +1,111 @@
+"""From what was found to what takes part: settings read, set up, names free. Whoever fails is left out and told why."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
+from daycare.plugin import Connector, Plugin
+from daycare.plugins.context import Context, Surroundings
+from daycare.plugins.contract import flaws, provides
+from daycare.plugins.discovery import Found, in_time
+
+Settings = Callable[[str, type[msgspec.Struct]], Any]
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A plugin that takes part."""
+
+    found: Found
+    plugin: Plugin
+    context: Context
+    connectors: Mapping[str, Connector]
+
+
+@dataclass
+class Taken:
+    """Names that are given away, each with who has it."""
+
+    names: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def take(self, plugin: Plugin) -> None:
+        """Take all names of a plugin, or none. Raises `ConflictError` PLUGIN_COLLIDES."""
+        wanted = [("plugin name", plugin.name)]
+        wanted += [
+            (what.removesuffix("s"), name)
+            for what, names in provides(plugin).items()
+            if what != "hooks"  # anybody may listen
+            for name in names
+        ]
+        for what, name in wanted:
+            owner = self.names.get((what, name))
+            if owner is not None:
+                raise ConflictError(
+                    "PLUGIN_COLLIDES",
+                    f"loading the plugin {plugin.name}: the {what} {name} is that of the plugin {owner}",
+                    hint=f'leave one of them out: [plugins] disable = ["{owner}"]',
+                )
+        self.names |= dict.fromkeys(wanted, plugin.name)
+
+
+def admit(found: Iterable[Found], settings: Settings, around: Surroundings) -> tuple[list[Admitted], list[Found]]:
+    """Return who takes part and who is left out, both in the order found. A program's own plugins raise."""
+    admitted: list[Admitted] = []
+    left_out: list[Found] = []
+    taken = Taken()
+    for one in found:
+        if one.plugin is None:
+            left_out.append(one)
+            continue
+        try:
+            admitted.append(_admit(one, one.plugin, settings, around, taken))
+        except DaycareError as problem:
+            if one.source in ("built in", "given"):
+                raise
+            left_out.append(one.without(problem))
+    return admitted, left_out
+
+
+def orphans(sections: Iterable[str], found: Sequence[Found], disable: Sequence[str]) -> list[Found]:
+    """Return each `[plugins.NAME]` section whose plugin does not exist, as something that is missing."""
+    names = {one.name for one in found} | set(disable)
+    missing = []
+    for name in sections:
+        if name not in names:
+            near = get_close_matches(name, names, n=1)
+            problem = InvalidError(
+                "PLUGIN_UNKNOWN",
+                f"config.toml has settings for [plugins.{name}], and no such plugin is installed",
+                hint=f"did you mean {near[0]}?" if near else "install it, or delete the section",
+            )
+            missing.append(Found(name=name, reference="", source="loaded", problem=problem))
+    return missing
+
+
+def _admit(one: Found, plugin: Plugin, settings: Settings, around: Surroundings, taken: Taken) -> Admitted:
+    config = settings(plugin.name, plugin.config) if plugin.config is not None else None
+    context = Context(plugin.name, config, around)
+    trusted = one.source in ("built in", "given")
+
+    def set_up() -> tuple[Plugin, dict[str, Connector]]:
+        made = plugin.setup(context) if plugin.setup is not None else plugin
+        wrong = flaws(made)
+        if not wrong and made.name != plugin.name:
+            wrong = [f"setup renamed it to {made.name}"]
+        if wrong:
+            raise UnavailableError("PLUGIN_CONTRACT", f"setting up the plugin {plugin.name}: {'; '.join(wrong)}")
+        return made, {name: make() for name, make in made.connectors.items()}
+
+    plain = plugin.setup is None and not plugin.connectors
+    context.setting_up = True
+    try:
+        made, connectors = set_up() if trusted or plain else in_time(set_up, f"setting up the plugin {plugin.name}")
+    finally:
+        context.setting_up = False
+    taken.take(made)
+    context.connectors = frozenset(connectors)
+    return Admitted(one, made, context, connectors)

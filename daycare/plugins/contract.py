@@ -1,0 +1,129 @@
+"""Whether a plugin keeps the contract, as far as can be told without running it."""
+
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from daycare.base.errors import InvalidError
+from daycare.base.path import check_name
+from daycare.plugin import CONTRACT_VERSION, HookSet, Plugin, ToolSpec
+
+RESERVED: Final = ("load", "disable", "settings")  # keys of [plugins] beside the sections
+HOOKS: Final = {
+    "message_before": "message:before",
+    "message_after": "message:after",
+    "turn_end": "turn:end",
+    "session_end": "session:end",
+}
+_TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what model servers take
+_SCHEMA_MAX_BYTES: Final = 16 * 1024  # it stands in every prompt
+
+
+def flaws(plugin: object) -> list[str]:
+    """Return what is wrong with a plugin, in words for its author; empty when it may be used.
+
+    It looks at values and calls only `decode` of tools. Whatever foreign code raises passes through.
+    """
+    if not isinstance(plugin, Plugin):
+        return [f"it is a {type(plugin).__name__}, expected a daycare.plugin.Plugin"]
+    if plugin.contract != CONTRACT_VERSION:
+        return [f"it speaks version {plugin.contract} of the contract, this daycare speaks {CONTRACT_VERSION}"]
+    return list(_flaws(plugin))
+
+
+def provides(plugin: Plugin) -> dict[str, list[str]]:
+    """Return the names of what a plugin adds, by what it is."""
+    hooks = [told for field, told in HOOKS.items() if getattr(plugin.hooks, field) is not None]
+    found = {
+        "tools": [tool.spec.name for tool in plugin.tools],
+        "providers": list(plugin.providers),
+        "connectors": list(plugin.connectors),
+        "hooks": hooks,
+    }
+    return {what: names for what, names in found.items() if names}
+
+
+def _flaws(plugin: Any) -> Iterator[str]:
+    yield from _name(plugin.name, "its name")
+    if plugin.name in RESERVED:
+        yield f"its name {plugin.name} is a key of [plugins]"
+    for field in ("version", "description"):
+        if not isinstance(getattr(plugin, field), str):
+            yield f"its {field} is no text"
+    if plugin.config is not None and not (
+        isinstance(plugin.config, type) and issubclass(plugin.config, msgspec.Struct)
+    ):
+        yield "its config is no msgspec.Struct"
+    if plugin.setup is not None and (not callable(plugin.setup) or inspect.iscoroutinefunction(plugin.setup)):
+        yield "setup must be a plain function"
+    for field in ("start", "health"):
+        yield from _coroutine(getattr(plugin, field), field)
+    if isinstance(plugin.hooks, HookSet):
+        for field in HOOKS:
+            yield from _coroutine(getattr(plugin.hooks, field), f"hook {field}")
+    else:
+        yield "its hooks are no HookSet"
+    for what, factories in (("connector", plugin.connectors), ("provider kind", plugin.providers)):
+        if not isinstance(factories, Mapping):
+            yield f"its {what}s are no mapping of names to factories"
+            continue
+        for name, make in factories.items():
+            yield from _name(name, f"{what} {name!r}")
+            if not callable(make):
+                yield f"{what} {name!r}: its factory cannot be called"
+    seen: set[str] = set()
+    for tool in plugin.tools:
+        yield from _tool(tool, seen)
+
+
+def _tool(tool: Any, seen: set[str]) -> Iterator[str]:
+    spec = getattr(tool, "spec", None)
+    if not isinstance(spec, ToolSpec):
+        yield f"a tool of type {type(tool).__name__} has no ToolSpec as its spec"
+        return
+    told = f"tool {spec.name!r}"
+    if not isinstance(spec.name, str) or not _TOOL_NAME.fullmatch(spec.name):
+        yield f"{told}: its name must be 1 to 64 of a-z, A-Z, 0-9, _ and -"
+    if spec.name in seen:
+        yield f"{told} is there twice"
+    seen.add(spec.name)
+    if not isinstance(spec.description, str) or not spec.description.strip():
+        yield f"{told}: no description, so no model knows when to use it"
+    if not isinstance(spec.schema, dict) or spec.schema.get("type") != "object":
+        yield f"{told}: its schema is not that of a JSON object"
+    else:
+        try:
+            size = len(msgspec.json.encode(spec.schema))
+        except (TypeError, ValueError) as error:
+            yield f"{told}: its schema is no JSON: {error}"
+        else:
+            if size > _SCHEMA_MAX_BYTES:
+                yield f"{told}: its schema has {size} bytes, at most {_SCHEMA_MAX_BYTES} fit into each prompt"
+    if not isinstance(getattr(tool, "idempotent", None), bool):
+        yield f"{told}: idempotent must say True or False: may it run again after a crash in the middle of it?"
+    for method in ("run", "decode"):
+        if not callable(getattr(tool, method, None)):
+            yield f"{told}: it has no method {method}"
+            return
+    try:
+        tool.decode({"no tool has this argument": 1})
+    except msgspec.ValidationError:
+        pass
+    else:
+        yield f"{told}: decode accepts arguments that nobody knows; forbid unknown fields"
+
+
+def _name(name: object, what: str) -> Iterator[str]:
+    try:
+        check_name(name if isinstance(name, str) else repr(name), what)
+    except InvalidError as error:
+        yield error.message
+
+
+def _coroutine(function: object, what: str) -> Iterator[str]:
+    called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    if function is not None and not inspect.iscoroutinefunction(called):
+        yield f"{what} must be an async function"

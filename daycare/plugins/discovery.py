@@ -1,0 +1,150 @@
+"""Finding plugins: entry points `daycare.plugins`, and what the configuration names besides."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, Literal, TypeVar
+
+from daycare.base.blame import blamed
+from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+from daycare.base.limits import PLUGIN_LOAD_S
+from daycare.plugin import Plugin
+from daycare.plugins.contract import flaws
+
+GROUP: Final = "daycare.plugins"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """A plugin, or what stands in its way: `plugin` is None exactly when there is a `problem`.
+
+    `loaded` are those that the configuration names, `given` those that a program hands in.
+    """
+
+    name: str
+    reference: str
+    source: Literal["built in", "installed", "loaded", "given"]
+    version: str = ""
+    plugin: Plugin | None = None
+    problem: DaycareError | None = None
+
+    def without(self, problem: DaycareError) -> Found:
+        """Return it as one that is left out."""
+        return replace(self, plugin=None, problem=problem)
+
+
+def discover(load: Sequence[str] = (), disable: Sequence[str] = ()) -> list[Found]:
+    """Return every plugin that is installed or named as `module:attribute`, but those disabled, by name.
+
+    Built-in ones come first. One that cannot be used is told of, with its problem, and harms no other. Raises
+    `BrokenError` PLUGIN_MISSING for a name in `load` that does not exist: somebody has typed it.
+    """
+    found = [_installed(point) for point in _points() if point.name not in disable]
+    for reference in load:
+        one = load_one(Found(name=reference, reference=reference, source="loaded"))
+        if isinstance(one.problem, BrokenError):
+            raise one.problem
+        found.append(one)
+    return [one for one in found if one.name not in disable]
+
+
+def given(plugin: Plugin) -> Found:
+    """Return a plugin that a program hands in. Raises `BrokenError` when it does not keep the contract."""
+    one = _judged(Found(name=plugin.name, reference=plugin.name, source="given"), plugin)
+    if one.problem is not None:
+        raise BrokenError(one.problem.code, one.problem.message) from one.problem
+    return one
+
+
+def in_time(work: Callable[[], T], doing: str) -> T:
+    """Return what foreign code returns, from a thread of its own, so that nobody waits for one that hangs.
+
+    Raises `UnavailableError` PLUGIN_HANGS or PLUGIN_FAILED, or the `DaycareError` that it raises itself.
+    """
+    done: queue.SimpleQueue[tuple[T | None, DaycareError | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            with blamed("PLUGIN_FAILED", doing):
+                done.put((work(), None))
+        except DaycareError as error:
+            done.put((None, error))
+
+    threading.Thread(target=run, name="daycare-plugin", daemon=True).start()
+    try:
+        result, error = done.get(timeout=PLUGIN_LOAD_S)
+    except queue.Empty:
+        raise UnavailableError("PLUGIN_HANGS", f"{doing}: it was not done after {PLUGIN_LOAD_S:g} s") from None
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]  # None only where T allows it
+
+
+def _points() -> Iterator[EntryPoint]:
+    """Yield each entry point once, ours first, so that nobody takes a built-in name."""
+    seen: set[tuple[str, str]] = set()
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (not _ours(point), point.name)):
+        if (point.name, point.value) not in seen:  # a source tree on the path shows itself twice
+            seen.add((point.name, point.value))
+            yield point
+
+
+def _ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == "daycare"
+
+
+def _installed(point: EntryPoint) -> Found:
+    version = point.dist.version if point.dist is not None else ""
+    source: Literal["built in", "installed"] = "built in" if _ours(point) else "installed"
+    return load_one(Found(name=point.name, reference=point.value, source=source, version=version))
+
+
+def load_one(one: Found) -> Found:
+    """Import what is found at `reference`, and judge it."""
+
+    def work() -> Found:
+        return _judged(one, _import(one.reference))
+
+    if one.source == "built in":
+        return work()
+    try:
+        return in_time(work, f"importing the plugin {one.reference}")
+    except DaycareError as problem:
+        return one.without(problem)
+
+
+def _import(reference: str) -> object:
+    module, _, attribute = reference.partition(":")
+    try:
+        return getattr(import_module(module), attribute or "plugin")
+    except (ModuleNotFoundError, AttributeError) as error:
+        absent = error.name if isinstance(error, ModuleNotFoundError) else ""
+        if absent and module != absent and not module.startswith(f"{absent}."):
+            raise  # it is there, but something that it needs is not
+        if isinstance(error, AttributeError) and getattr(error.obj, "__name__", None) != module:
+            raise
+        raise BrokenError(
+            "PLUGIN_MISSING",
+            f"loading the plugin {reference}: {error}",
+            hint="correct [plugins] load in config.toml, or install it again",
+        ) from error
+
+
+def _judged(one: Found, plugin: object) -> Found:
+    wrong = flaws(plugin)
+    if isinstance(plugin, Plugin) and not wrong:
+        return replace(one, name=plugin.name, version=plugin.version or one.version, plugin=plugin)
+    named = plugin.name if isinstance(plugin, Plugin) and isinstance(plugin.name, str) else one.name
+    problem = UnavailableError(
+        "PLUGIN_CONTRACT",
+        f"loading the plugin {one.reference}: {'; '.join(wrong)}",
+        hint="install a version of it made for this daycare, or leave it out with [plugins] disable",
+    )
+    return replace(one, name=named, problem=problem)

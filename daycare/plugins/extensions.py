@@ -1,0 +1,102 @@
+"""All plugins of one daemon: what they add to it, their hooks and their lives."""
+
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from daycare.agent.hooks import Hooked, Hooks
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.limits import HOOK_DRAIN_S, PLUGIN_STOP_S
+from daycare.config import Config, plugin_settings
+from daycare.observe.bus import Bus
+from daycare.plugin import Connector, Inbound, Plugin
+from daycare.plugins.admission import admit, orphans
+from daycare.plugins.context import Surroundings
+from daycare.plugins.discovery import Found, discover, given
+from daycare.plugins.running import Running
+
+
+class Extensions:
+    """Finds, admits, runs and ends plugins. `plugins`, `connectors` and `hooks` are of those that take part.
+
+    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message and returns its number;
+    `extra` are plugins that a program hands in. Raises `BrokenError` for one in `[plugins] load` that does not exist.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        home: Path,
+        bus: Bus,
+        clock: Clock,
+        token: Callable[[str], bytes | None],
+        unseal: Callable[[bytes], str],
+        accept: Callable[[Inbound], Awaitable[int]],
+        extra: Sequence[Plugin] = (),
+    ) -> None:
+        wish = config.plugins
+        found = [*discover(wish.load, wish.disable), *map(given, extra)]
+        around = Surroundings(home / "plugins", clock, token, unseal, accept)
+        admitted, left_out = admit(found, partial(plugin_settings, home, config), around)
+        left_out += orphans(wish.settings, found, wish.disable)
+        self.plugins: list[Plugin] = [each.plugin for each in admitted]
+        self.connectors: dict[str, Connector] = {
+            name: connector for each in admitted for name, connector in each.connectors.items()
+        }
+        hooked = [Hooked(each.plugin.name, each.plugin.hooks, each.context) for each in admitted]
+        self.hooks = Hooks(hooked, bus, clock)
+        self.ended = trio.Event()
+        self._running = Running(admitted, left_out, bus, clock)
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run plugins and hooks until cancelled; started once hooks hear what happens."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.hooks.run)
+            task_status.started()
+            await self._running.run()
+
+    async def stop(self, *, leave: bool) -> None:
+        """Let hooks hear the last of it and plugins say goodbye; takes 12 s at most, and sets `ended`.
+
+        With `leave` the process ends soon afterwards even when a plugin does not let itself be cancelled.
+        """
+        told = await self.hooks.stop()
+        stubborn = await self._running.stop()
+        if leave and (stubborn or not told):
+            _leave_anyway()
+        self.ended.set()
+
+    async def report(self) -> list[dict[str, Any]]:
+        """Return what `GET /v1/plugins` shows."""
+        return await self._running.report(self.hooks.standing())
+
+
+def look(config: Config, home: Path) -> list[Found]:
+    """Return all plugins as a daemon would find them, settings read, without setting any of them up."""
+    wish = config.plugins
+    found = discover(wish.load, wish.disable)
+    judged = []
+    for one in found:
+        try:
+            if one.plugin is not None and one.plugin.config is not None:
+                plugin_settings(home, config, one.plugin.name, one.plugin.config)
+            judged.append(one)
+        except DaycareError as problem:
+            judged.append(one.without(problem))
+    return judged + orphans(wish.settings, found, wish.disable)
+
+
+def _leave_anyway() -> None:
+    """End the process, whatever a plugin holds on to, if the orderly way does not end it first.
+
+    Nothing is lost by it: what counts is committed, and the next start takes up the rest as after any crash.
+    """
+    timer = threading.Timer(HOOK_DRAIN_S + PLUGIN_STOP_S, os._exit, (UnavailableError.exit_code,))
+    timer.daemon = True
+    timer.start()

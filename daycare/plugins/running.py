@@ -1,0 +1,183 @@
+"""Keeping plugins alive: each in a task of its own that starts anew when it crashes, and that nobody waits for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+
+from daycare.base.blame import blamed
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError
+from daycare.base.events import PluginFailed, PluginStarted
+from daycare.base.limits import (
+    PLUGIN_HEALTH_S,
+    PLUGIN_STEADY_S,
+    PLUGIN_STOP_S,
+    RETRY_BASE_S,
+    RETRY_FACTOR,
+    RETRY_MAX_S,
+)
+from daycare.observe.bus import Bus
+from daycare.plugins.admission import Admitted
+from daycare.plugins.context import in_its_own
+from daycare.plugins.contract import provides
+from daycare.plugins.discovery import Found
+
+
+@dataclass
+class Life:
+    """One plugin's life. `state` is `stopped`, `running` or `failed` (waits for its next start)."""
+
+    admitted: Admitted
+    state: str = "stopped"
+    crashes: int = 0
+    problem: DaycareError | None = None
+    retry_at: float = 0.0
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    ended: trio.Event | None = None
+
+
+class Running:
+    """Runs the plugins that were admitted, and tells how all are, those left out included."""
+
+    def __init__(self, admitted: Sequence[Admitted], left_out: Sequence[Found], bus: Bus, clock: Clock) -> None:
+        self._lives = [Life(each) for each in admitted]
+        self._left_out = left_out
+        self._bus = bus
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Run all plugins until cancelled or stopped. Nothing that one of them does ends this or another."""
+        for one in self._left_out:
+            assert one.problem is not None
+            self._failed(one.name, "load", one.problem, None)
+        async with trio.open_nursery() as nursery:
+            for life in self._lives:
+                nursery.start_soon(self._keep, life)
+
+    async def stop(self) -> list[str]:
+        """Cancel all plugins; return the names of those that are not gone after `PLUGIN_STOP_S`."""
+        for life in self._lives:
+            life.scope.cancel()
+        running = [life for life in self._lives if life.ended is not None]
+        with trio.move_on_after(PLUGIN_STOP_S):
+            for life in running:
+                await life.ended.wait()  # type: ignore[union-attr]
+        stubborn = [life for life in running if not life.ended.is_set()]  # type: ignore[union-attr]
+        for life in stubborn:
+            name = life.admitted.plugin.name
+            reason = f"stopping the plugin {name}: it was not gone after {PLUGIN_STOP_S:g} s"
+            self._failed(name, "stop", DaycareError("PLUGIN_STUBBORN", reason), None)
+        return [life.admitted.plugin.name for life in stubborn]
+
+    async def report(self, hooks: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what is known of each plugin; `hooks` has what is known of the hooks, by plugin."""
+        health: dict[str, str] = {}
+        async with trio.open_nursery() as nursery:
+            for life in self._lives:
+                nursery.start_soon(self._ask, life, health)
+        told = [self._told(life, health, hooks) for life in self._lives]
+        return told + [left_out(one) for one in self._left_out]
+
+    # -- one life ----------------------------------------------------------------------------------------------------
+
+    async def _keep(self, life: Life) -> None:
+        life.ended = trio.Event()
+        delay_s = RETRY_BASE_S
+        try:
+            with life.scope:
+                while True:
+                    began = trio.current_time()
+                    problem = await self._live(life)
+                    if trio.current_time() - began >= PLUGIN_STEADY_S:
+                        delay_s = RETRY_BASE_S
+                    life.crashes += 1
+                    life.state, life.problem, life.retry_at = "failed", problem, trio.current_time() + delay_s
+                    self._failed(life.admitted.plugin.name, "start", problem, delay_s)
+                    await trio.sleep(delay_s)
+                    delay_s = min(delay_s * RETRY_FACTOR, RETRY_MAX_S)
+                    self._bus.publish(PluginStarted(at_ms=self._clock.now_ms(), plugin=life.admitted.plugin.name))
+        finally:
+            life.state = "stopped"
+            life.ended.set()
+
+    async def _live(self, life: Life) -> DaycareError:
+        """Run a plugin until it crashes; return of what."""
+        plugin, context = life.admitted.plugin, life.admitted.context
+        try:
+            with blamed("PLUGIN_CRASHED", f"running the plugin {plugin.name}"):
+                async with trio.open_nursery() as tasks:
+                    context.tasks, life.state = tasks, "running"
+                    if plugin.start is not None:
+                        await plugin.start(context)
+                    await trio.sleep_forever()  # it may still have tasks, or get some
+        except DaycareError as problem:
+            return problem
+        finally:
+            context.tasks = None
+        raise AssertionError("sleeps forever")
+
+    # -- how it is ---------------------------------------------------------------------------------------------------
+
+    async def _ask(self, life: Life, health: dict[str, str]) -> None:
+        plugin, context = life.admitted.plugin, life.admitted.context
+        ask = plugin.health
+        if ask is None or life.state != "running":
+            return
+        try:
+            doing = f"asking the plugin {plugin.name} for its health"
+            health[plugin.name] = await in_its_own(context, lambda: ask(context), PLUGIN_HEALTH_S, doing)
+        except DaycareError as problem:
+            health[plugin.name] = f"unhealthy: {problem.message}"
+
+    def _told(self, life: Life, health: Mapping[str, str], hooks: Mapping[str, Any]) -> dict[str, Any]:
+        one, plugin = life.admitted.found, life.admitted.plugin
+        failed = life.state == "failed" and life.problem is not None
+        return {
+            "name": plugin.name,
+            "version": one.version,
+            "description": plugin.description,
+            "source": one.source,
+            "reference": one.reference,
+            "provides": provides(plugin),
+            "state": life.state,
+            "health": health.get(plugin.name, ""),
+            "crashes": life.crashes,
+            "retry_in_s": round(max(life.retry_at - trio.current_time(), 0.0), 1) if failed else None,
+            "problem": life.problem.message if life.problem else "",
+            "hint": life.problem.hint if life.problem else "",
+            "hooks": hooks.get(plugin.name, {}),
+        }
+
+    def _failed(self, name: str, part: str, problem: DaycareError, retry_in_s: float | None) -> None:
+        self._bus.publish(
+            PluginFailed(
+                at_ms=self._clock.now_ms(),
+                plugin=name,
+                part=part,
+                code=problem.code,
+                reason=problem.message,
+                retry_in_s=retry_in_s,
+            )
+        )
+
+
+def left_out(one: Found) -> dict[str, Any]:
+    """Return what is known of a plugin that does not take part."""
+    assert one.problem is not None
+    return {
+        "name": one.name,
+        "version": one.version,
+        "description": "",
+        "source": one.source,
+        "reference": one.reference,
+        "provides": {},
+        "state": "left out",
+        "health": "",
+        "crashes": 0,
+        "retry_in_s": None,
+        "problem": one.problem.message,
+        "hint": one.problem.hint,
+        "hooks": {},
+    }

@@ -1,0 +1,88 @@
+"""Births of helpers, and deaths: what they change beside the agent's own row, in one transaction."""
+
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from daycare.base.errors import BusyError, ConflictError, DaycareError
+from daycare.base.limits import HELPERS_MAX
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.store.records import Agent, NewAgent
+from daycare.store.sqlite import agents, inbox, mailbox, turns
+from daycare.store.sqlite.writer import Tx
+
+
+def spawn(tx: Tx, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> Agent:
+    """Make a child with its first message, once for each `new.born`. Raises `BusyError` at `HELPERS_MAX`."""
+    known = agents.born_of(tx, new.born)
+    if known is not None:
+        return known
+    busy = sum(_is_busy(tx, child) for child in agents.children(tx.db, parent.path))
+    if busy >= HELPERS_MAX:
+        raise BusyError(
+            "HELPERS_MAX",
+            f"making a helper of {parent.path}: {busy} are at work for it already",
+            hint="wait until some have answered, or end one",
+        )
+    child = agents.create_child(tx, parent.id, kind, new)
+    inbox.post(tx, replace(first, to=child.path, agent_id=child.id))
+    return child
+
+
+def _is_busy(tx: Tx, agent: Agent) -> bool:
+    row = tx.one(
+        "SELECT EXISTS (SELECT 1 FROM inbox WHERE agent_id = ?1 AND state = 0)"
+        " OR EXISTS (SELECT 1 FROM waits WHERE agent_id = ?1)",
+        (agent.id,),
+    )
+    return bool(row and row[0])
+
+
+def set_state(tx: Tx, agent_id: str, state: str, reason: str, answer: bool) -> Agent:
+    """Change the stored state; `dead` is final. With `answer`, whoever asked the dead learns that no answer comes."""
+    agent = agents.must_get(tx, agent_id)
+    if agent.state == "dead":
+        raise ConflictError("AGENT_DEAD", f"changing {agent.path}: this incarnation is dead", hint="daycare agents")
+    ended = tx.now if state == "dead" else None
+    tx.run("UPDATE agents SET state = ?, reason = ?, ended_at = ? WHERE id = ?", (state, reason, ended, agent_id))
+    tx.commit.agents.add(agent_id)
+    tx.memory.forget(agent_id, agent.path)
+    if state == "dead":
+        _bury(tx, agent, reason or "its agent ended", answer)
+    return agents.must_get(tx, agent_id)
+
+
+def _bury(tx: Tx, agent: Agent, reason: str, answer: bool) -> None:
+    turns.end_all(tx, agent.id, reason)
+    tx.run("DELETE FROM timers WHERE agent_id = ?", (agent.id,))
+    rows = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent.id,)).fetchall()
+    for row in rows:
+        seq = int(str(row[0]))
+        if row[1] == EnvelopeKind.DISMISS:
+            mailbox.complete(tx, agent.id, [seq], None, reason)  # it has been obeyed by this
+        elif row[1] == EnvelopeKind.RESULT:
+            mailbox.complete(tx, agent.id, [seq], None, reason)
+            tx.commit.unheard += 1
+        else:
+            inbox.bury(tx, seq, "AGENT_DEAD", reason, 0, answer=answer)
+    for child in agents.children(tx.db, agent.path):
+        if child.parent == agent.id:
+            _dismiss(tx, agent, child)
+
+
+def _dismiss(tx: Tx, parent: Agent, child: Agent) -> None:
+    """A helper has nobody left to help."""
+    message = Envelope(
+        to=child.path,
+        agent_id=child.id,
+        user=child.user,
+        origin=Origin.AGENT,
+        sender=parent.path,
+        key=f"dismiss:{parent.id}",
+        text="its parent ended",
+        trace="",
+        kind=EnvelopeKind.DISMISS,
+        lane=Lane.CONTROL,
+    )
+    with suppress(DaycareError):  # its control lane is full: it is found idle later
+        inbox.post(tx, message)
