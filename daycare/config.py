@@ -29,6 +29,8 @@ from daycare.observe.redact import looks_secret, names_secret
 
 NAME: Final = "config.toml"
 OFFLINE: Final = "offline"
+# Providers that need no section, with their kinds: a key is enough, Ollama on its own port asks for none.
+WELL_KNOWN: Final = {"openai": "openai", "anthropic": "anthropic", "openrouter": "openai", "ollama": "openai"}
 
 _SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
 
@@ -97,6 +99,22 @@ class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
+class ToolsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools]`: the only tools that agents of a role may use, None for all; `default` is for agents without a role."""
+
+    default: tuple[str, ...] | None = None
+    user: tuple[str, ...] | None = None
+    subagent: tuple[str, ...] | None = None
+    memory: tuple[str, ...] | None = None
+    memory_search: tuple[str, ...] | None = msgspec.field(default=None, name="memorySearch")
+    task: tuple[str, ...] | None = None
+
+    def by_role(self) -> dict[str, tuple[str, ...]]:
+        """Return what is set, by the role's name as in the file."""
+        found: dict[str, list[str] | None] = msgspec.to_builtins(self)
+        return {role: tuple(names) for role, names in found.items() if names is not None}
+
+
 class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[providers.NAME]`: where models are. `options` are the section's other keys, which its kind understands.
 
@@ -140,6 +158,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreSection = StoreSection()
     agent: AgentSection = AgentSection()
     models: ModelsSection = ModelsSection()
+    tools: ToolsSection = ToolsSection()
     providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
     plugins: PluginsSection = PluginsSection()
     notify: NotifySection = NotifySection()
@@ -279,8 +298,7 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
         models: dict[str, ModelSection] = {}
         if isinstance(own.get("models"), dict):
             yield from _fill_models((*key, "models"), own.pop("models"), models)
-        fields: dict[str, Any] = {"models": models, "options": options}
-        fields |= {"kind": OFFLINE} if name == OFFLINE else {}
+        fields: dict[str, Any] = {"models": models, "options": options} | ({"kind": OFFLINE} if name == OFFLINE else {})
         yield from _fill_section(key, ProviderSection, own, fields)
         for option, inner in options.items():
             yield from _secrets_within((*key, option), inner)
@@ -290,11 +308,11 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
 
 def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSection]) -> _Found:
     for name, value in table.items():
-        if not isinstance(value, dict):
-            yield (*at, name), "expected what is known of the model, such as { context = 32768, images = true }"
-            continue
         fields: dict[str, Any] = {}
-        yield from _fill_section((*at, name), ModelSection, value, fields)
+        if isinstance(value, dict):
+            yield from _fill_section((*at, name), ModelSection, value, fields)
+        else:
+            yield (*at, name), "expected what is known of the model, such as { context = 32768, images = true }"
         models[name] = ModelSection(**fields)
 
 
@@ -338,9 +356,13 @@ def _meaning(config: Config) -> _Found:
     for role, model in config.models.by_role().items():
         if not all(part.strip() for part in model.split("/")):
             yield ("models", role), f'expected "PROVIDER/MODEL", such as "{ModelsSection().default}"'
+        elif "/" in model:
+            yield from _provided(("models", role), model, config)
     for model in config.models.fallbacks:
         if "/" not in model or not all(part.strip() for part in model.split("/")):
             yield ("models", "fallbacks"), f'expected "PROVIDER/MODEL" instead of "{model}"'
+        else:
+            yield from _provided(("models", "fallbacks"), model, config)
     if len(config.models.fallbacks) > MODEL_FALLBACKS_MAX:
         yield ("models", "fallbacks"), f"expected at most {MODEL_FALLBACKS_MAX}"
     for name, provider in config.providers.items():
@@ -361,6 +383,15 @@ def _meaning(config: Config) -> _Found:
             yield ("plugins", "load"), f'expected "module:attribute" instead of "{attribute}"'
     if config.api.tcp:
         yield ("api", "tcp"), 'is reserved for a later version; the API is on the Unix socket. Leave it ""'
+
+
+def _provided(key: Key, model: str, config: Config) -> _Found:
+    name = model.partition("/")[0]
+    known = (*config.providers, *WELL_KNOWN)
+    if name not in known:
+        near = get_close_matches(name, known, n=1, cutoff=0.6)
+        help_ = f"did you mean `{near[0]}`?" if near else f"add a section [providers.{_bare(name)}]"
+        yield key, f"no provider is called {name}; {help_}"
 
 
 def _named(key: Key, name: str, *, user: bool = False) -> _Found:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from daycare.actors.lifecycle import Life
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.commands import Commands
+from daycare.agent.context import Contexts
+from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.endings import Endings
 from daycare.agent.notify import Notifier
@@ -24,28 +26,27 @@ from daycare.agent.prompt import Persona
 from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.base.clock import Clock, SystemClock
-from daycare.base.errors import BrokenError, BusyError, DaycareError, UnavailableError
+from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
-from daycare.base.ids import new_trace_id
-from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, WAKE_PAGE_AGENTS
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
-from daycare.config import Config, ProviderSection
+from daycare.base.messages import File
+from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.flow import Flow
+from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
-from daycare.inference.sources import WELL_KNOWN, Source, vendor_at
 from daycare.observe import log
 from daycare.observe.bus import Bus, Gap
-from daycare.observe.redact import hide
-from daycare.plugin import Inbound, Plugin, ProviderConfig
+from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.schedule.timers import TimerService
+from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
 from daycare.store.records import Commit, Policy
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.store.vault import Vault, open_vault
-from daycare.tools.runner import Desk, Runner
+from daycare.tools.context import Desk
+from daycare.tools.runner import Runner
 
 NOTEWORTHY = frozenset(
     (
@@ -103,12 +104,19 @@ class Daemon:
         self.trouble: str | None = None
         self.working = False
         self.extensions = Extensions(
-            config, home.path, self.bus, clock, store.secrets.get, vault.open, self._take_in, plugins
+            config,
+            home.path,
+            self.bus,
+            clock,
+            store.secrets.get,
+            vault.open,
+            lambda inbound: self.flow.accept(inbound),
+            plugins,
         )
         plugins = self.extensions.plugins
         self.connectors = self.extensions.connectors
         self.pool = Pool(
-            _providers(config, plugins, store, vault),
+            sources(config, plugins, store.secrets, vault),
             config.models.by_role(),
             config.models.fallbacks,
             self._outage,
@@ -117,12 +125,17 @@ class Daemon:
         self.router = Router(store, self.directory, self.bus, clock)
         runner = Runner(
             [tool for plugin in plugins for tool in plugin.tools],
-            Desk(self.directory.of_user, self.router.post, self.directory.help, self.directory.all_of),
+            Desk(self.directory.of_user, self.router.post, self.directory.help, self.directory.all_of, self._file),
             clock,
+            store.files.put,
+            config.tools.by_role(),
         )
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
         self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors)
         self.commands = Commands()
+        contexts = Contexts(store, self.pool, self.bus, clock)
+        persona = Persona(config.agent.name, config.agent.tone)
+        ContextCommands(contexts, persona, runner.specs).add_to(self.commands)
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
@@ -130,9 +143,9 @@ class Daemon:
             store=store,
             directory=self.directory,
             router=self.router,
-            thinker=Thinker(store, self.pool, runner, self.bus, clock),
+            thinker=Thinker(store, self.pool, runner, contexts, self.bus, clock),
             endings=self.endings,
-            persona=Persona(config.agent.name, config.agent.tone),
+            persona=persona,
             bus=self.bus,
             clock=clock,
             connectors=self.connectors,
@@ -150,6 +163,7 @@ class Daemon:
             policy=Policy(config.agent.policy),
         )
         self.timers = TimerService(store, clock)
+        self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
         self.owner = owner
         self.services = Services(
@@ -201,16 +215,16 @@ class Daemon:
                 self.courier.run,
                 self.notifier.run,
                 self._record,
-                self._dismiss_idle,
-                self._expire,
+                self.upkeep.run,
             ):
                 nursery.start_soon(part)
             await self.supervisor.run()
             await self.extensions.stop(leave=self.mode == "run")
             nursery.cancel_scope.cancel()
 
-    async def _take_in(self, inbound: Inbound) -> int:
-        return (await self.flow.accept(inbound)).seq
+    async def _file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
+        file, data = await self.store.files.get(file_id, user), await self.store.files.read(file_id, user)
+        return None if file is None or data is None else (file, data)
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows."""
@@ -241,7 +255,7 @@ class Daemon:
                 "trouble": self.trouble,
             },
             "models": self.config.models.by_role(),
-            "providers": sorted(self.config.providers),
+            "providers": self.pool.configured,
             "connectors": sorted(self.connectors),
             "spent": await self.store.ledger.spent(),
         }
@@ -325,45 +339,6 @@ class Daemon:
         reply = await self.store.outbox.get(letter.seq) if letter.source == "outbox" else None
         return reply is None or reply.turn is not None
 
-    async def _dismiss_idle(self) -> None:
-        """Let sub-agents and searches end that nobody has needed for a while."""
-        while True:
-            await trio.sleep(CHILD_LOOK_S)
-            before = self.clock.now_ms() - int(CHILD_IDLE_S * 1000)
-            for agent_id, turn in await self.store.agents.idle_children(before, WAKE_PAGE_AGENTS):
-                agent = await self.directory.get(agent_id)
-                dismissal = Envelope(
-                    to=agent.path,
-                    agent_id=agent_id,
-                    user=agent.user,
-                    origin=Origin.SYSTEM,
-                    sender="system",
-                    key=f"dismiss:{turn}",
-                    text=f"idle for {CHILD_IDLE_S:g} s",
-                    trace=new_trace_id(),
-                    kind=EnvelopeKind.DISMISS,
-                    lane=Lane.CONTROL,
-                    meta={"quiet": "1"},  # it has answered all: a last word would cost its parent a turn
-                )
-                with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
-                    await self.router.post(dismissal)
-
-    async def _expire(self) -> None:
-        """Delete what has outlived its use, in small bites."""
-        while True:
-            before = self.clock.now_ms() - self.config.store.keep_days * 86_400_000
-            try:
-                await self._expire_all(before)
-            except (UnavailableError, BusyError):
-                pass  # the disk refuses: nothing is lost by expiring later
-            await trio.sleep(EXPIRE_EVERY_S)
-
-    async def _expire_all(self, before_ms: int) -> None:
-        deleted = 1
-        while deleted:
-            deleted = await self.store.ledger.expire(before_ms)
-            await trio.sleep(1.0)  # messages go first
-
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut
 
@@ -395,51 +370,6 @@ async def _owner(store: SqliteStore, config: Config) -> str:
     if not operators:
         raise BrokenError("NO_OPERATOR", "this home has no operator yet", hint="daycare init")
     return operators[0]
-
-
-def _providers(config: Config, plugins: Sequence[Plugin], store: SqliteStore, vault: Vault) -> dict[str, Source]:
-    """Return the providers of config.toml, then those that a key alone adds."""
-    kinds = {kind: make for plugin in plugins for kind, make in plugin.providers.items()}
-    sections = dict(config.providers)
-    for name, kind in WELL_KNOWN.items():
-        if kind in kinds:
-            sections.setdefault(name, ProviderSection(kind=kind, key=name))
-    found: dict[str, Source] = {}
-    for name, section in sections.items():
-        if section.kind not in kinds:
-            raise BrokenError(
-                "PROVIDER_KIND_UNKNOWN",
-                f"config.toml: providers.{name}.kind: no plugin provides {section.kind}",
-                hint=f"use one of: {', '.join(sorted(kinds))}",
-            )
-        key = section.key or name
-
-        def secret(key: str = key) -> str | None:
-            token = store.secrets.get(key)
-            if token is None:
-                return None
-            value = vault.open(token)
-            hide(value)
-            return value
-
-        def has_key(key: str = key) -> bool:
-            return store.secrets.get(key) is not None
-
-        provider = kinds[section.kind](
-            ProviderConfig(
-                name=name, kind=section.kind, base_url=section.base_url, secret=secret, options=section.options
-            )
-        )
-        found[name] = Source(
-            name,
-            provider,
-            key=key,
-            has_key=has_key,
-            given=name in config.providers,
-            vendor=vendor_at(name, section.kind, section.base_url),
-            corrections={model: known.known() for model, known in section.models.items()},
-        )
-    return found
 
 
 def database_file(home: Home, config: Config) -> Path:

@@ -19,6 +19,7 @@ import trio
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
+from daycare.agent.attachments import keep
 from daycare.agent.commands import is_command
 from daycare.agent.endings import Endings
 from daycare.agent.patience import patiently
@@ -28,8 +29,8 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import DeliveryFailed, ReplySent, TurnStarted
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, HISTORY_MAX_MESSAGES
-from daycare.base.messages import Envelope, EnvelopeKind, Lane
+from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane
 from daycare.base.path import Path
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
@@ -61,7 +62,8 @@ class Flow:
         """
         user = await self._who(inbound)
         path = await self._which_agent(user, inbound)
-        envelope = self._envelope(user, path, inbound)
+        files = await keep(self.store, user.id, inbound)
+        envelope = self._envelope(user, path, inbound, files)
         create = self.directory.new(path, origin=inbound.origin) if path.is_foreground else None
         return await self.router.post(envelope, create)
 
@@ -85,9 +87,9 @@ class Flow:
             )
         return path
 
-    def _envelope(self, user: User, path: Path, inbound: Inbound) -> Envelope:
+    def _envelope(self, user: User, path: Path, inbound: Inbound, files: tuple[File, ...]) -> Envelope:
         text = inbound.text.replace("\x00", "")
-        if not text.strip():
+        if not text.strip() and not files:
             raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
         command = is_command(text)
         return Envelope(
@@ -100,6 +102,7 @@ class Flow:
             trace=new_trace_id(),
             kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
             lane=Lane.CONTROL if command else Lane.MESSAGES,
+            files=files,
             reply_target=inbound.reply_target,
             meta=dict(inbound.meta),
         )
@@ -120,8 +123,7 @@ class Flow:
             return
         self._announce(agent, turn, rows)
         user = await self._person(agent)
-        history = await self.store.turns.history(agent.id, turn.session, HISTORY_MAX_MESSAGES)
-        prompt = assemble(self.persona, agent, user, history)
+        prompt = assemble(self.persona, agent, user)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
         if isinstance(thought, Aside):

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from daycare.base.messages import Message, Origin, Usage
+from daycare.base.messages import File, Message, Origin, Usage
 
 CONTRACT_VERSION = 1
 
@@ -112,7 +112,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A call's result comes later, as a message: the turn is set aside and goes on with it, and nothing waits in memory.
+    """A call's result comes later, as a message: the turn is set aside until then, and nothing waits in memory.
 
     `key` names the call for the answer; past the deadline (seconds) the model reads that none came.
     """
@@ -160,6 +160,14 @@ class ToolContext(Protocol):
         ...
 
 
+    def progress(self, text: str) -> None:
+        """Let people who watch know how far a long call is: an event, kept nowhere."""
+        ...
+
+    async def read(self, file_id: int) -> tuple[File, bytes]:
+        """Return a file of this user, an attachment or a kept result. Raises `NotFoundError`."""
+        ...
+
     async def agents(self) -> list[tuple[str, str]]:
         """Return (path, description) of the user's living agents, this one included."""
         ...
@@ -200,6 +208,14 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     maybe_duplicate: bool = False
 
 
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that somebody sent along. `media_type` as the platform says, empty if it does not."""
+
+    name: str
+    media_type: str = ""
+    data: bytes
+
+
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """Something a person (or program) said, on its way in.
 
@@ -214,6 +230,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     path: str = ""
     origin: Origin = Origin.PERSON
+    files: tuple[Attachment | File, ...] = ()  # as they came, or as the store keeps them already
     reply_target: str | None = None
     meta: Mapping[str, str] = {}
 

@@ -115,6 +115,21 @@ CREATE TABLE history (
     messages TEXT NOT NULL
 );
 
+-- What stands in a prompt for the older turns of a session, up to the turn `through`; the turns stay in `history`.
+CREATE TABLE summaries (
+    agent_id TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    through INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    tokens_before INTEGER NOT NULL,
+    tokens_after INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, session, through)
+) WITHOUT ROWID;
+
 -- The journal of a turn: each model call and tool call, so that finished ones are never repeated.
 CREATE TABLE steps (
     turn INTEGER NOT NULL,
@@ -222,6 +237,19 @@ CREATE TABLE spend (
     cached_tokens INTEGER NOT NULL,
     cost_micros INTEGER NOT NULL,
     UNIQUE (turn, step)
+);
+
+-- What people attach, and results of tools that are too long for a prompt.
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    name TEXT NOT NULL,
+    media_type TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE (user, key)
 );
 
 -- Encrypted; the key that opens them is never in this file.

@@ -81,7 +81,7 @@ def test_fallbacks_and_what_is_known_of_models_are_read(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_a_model_is_told_with_its_line_and_the_near_key(tmp_path: Path) -> None:
     text = """[models]
-fallbacks = ["gpt-5-mini", "a/b"]
+fallbacks = ["gpt-5-mini", "offline/b"]
 [providers.ollama]
 models."qwen3:8b" = { contxt = 40960, input_usd = -1.0 }
 models.tiny = 3
@@ -96,10 +96,24 @@ model = {}
         " { context = 32768, images = true }",
         "config.toml:7: providers.work.model: unknown key; did you mean `models`?",
     ]
-    many = ", ".join(f'"a/{number}"' for number in range(9))
+    many = ", ".join(f'"offline/{number}"' for number in range(9))
     assert problems(tmp_path, f"[models]\nfallbacks = [{many}]\n") == [
         "config.toml:2: models.fallbacks: expected at most 8"
     ]
+
+
+def test_models_of_providers_that_do_not_exist_are_told_with_the_near_one(tmp_path: Path) -> None:
+    text = """[models]
+default = "opnai/gpt-5"
+user = "ollama/qwen3:8b"
+task = "claude-haiku-5-5"
+fallbacks = ["anthropic/claude-haiku-5-5", "box/large"]
+"""
+    assert problems(tmp_path, text) == [
+        "config.toml:2: models.default: no provider is called opnai; did you mean `openai`?",
+        "config.toml:5: models.fallbacks: no provider is called box; add a section [providers.box]",
+    ]
+    assert problems(tmp_path, text.replace("opnai", "openai") + "[providers.box]\n") == []
 
 
 def test_unknown_key_is_told_with_its_line_and_the_near_one(tmp_path: Path) -> None:
@@ -188,7 +202,7 @@ def test_line_is_right_after_strings_and_comments(tmp_path: Path, before: str) -
 
 def test_line_is_right_after_long_lists_dotted_keys_and_inline_tables(tmp_path: Path) -> None:
     text = (
-        'daemon.idel_s = 1\nmodels = { default = "a/b", usr = "c/d" }\n'
+        'daemon.idel_s = 1\nmodels = { default = "offline/b", usr = "c/d" }\n'
         '[plugins]\nload = [\n  "a:b",\n  "[c]:d",\n]\nx = 1\n'
     )
     assert [(p.line, p.key) for p in check(write(tmp_path, text))] == [

@@ -81,6 +81,7 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("model.failed", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),
+        ("plugin.failed", "warning"),
         ("store.trouble", "error"),
     ]
 

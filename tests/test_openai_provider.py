@@ -14,10 +14,9 @@ import trio
 import trio.testing
 
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
-from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S, REPLY_MAX_CHARS
-from daycare.base.messages import Message, Text, ToolCall, ToolResult
+from daycare.base.messages import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.openai import OpenAIProvider, plugin
-from daycare.plugin import Completion, InferRequest, ProviderConfig, TextDelta, ToolSpec
+from daycare.plugin import Completion, InferRequest, OutputSpec, ProviderConfig, TextDelta, ToolSpec
 from daycare.testing.openai_server import Call, FakeOpenAI
 
 SECRET = "sk-very-secret-123"
@@ -140,6 +139,16 @@ async def test_a_tool_call_without_index_and_with_arguments_as_object_is_underst
     assert done.message.tool_calls == (ToolCall("x", "remind", {"after_s": 1}),)
 
 
+async def test_calls_that_all_have_the_number_0_are_kept_apart(server: FakeOpenAI) -> None:
+    calls = [{"index": 0, "id": id_, "function": {"name": "remind", "arguments": "{}"}} for id_ in "abc"]
+    frames = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    frames.append({"choices": [{"delta": {"content": ""}, "finish_reason": "tool_calls"}]})
+    server.enqueue(raw=b"".join(b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames))
+    async with provider(server.base_url) as made:
+        _, done = await run(made)
+    assert [call.id for call in done.message.tool_calls] == ["a", "b", "c"]
+
+
 async def test_a_server_without_counts_and_one_that_does_not_stream_are_understood(server: FakeOpenAI) -> None:
     server.with_usage = False
     whole = {"choices": [{"message": {"content": "all at once"}, "finish_reason": "stop"}]}
@@ -150,6 +159,62 @@ async def test_a_server_without_counts_and_one_that_does_not_stream_are_understo
     assert done.usage.input_tokens == 0
     assert pieces == ["all at once"]
     assert second.finish == "stop"
+
+
+async def test_images_are_sent_and_files_that_nobody_resolved_are_not(server: FakeOpenAI) -> None:
+    file = File(id=1, name="a.pdf", media_type="application/pdf", size=3)
+    async with provider(server.base_url) as made:
+        await run(made, request(Message("user", (Text("look"), Image("image/png", b"\x89PNG"), file))))
+        await run(made, request(Message("user", (file,))))
+    assert server.history[0].body["messages"][1]["content"] == [
+        {"type": "text", "text": "look"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}},
+    ]
+    assert server.history[1].body["messages"][1]["content"] == ""
+
+
+async def test_structured_output_is_strict_where_the_schema_allows_it(server: FakeOpenAI) -> None:
+    field = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    closed = field | {"additionalProperties": False}
+    async with provider(server.base_url) as made:
+        for schema in (closed, field, closed | {"properties": {"a": field}}):
+            await run(made, request(output=OutputSpec(name="facts", schema=schema)))
+    formats = [got.body["response_format"]["json_schema"] for got in server.history]
+    assert [spec.get("strict", False) for spec in formats] == [True, False, False]
+    assert formats[0] == {"name": "facts", "schema": closed, "strict": True}
+
+
+async def test_cached_tokens_are_a_part_of_the_prompt(server: FakeOpenAI) -> None:
+    server.enqueue("ok", cached_tokens=2)
+    async with provider(server.base_url) as made:
+        _, done = await run(made)
+    assert (done.usage.input_tokens, done.usage.cached_tokens) == (3, 2)
+
+
+async def test_thoughts_are_a_sign_of_life_and_come_back_only_with_calls_of_this_turn(server: FakeOpenAI) -> None:
+    server.enqueue("no tool", thinking="hm hm")
+    server.enqueue(thinking="a tool", tool_calls=[("remind", {})])
+    async with provider(server.base_url) as made:
+        async with aclosing(made.infer(request())) as stream:
+            events = [event async for event in stream]
+        _, done = await run(made)
+        turn = (done.message, Message("tool", (ToolResult(call_id=done.message.tool_calls[0].id, name="r", text="k"),)))
+        await run(made, request(user("go"), *turn))
+        await run(made, request(user("go"), *turn, Message("assistant", (Text("done"),)), user("next")))
+    assert sum(isinstance(event, TextDelta) and not event.text for event in events) >= 2
+    assert events[-1].message.parts == (Text("no tool"),)  # type: ignore[union-attr]
+    assert isinstance(done.message.parts[0], Thinking)
+    assert server.history[2].body["messages"][2]["reasoning_content"] == "a tool"
+    assert "reasoning_content" not in str(server.history[3].body)
+
+
+@pytest.mark.parametrize("finish", ["eos", "end_turn", "STOP", "tool_calls"])
+async def test_a_reason_never_seen_is_a_plain_end(server: FakeOpenAI, finish: str) -> None:
+    server.enqueue("fine", finish=finish)
+    server.enqueue(tool_calls=[("remind", {"a": 1})], finish=finish)
+    async with provider(server.base_url) as made:
+        assert (await run(made))[1].finish == "stop"
+        assert (await run(made))[1].finish == "tools"
 
 
 async def test_a_connection_is_used_again_and_the_key_is_read_at_each_call(server: FakeOpenAI) -> None:
@@ -194,107 +259,6 @@ async def test_twenty_calls_at_once_do_not_mix(server: FakeOpenAI) -> None:
         for number in range(20):
             nursery.start_soon(one, number)
     assert answers == {number: f"echo: number {number}" for number in range(20)}
-
-
-# -- replies that are cut, broken or too large -----------------------------------------------------------------------
-
-
-async def test_a_stream_cut_at_any_byte_never_yields_a_completion(server: FakeOpenAI) -> None:
-    """Cut anywhere before the frame that says why it ended, the reply is an error, not a part of one."""
-    async with provider(server.base_url) as made:
-        for cut in range(1, 1_000, 37):
-            server.enqueue("Sure.", tool_calls=[("remind", {"after_s": 600, "text": "stretch " * 10})])
-            server._script[-1] = msgspec.structs.replace(server._script[-1], cut_after_bytes=cut)
-            error = await failure(made)
-            assert isinstance(error, UnavailableError), cut
-            assert error.code == "STREAM_CUT", cut
-
-
-async def test_a_stream_that_ends_without_reason_is_cut(server: FakeOpenAI) -> None:
-    server.enqueue("half a", tool_calls=[("remind", {})], finish="")
-    async with provider(server.base_url) as made:
-        assert (await failure(made)).code == "STREAM_CUT"
-
-
-async def test_a_stream_cut_after_the_reason_is_whole(server: FakeOpenAI) -> None:
-    frame = b'data: {"choices":[{"delta":{"content":"done"},"finish_reason":"stop"}]}\n\ndata: {"usa'
-    server.enqueue(raw=frame, cut_after_bytes=len(frame))
-    async with provider(server.base_url) as made:
-        assert (await run(made))[1].message.text == "done"
-
-
-async def test_done_alone_ends_a_reply(server: FakeOpenAI) -> None:
-    server.enqueue(raw=b'\xef\xbb\xbf: hello\n\ndata: {"choices":[{"delta":{"content":"ok"}}]}\n\ndata: [DONE]\n\n')
-    async with provider(server.base_url) as made:
-        assert (await run(made))[1].finish == "stop"
-
-
-@pytest.mark.parametrize("arguments", ['{"after_s": 1', "[1]", "nonsense", "\x00", "[" * 5000])
-async def test_tool_arguments_that_are_no_json_object_are_garbled(server: FakeOpenAI, arguments: str) -> None:
-    server.enqueue("Sure.", tool_calls=[("remind", arguments)])
-    async with provider(server.base_url) as made:
-        error = await failure(made)
-    assert isinstance(error, UnavailableError)
-    assert error.code == "MODEL_GARBLED"
-
-
-async def test_no_arguments_are_an_empty_object(server: FakeOpenAI) -> None:
-    server.enqueue(tool_calls=[("remind", "")])
-    async with provider(server.base_url) as made:
-        assert (await run(made))[1].message.tool_calls[0].arguments == {}
-
-
-async def test_a_reply_cut_by_the_token_limit_keeps_its_text_and_drops_half_a_call(server: FakeOpenAI) -> None:
-    server.enqueue("As far as", tool_calls=[("remind", '{"aft')], finish="length")
-    server.enqueue("I would", finish="content_filter")
-    async with provider(server.base_url) as made:
-        _, done = await run(made)
-        _, refused = await run(made)
-    assert (done.finish, done.message.text, done.message.tool_calls) == ("length", "As far as", ())
-    assert refused.finish == "refused"
-
-
-@pytest.mark.parametrize(
-    ("raw", "code"),
-    [
-        (b"data: <html>\n\n", "MODEL_GARBLED"),
-        (b'data: {"choices": 7}\n\n', "MODEL_GARBLED"),
-        (b"data: \xff\xfe\n\n", "MODEL_GARBLED"),
-        (b"data: " + b"[" * 5000 + b"\n\n", "MODEL_GARBLED"),
-        (b"data: " + b"x" * 3_000_000, "MODEL_GARBLED"),
-        (b"data: x\n" * 1_000_000, "MODEL_GARBLED"),
-        (b'data: {"error": {"message": "out of memory"}}\n\n', "MODEL_FAILED"),
-        (b"\x00" * 1000, "STREAM_CUT"),
-        (b"", "STREAM_CUT"),
-    ],
-)
-async def test_garbage_is_an_error_of_ours(server: FakeOpenAI, raw: bytes, code: str) -> None:
-    server.enqueue(raw=raw)
-    async with provider(server.base_url) as made:
-        error = await failure(made)
-        assert (type(error), error.code) == (UnavailableError, code)
-        _, done = await run(made)  # and the provider is as good as before
-    assert done.message.text == "echo: hi"
-
-
-async def test_a_web_page_is_no_answer(server: FakeOpenAI) -> None:
-    server.enqueue(raw=b"<html>log in</html>", headers={"Content-Type": "text/html; charset=utf-8"})
-    server.enqueue(raw=b"<html>" + b"x" * 100_000, status=502, headers={"Content-Type": "text/html"})
-    async with provider(server.base_url) as made:
-        first, second = await failure(made), await failure(made)
-    assert first.code == "MODEL_GARBLED"
-    assert "base_url" in first.hint
-    assert second.code == "PROVIDER_FAILED"
-    assert len(str(second)) < 500
-
-
-async def test_an_endless_reply_ends_at_the_bound(server: FakeOpenAI) -> None:
-    frame = b'data: {"choices":[{"delta":{"content":"' + b"y" * 10_000 + b'"}}]}\n\n'
-    server.enqueue(raw=frame * 30)
-    async with provider(server.base_url) as made:
-        pieces, done = await run(made)
-    assert done.finish == "length"
-    assert len("".join(pieces)) == len(done.message.text) == REPLY_MAX_CHARS
 
 
 # -- refusals --------------------------------------------------------------------------------------------------------
@@ -390,34 +354,6 @@ def test_a_wrong_base_url_is_refused_at_the_start(url: str) -> None:
 def test_an_unknown_option_is_refused_at_the_start() -> None:
     with pytest.raises(InvalidError, match="temprature"):
         OpenAIProvider(ProviderConfig(name="openai", kind="openai", options={"temprature": 1}))
-
-
-# -- silence ---------------------------------------------------------------------------------------------------------
-
-
-async def test_silence_before_and_within_a_reply_ends_at_its_deadline(
-    server: FakeOpenAI, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with provider(server.base_url) as made:
-        server.enqueue("late", delay_s=MODEL_FIRST_TOKEN_S + 1)
-        start = trio.current_time()
-        first = await failure(made)
-        assert trio.current_time() - start == pytest.approx(MODEL_FIRST_TOKEN_S, abs=0.1)
-        server.enqueue("very slow", piece_delay_s=MODEL_NEXT_TOKEN_S + 1)
-        start = trio.current_time()
-        second = await failure(made)
-        assert trio.current_time() - start == pytest.approx(2 * MODEL_NEXT_TOKEN_S + 1, abs=0.1)
-    assert (type(first), first.code, second.code) == (UnavailableError, "MODEL_SILENT", "MODEL_SILENT")
-
-
-async def test_a_slow_reply_that_keeps_coming_is_no_silence(
-    server: FakeOpenAI, autojump_clock: trio.testing.MockClock
-) -> None:
-    server.enqueue(tool_calls=[("remind", {"text": "z" * 100})], piece_delay_s=MODEL_NEXT_TOKEN_S - 5)
-    async with provider(server.base_url) as made:
-        _, done = await run(made)
-    assert done.finish == "tools"
-    assert trio.current_time() > 10 * MODEL_NEXT_TOKEN_S
 
 
 def test_importing_the_provider_does_not_import_httpx() -> None:

@@ -1,8 +1,10 @@
 """The pool: which model answers, what is tried again and where it ends, and what an outage costs everybody."""
 
+import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from itertools import pairwise
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -12,6 +14,7 @@ from daycare.base.limits import (
     BREAKER_FAILURES,
     BREAKER_PAUSE_MAX_S,
     BREAKER_PAUSE_S,
+    CONTEXT_OUTPUT_TOKENS,
     MODEL_FIRST_TOKEN_S,
     MODEL_INFER_MAX_S,
     MODEL_LIST_AGAIN_S,
@@ -47,6 +50,7 @@ class Scripted:
         self.name = "scripted"
         self.needs_key = False
         self.asked: list[tuple[float, str]] = []
+        self.bounds: list[int | None] = []
         self.listed = 0
         self.closed = 0
         self.scripts = [list(script) for script in scripts]
@@ -54,6 +58,7 @@ class Scripted:
 
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         self.asked.append((trio.current_time(), request.model))
+        self.bounds.append(request.max_output_tokens)
         script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
         try:
             for step in script:
@@ -260,6 +265,22 @@ async def test_a_call_streams_its_words_and_gets_the_models_own_name() -> None:
     assert (answer.completion, answer.choice) == (DONE, Choice("x", "m"))
     assert [model for _, model in provider.asked] == ["m"]
     assert provider.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        ("claude-haiku-4-5", None, CONTEXT_OUTPUT_TOKENS),
+        ("claude-haiku-4-5", 16, 16),
+        ("claude-nobody-knows", None, None),
+        ("claude-nobody-knows", 50_000, 50_000),
+    ],
+)
+async def test_a_model_known_for_long_answers_may_give_them(model: str, asked: int | None, sent: int | None) -> None:
+    provider = Scripted([DONE])
+    made = Pool({"anthropic": Source("anthropic", provider)}, {"default": f"anthropic/{model}"})
+    await made.infer(await made.plan(), msgspec.structs.replace(ASKED, max_output_tokens=asked))
+    assert provider.bounds == [sent]
 
 
 async def test_an_answer_says_what_it_cost() -> None:
@@ -540,6 +561,56 @@ async def test_an_hour_of_outage_costs_few_calls_and_is_told_once(autojump_clock
     assert 0 < refusals < 500
 
 
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_providers_do_a_call_ends_in_time_with_an_answer_or_one_error(
+    seed: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    """Each failure is told before the next try; choices are asked in order; nobody is asked too often."""
+    print(f"seed {seed}")
+    luck = random.Random(seed)
+
+    def script() -> list[Step]:
+        steps: list[Step] = [luck.choice((0.0, 1.0, 130.0))] if luck.random() < 0.3 else []
+        steps += [TextDelta("word")] if luck.random() < 0.3 else []
+        late = UnavailableError("RATE_LIMITED", "slow down", retry_after_s=luck.choice((3.0, 45.0, 900.0)))
+        wrong = InvalidError("REQUEST_REFUSED", "no")
+        return [*steps, luck.choices((DONE, DOWN, GARBLED, REFUSED, late, wrong), (3, 4, 2, 1, 2, 1))[0]]
+
+    told: list[tuple[str, bool]] = []
+    providers = {name: Scripted(*(script() for _ in range(30))) for name in "abc"}
+    sources = {name: Source(name, provider) for name, provider in providers.items()}
+    made = Pool(
+        sources,
+        {"default": "a/m"},
+        ["b/m", "c/m"],
+        on_outage=lambda name, error: told.append((name, error is not None)),
+    )
+    for _ in range(12):
+        failures: list[Failure] = []
+        before = {name: len(provider.asked) for name, provider in providers.items()}
+        began = trio.current_time()
+        try:
+            answer = await made.infer(await made.plan(), ASKED, lambda _: None, failures.append)
+        except DaycareError as error:
+            answered = 0
+            if isinstance(error, AwayError):
+                assert error.retry_after_s is not None and error.retry_after_s >= 0
+            assert not failures or failures[-1].retry_in_s is None
+        else:
+            answered = 1
+            assert all(failure.retry_in_s is not None for failure in failures)
+            order = [failure.choice.provider for failure in failures] + [answer.choice.provider]
+            assert order == sorted(order), "the choices are asked in order"
+        calls = {name: len(provider.asked) - before[name] for name, provider in providers.items()}
+        assert sum(calls.values()) == len(failures) + answered
+        assert max(calls.values()) <= MODEL_TRIES_MAX
+        assert trio.current_time() - began <= MODEL_INFER_MAX_S
+        await trio.sleep(luck.choice((0.5, 20.0, 200.0)))
+    for name in providers:
+        outages = [away for who, away in told if who == name]
+        assert outages == [number % 2 == 0 for number in range(len(outages))], "told in turns: away, back, away, ..."
+
+
 # -- facts, listing, tests -------------------------------------------------------------------------------------------
 
 
@@ -562,7 +633,7 @@ async def test_the_listing_tells_what_can_be_used_and_how_to_add_the_rest() -> N
         "openai": keys.source("openai", Scripted(), given=False),
         "ollama": keys.source("ollama", Scripted(models=["qwen3:8b"]), given=False, needs=False),
     }
-    seen = await Pool(sources, {"default": "home/a", "memory": "offline/rules"}, ["home/b"]).models()
+    seen = await Pool(sources, {"default": "a", "memory": "offline/rules"}, ["home/b"]).models()
     states = {state.name: state for state in seen.providers}
     assert {name: state.state for name, state in states.items()} == {
         "offline": "ready",

@@ -38,4 +38,4 @@ def message_of(row: InboxRow) -> Message:
         text = REMINDER + text
     elif envelope.kind is EnvelopeKind.NOTICE or envelope.origin not in _PEOPLE:
         text = f"{NOT_THE_USER}{envelope.sender} (not from the user):\n{text}"
-    return Message("user", (Text(text),), row.created_at, envelope.origin, envelope.sender)
+    return Message("user", (Text(text), *envelope.files), row.created_at, envelope.origin, envelope.sender)

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import message_of
 from daycare.agent.patience import patiently
-from daycare.agent.prompt import stamped
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
-from daycare.base.events import ModelFailed, ToolFinished, ToolStarted, TurnDelta
-from daycare.base.limits import MODEL_STEPS_MAX
+from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
+from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
 from daycare.base.messages import EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult
 from daycare.inference.pool import Failure, Pool
 from daycare.observe.about import about
@@ -28,7 +28,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Effects, InboxRow, Spend, Step, Turn, User
-from daycare.tools.runner import Runner
+from daycare.tools.runner import Done, Runner
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
 
@@ -64,6 +64,7 @@ class Course:
     prompt: InferRequest
     rows: list[InboxRow]
     said: list[Message]
+    window: Window = field(init=False)
     next_step: int = 0
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
@@ -94,10 +95,11 @@ class Course:
 class Thinker:
     """Runs the loop of a turn with the pool's models and the runner's tools."""
 
-    def __init__(self, store: Store, pool: Pool, runner: Runner, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: Store, pool: Pool, runner: Runner, contexts: Contexts, bus: Bus, clock: Clock) -> None:
         self._store = store
         self._pool = pool
         self._runner = runner
+        self._contexts = contexts
         self._bus = bus
         self._clock = clock
 
@@ -119,6 +121,7 @@ class Thinker:
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
         course = Course(agent, user, turn, prompt, first, [message_of(row) for row in first])
+        course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         while True:
             await self._run_tools(course)
@@ -143,6 +146,8 @@ class Thinker:
                 course.model_calls += 1
                 course.said.append(step.message)
                 course.open_calls = list(step.message.tool_calls)
+            elif step.kind == "summary":
+                pass  # the summary itself is in the store
             elif step.kind == "steer":
                 course.close_calls()
                 added = [row for row in rows if row.seq in step.seqs]
@@ -199,12 +204,7 @@ class Thinker:
             raise UnavailableError(
                 "TOO_MANY_STEPS", f"{agent.path} asked for tools {MODEL_STEPS_MAX} times in one turn"
             )
-        request = replace(
-            course.prompt,
-            messages=stamped((*course.prompt.messages, *course.said), course.user.zone),
-            tools=() if last else self._runner.specs(agent),
-            now_ms=self._clock.now_ms(),
-        )
+        request = replace(course.prompt, tools=() if last else self._runner.specs(agent), now_ms=self._clock.now_ms())
 
         def show(text: str) -> None:
             self._bus.publish(
@@ -228,7 +228,7 @@ class Thinker:
                 )
             )
 
-        answer = await self._pool.infer(plan, request, show, failed)
+        answer = await course.window.infer(plan, request, course.said, show, failed)
         course.model_calls += 1
         spend = Spend(
             agent_id=agent.id,
@@ -300,7 +300,12 @@ class Thinker:
                     tool=call.name,
                 )
             )
-            done = await self._runner.run(course.agent, course.user, course.turn, number, call, course.chain)
+            if len(course.results) < TOOL_CALLS_MAX:
+                done = await self._runner.run(
+                    course.agent, course.user, course.turn, number, call, course.chain, self._progress(course, step)
+                )
+            else:
+                done = Done(f"not run: {TOOL_CALLS_MAX} calls at a time are the most", "error")
             result: Message | Step
             if done.waiting is not None:
                 until = self._clock.now_ms() + round(1000 * done.waiting.deadline_s)
@@ -317,6 +322,20 @@ class Thinker:
             if done.status == "uncertain":
                 course.warnings.append(warning(call))
             self._tool_finished(course, number, call, done.status)
+
+    def _progress(self, course: Course, step: Step) -> Callable[[str], None]:
+        def say(text: str) -> None:
+            self._bus.publish(
+                ToolProgress(
+                    **about(self._clock, course.agent, course.turn.trace),
+                    turn=step.turn,
+                    step=step.step,
+                    tool=step.name,
+                    text=text[:PROGRESS_MAX_CHARS],
+                )
+            )
+
+        return say
 
     async def _steer(self, course: Course, steering: Steering) -> None:
         """Let the model see what the person added while a step ran."""

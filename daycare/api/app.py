@@ -18,7 +18,7 @@ from daycare.api import (
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
-from daycare.base.limits import API_BODY_DEADLINE_S, API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES
+from daycare.base.limits import API_BODY_DEADLINE_S, API_BODY_MAX_BYTES, API_BODY_READ_MAX_BYTES, FILE_MAX_BYTES
 
 
 def build(services: Services) -> Starlette:
@@ -62,8 +62,9 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         try:
+            is_file = scope["path"] == routes_messages.FILES
             with trio.fail_after(API_BODY_DEADLINE_S):
-                body = await _read(receive)
+                body = await _read(receive, FILE_MAX_BYTES if is_file else API_BODY_MAX_BYTES)
         except trio.TooSlowError:
             late = InvalidError("BODY_LATE", f"reading a body: it was not complete after {API_BODY_DEADLINE_S:g} s")
             await _refuse(late, scope, receive, send)
@@ -75,23 +76,23 @@ class BodyBound:
             await self._app(scope, _again(body, receive), send)
 
 
-async def _read(receive: Receive) -> bytes | None:
+async def _read(receive: Receive, max_bytes: int) -> bytes | None:
     """Return the whole body, None if the client went away. A little too much is read to its end and then refused."""
     body = bytearray()
     size, more = 0, True
-    while more and size <= API_BODY_READ_MAX_BYTES:
+    while more and size <= max(API_BODY_READ_MAX_BYTES, max_bytes):
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
         part = message.get("body", b"")
         size += len(part)
-        if size <= API_BODY_MAX_BYTES:
+        if size <= max_bytes:
             body += part
         more = message.get("more_body", False)
-    if size > API_BODY_MAX_BYTES:
+    if size > max_bytes:
         raise errors.BodyTooLargeError(
             "BODY_TOO_LARGE",
-            f"reading a body: it has over {API_BODY_MAX_BYTES} bytes",
+            f"reading a body: it has over {max_bytes} bytes",
             hint="split it, or put it into a file",
         )
     return bytes(body)

@@ -1,5 +1,6 @@
 """Messages in, replies out: what a terminal or a program needs to talk to an agent."""
 
+import mimetypes
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -15,14 +16,15 @@ from daycare.api.documents import Document, Limit, Number, PathQuery, answer, bo
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
 from daycare.api.wanted import while_wanted
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, OUTBOX_MAX_MESSAGES
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt
 
+FILES = "/v1/files"
 DIRECT = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
 
@@ -30,10 +32,20 @@ class Post(Document, frozen=True, kw_only=True):
     """A message. `user` is whose it is; without a path it goes to that user's `direct` agent."""
 
     text: str
+    files: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)] = ()
     path: str | None = None
     key: str | None = None
     user: str | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
+
+
+class Upload(Document, frozen=True, kw_only=True):
+    """A file of which the body is the bytes. `key` makes a repeat harmless; `user` is whose it is."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    type: str = ""
+    key: str | None = None
+    user: str | None = None
 
 
 class Page(PathQuery, frozen=True, kw_only=True):
@@ -61,6 +73,7 @@ class Messages:
         """Return the routes of this file."""
         return [
             Route("/v1/messages", self.post, methods=["POST"]),
+            Route(FILES, self.upload, methods=["POST"]),
             Route("/v1/stop", self.stop, methods=["POST"]),
             Route("/v1/inbox", self.inbox),
             Route("/v1/replies", self.replies),
@@ -70,12 +83,15 @@ class Messages:
     async def post(self, request: Request) -> Response:
         """Commit a message; with `wait_s`, wait for its answer."""
         wish = await body(request, Post)
+        user = self._services.owner if wish.user is None else wish.user
+        files = [await self._file(number, user) for number in wish.files]
         receipt = await self._services.accept(
             Inbound(
                 connector=DIRECT,
-                sender=f"{DIRECT}:{self._services.owner if wish.user is None else wish.user}",
+                sender=f"{DIRECT}:{user}",
                 key=_fresh_key() if wish.key is None else wish.key,
                 text=wish.text,
+                files=tuple(files),
                 path=wish.path or "",
             )
         )
@@ -85,6 +101,25 @@ class Messages:
         if receipt.state == "done":
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
         return answer(view, 200 if receipt.state == "done" else 202)
+
+    async def upload(self, request: Request) -> Response:
+        """Keep a file, so that messages can name it."""
+        wish = query(request, Upload)
+        user = self._services.owner if wish.user is None else wish.user
+        if await self._store.people.get(user) is None:
+            raise NotFoundError("USER_UNKNOWN", f"keeping {wish.name}: no user {user}", hint="daycare users list")
+        key = _fresh_key() if wish.key is None else wish.key
+        media_type = wish.type or mimetypes.guess_type(wish.name)[0] or "application/octet-stream"
+        file = await self._store.files.put(
+            f"{DIRECT}:{key}", user, Origin.PERSON, wish.name, media_type, await request.body()
+        )
+        return answer(file, 201)
+
+    async def _file(self, number: int, user: str) -> File:
+        file = await self._store.files.get(number, user)
+        if file is None:
+            raise NotFoundError("FILE_UNKNOWN", f"attaching file {number}: {user} has none", hint="upload it first")
+        return file
 
     async def stop(self, request: Request) -> Response:
         """Stop the running turn of any user's agent; the confirmation is a reply to the terminal."""

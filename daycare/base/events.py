@@ -73,6 +73,15 @@ class ToolStarted(Event, frozen=True, kw_only=True, tag="tool.started"):
     tool: str
 
 
+class ToolProgress(Event, frozen=True, kw_only=True, tag="tool.progress"):
+    """A running tool says how far it is."""
+
+    turn: int
+    step: int
+    tool: str
+    text: str
+
+
 class ToolFinished(Event, frozen=True, kw_only=True, tag="tool.finished"):
     """A tool call ended: ok, error or uncertain."""
 
@@ -117,6 +126,31 @@ class ModelFailed(Event, frozen=True, kw_only=True, tag="model.failed"):
     code: str
     reason: str
     retry_in_s: float | None = None
+
+
+class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
+    """A summary now stands in an agent's prompts for `turns` more turns, up to the turn `through`."""
+
+    turns: int
+    through: int
+    tokens_before: int
+    tokens_after: int
+
+
+class CompactionFailed(Event, frozen=True, kw_only=True, tag="context.compaction_failed"):
+    """A summary could not be had or was no use; the conversation stays as it is."""
+
+    code: str
+    reason: str
+
+
+class ContextTrimmed(Event, frozen=True, kw_only=True, tag="context.trimmed"):
+    """A prompt was too long even so: its oldest turns or results of tools were left out. Nothing stored is lost."""
+
+    turn: int
+    through: int
+    results: int
+    tokens: int
 
 
 class ProviderAway(Event, frozen=True, kw_only=True, tag="provider.away"):
@@ -191,11 +225,15 @@ AnyEvent = (
     | TurnStarted
     | TurnDelta
     | ToolStarted
+    | ToolProgress
     | ToolFinished
     | TurnWaiting
     | TurnFinished
     | TurnFailed
     | ModelFailed
+    | ContextCompacted
+    | CompactionFailed
+    | ContextTrimmed
     | ProviderAway
     | DeadLettered
     | ReplySent

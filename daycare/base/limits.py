@@ -39,13 +39,18 @@ COLLECT_MAX_S: Final = 15.0  # ... but never longer than this
 TURN_DEADLINE_S: Final = 1_800.0
 MODEL_STEPS_MAX: Final = 16  # model calls in one turn; ends a loop of tool calls
 TOOL_DEADLINE_S: Final = 120.0
+FILE_MAX_BYTES: Final = 5 * 1024 * 1024  # the largest picture that providers take
+FILES_MAX: Final = 10  # in one message: as an album of a messenger
+FILE_TEXT_MAX_BYTES: Final = 64 * 1024  # of a text file that goes into a prompt whole
+IMAGES_MAX_BYTES: Final = 20 * 1024 * 1024  # in one prompt, the newest first; providers refuse requests over 32 MB
+TOOL_CALLS_MAX: Final = 32  # in one reply of a model; parallel calls are a handful
+PROGRESS_MAX_CHARS: Final = 200  # of a line that says how far a tool is
+READ_MAX_CHARS: Final = 8_000  # of a kept result, read at a time
 RESULT_MAX_CHARS: Final = 16_000  # of a helper's answer: 64 KiB of any script, so that it fits into an inbox
 TOOL_RESULT_MAX_CHARS: Final = 16_000  # about 4,000 tokens
 MODEL_FIRST_TOKEN_S: Final = 120.0  # local models load for a minute
 MODEL_NEXT_TOKEN_S: Final = 60.0
 REPLY_MAX_CHARS: Final = 200_000
-HISTORY_MAX_MESSAGES: Final = 200  # of the session, newest first, go into the prompt
-HISTORY_MAX_CHARS: Final = 200_000  # about 50,000 tokens
 
 DELIVERY_ATTEMPTS_MAX: Final = 8  # 1 s .. 5 min apart: about ten minutes of a platform being away
 DELIVERY_DEADLINE_S: Final = 60.0
@@ -145,3 +150,19 @@ MODEL_TEST_DEADLINE_S: Final = 90.0  # local models load for a minute
 MODEL_TESTS_MAX: Final = 32  # models tested in one go
 
 assert MODEL_INFER_MAX_S + MODEL_FIRST_TOKEN_S < TURN_DEADLINE_S, "a turn must see its model fail"
+
+CONTEXT_MAX_TOKENS: Final = 200_000  # of a model's window that is used: past it a call costs a dollar and answers blur
+CONTEXT_OUTPUT_TOKENS: Final = 16_384  # kept for an answer, where the model gives as many: some 12,000 words
+CONTEXT_RESERVE_SHARE: Final = 0.05  # of the window, for what the estimate of tokens is wrong by
+CONTEXT_CHARS_A_TOKEN: Final = 6  # stored JSON read for each token of the budget: 4 of words, the rest around them
+CONTEXT_KNOWN_MAX: Final = 4_096  # agents whose counts of tokens are remembered, about 1 MB
+COMPACT_AT_SHARE: Final = 0.8  # of the budget: what is left takes a turn with several tool results
+COMPACT_KEEP_SHARE: Final = 0.3  # of the budget for the newest turns, word by word: what is being talked about
+COMPACTIONS_MAX: Final = 3  # in one turn, crashes included: each is a call of the model that somebody waits for
+COMPACT_AGAIN_S: Final = 300.0  # before a summary that failed is tried again in the same conversation
+COMPACT_DEADLINE_S: Final = 300.0  # for one summary, tries included
+SUMMARY_SHARE: Final = 0.1  # of the budget
+SUMMARY_MAX_TOKENS: Final = 4_000  # some 3,000 words; longer ones are lists that nobody reads
+SUMMARY_MESSAGE_MAX_CHARS: Final = 8_000  # of one message that is to be summarised
+SUMMARY_RESULT_MAX_CHARS: Final = 2_000  # of one tool's result that is to be summarised
+CLEARED_SHOWN_CHARS: Final = 200  # of each end of a tool's result that had to leave the prompt

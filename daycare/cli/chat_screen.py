@@ -122,6 +122,10 @@ class Screen:
                 retry = data.get("retry_in_s")
                 then = "given up" if retry is None else f"trying again in {retry:g} s"
                 self._dim(f"  ! {one_line(data['reason'], 200)} ({then})")
+            case "model.failed" if data.get("retry_in_s") is not None:
+                self._end_line()
+                self._streamed = ""  # what the next try says begins anew
+                self._dim(f"  ! {one_line(data['reason'], 200)} (asking again)")
             case "dead.lettered":
                 self._pending.clear()
                 self._dim(f"  ! given up: {one_line(data['reason'], 200)} (daycare dead show {data['no']})")

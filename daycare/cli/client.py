@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from daycare.base.errors import (
     NotFoundError,
     UnavailableError,
 )
+from daycare.base.limits import FILE_MAX_BYTES
 
 if TYPE_CHECKING:
     pass
@@ -106,13 +107,50 @@ class Client:
             return document if isinstance(document, dict) else {"value": document}
         raise _refusal(answer.status_code, answer.content)
 
-    def post(self, text: str, *, key: str, path: str | None, user: str | None = None, wait_s: float = 0) -> Json:
-        """Commit a message; with `wait_s`, wait so long for its answer."""
+    def upload(self, file: Path, *, key: str, user: str | None = None) -> int:
+        """Have the daemon keep a file; return its number, for `post`. A repeat with its key keeps it once.
+
+        Raises InvalidError FILE_UNREADABLE or FILE_TOO_LARGE.
+        """
+        try:
+            with file.open("rb") as opened:
+                data = opened.read(FILE_MAX_BYTES + 1)
+        except OSError as error:
+            raise InvalidError("FILE_UNREADABLE", f"attaching {file}: {error.strerror or error}") from error
+        if len(data) > FILE_MAX_BYTES:
+            raise InvalidError("FILE_TOO_LARGE", f"attaching {file}: over {FILE_MAX_BYTES} bytes", hint="attach a part")
+        query = _present({"name": file.name, "key": key, "user": user})
+        with self._reaching():
+            answer = self._http.post("/v1/files", content=data, params=query, timeout=REQUEST_S)
+        if not answer.is_success:
+            raise _refusal(answer.status_code, answer.content)
+        return int(_decode(answer.content)["id"])
+
+    def post(
+        self,
+        text: str,
+        *,
+        key: str,
+        path: str | None,
+        user: str | None = None,
+        files: Sequence[int] = (),
+        wait_s: float = 0,
+    ) -> Json:
+        """Commit a message; with `wait_s`, wait so long for its answer. `files` are numbers of kept files."""
         body: Json = {"text": text, "key": key, "path": path, "user": user, "wait_s": wait_s or None}
+        if files:
+            body["files"] = list(files)
         return self.call("POST", "/v1/messages", _present(body), timeout_s=REQUEST_S + wait_s)
 
     def ask(
-        self, text: str, *, timeout_s: float, key: str = "", path: str | None = None, user: str | None = None
+        self,
+        text: str,
+        *,
+        timeout_s: float,
+        key: str = "",
+        path: str | None = None,
+        user: str | None = None,
+        files: Sequence[int] = (),
     ) -> Json:
         """Commit a message and wait for its answer; survives a restart of the daemon.
 
@@ -123,7 +161,8 @@ class Client:
         deadline = time.monotonic() + timeout_s
         while True:
             left = deadline - time.monotonic()
-            answer = self.persist(text, key=key, path=path, user=user, wait_s=max(min(left, WAIT_SLICE_S), 0.05))
+            wait_s = max(min(left, WAIT_SLICE_S), 0.05)
+            answer = self.persist(text, key=key, path=path, user=user, files=files, wait_s=wait_s)
             if answer["state"] == "done":
                 return answer
             if answer["state"] == "dead":
@@ -139,12 +178,21 @@ class Client:
                     hint=f"daycare trace {answer['seq']}",
                 )
 
-    def persist(self, text: str, *, key: str, path: str | None, user: str | None = None, wait_s: float = 0) -> Json:
+    def persist(
+        self,
+        text: str,
+        *,
+        key: str,
+        path: str | None,
+        user: str | None = None,
+        files: Sequence[int] = (),
+        wait_s: float = 0,
+    ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
         give_up = time.monotonic() + RECONNECT_S
         while True:
             try:
-                return self.post(text, key=key, path=path, user=user, wait_s=wait_s)
+                return self.post(text, key=key, path=path, user=user, files=files, wait_s=wait_s)
             except UnavailableError as error:
                 if error.code != DAEMON_AWAY or time.monotonic() >= give_up:
                     raise

@@ -140,9 +140,9 @@ def _daemon(home: Home) -> Iterator[Finding]:
     if trouble:
         yield Finding("fail", "store", str(trouble), "free disk space, then daycare status")
     if now.get("providers"):
-        yield Finding("ok", "providers", ", ".join(now["providers"]))
+        yield Finding("ok", "providers", f"{', '.join(now['providers'])}; daycare models test calls each model in use")
     else:
-        yield Finding("warn", "providers", "none is configured", "daycare config path")
+        yield Finding("warn", "providers", "none is configured", "daycare models")
     if now.get("dead_letters"):
         yield Finding("warn", "dead", f"{now['dead_letters']} dead letters", "daycare dead list")
 

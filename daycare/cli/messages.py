@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -23,6 +24,7 @@ def register(app: typer.Typer) -> None:
         examples="""
         daycare send "What is on today?" --wait
         git log -5 | daycare send /ann/agent/scribe - --wait --timeout 600
+        daycare send "What is this?" --file photo.jpg --wait
         daycare send --key backup-2026-11-21 "The backup is done"   # a repeat adds nothing
         """,
     )(send)
@@ -57,6 +59,9 @@ def send(
     user: Annotated[
         str | None, typer.Option(metavar="ID", help="Whose message it is; default: the operator's.")
     ] = None,
+    file: Annotated[
+        list[Path] | None, typer.Option("--file", metavar="FILE", help="Attach a text or a picture; may be repeated.")
+    ] = None,
 ) -> None:
     """Send a message to an agent; with --wait, print its answer.
 
@@ -64,13 +69,15 @@ def send(
     you do not wait, it stays queued until one does.
     """
     path, text = _addressed(words)
+    key = key or new_key()
     with cli.connect(work=wait) as client:
+        files = [client.upload(each, key=f"{key}:{number}", user=user) for number, each in enumerate(file or ())]
         if wait:
-            answer = client.ask(text, timeout_s=timeout, key=key, path=path, user=user)
+            answer = client.ask(text, timeout_s=timeout, key=key, path=path, user=user, files=files)
             cli.out(answer, answer_text)
             acknowledge(client, answer)
         else:
-            receipt = client.persist(text, key=key or new_key(), path=path, user=user)
+            receipt = client.persist(text, key=key, path=path, user=user, files=files)
             cli.out(receipt | {"working": takes_turns(client.status() or {})}, receipt_text)
 
 

@@ -1,6 +1,7 @@
 """Commands about models: which can be used, what they cost, and whether they answer."""
 
 from collections.abc import Iterator
+from textwrap import indent
 from typing import Annotated, Any, Final
 
 import typer
@@ -84,8 +85,8 @@ def _provider(provider: Json, everything: bool) -> Iterator[str]:
     if len(shown) > LIST_MAX and not everything:
         shown = [each for each in shown if _used(each) or each["facts"]["input_usd"] is not None][:LIST_MAX]
     if shown:
-        columns = ("  model", "context#", "in $/M#", "out $/M#", "images", "used for")
-        yield str(table(columns, map(_row, shown)))
+        columns = ("model", "context#", "in $/M#", "out $/M#", "images", "used for")
+        yield indent(str(table(columns, map(_row, shown))), "  ")
     hidden = len(provider["models"]) - len(shown)
     if hidden:
         yield f"  and {hidden} more: daycare models --all"
@@ -97,7 +98,7 @@ def _row(model: Json) -> tuple[Any, ...]:
     facts = model["facts"]
     images = {True: "yes", False: "no", None: "unknown"}[facts["images"]]
     return (
-        f"  {model['name']}",
+        model["name"],
         f"{facts['context']:,}",
         _price(facts["input_usd"]),
         _price(facts["output_usd"]),

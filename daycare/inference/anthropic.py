@@ -8,9 +8,10 @@ from urllib.parse import quote
 import msgspec
 
 from daycare.base.limits import MODEL_LIST_PAGES_MAX
-from daycare.inference.http import ModelServer, check_options
+from daycare.inference.http import ModelServer
 from daycare.inference.messages_api import KIND, encode_request
 from daycare.inference.messages_reply import Reply
+from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 
 _HOST: Final = "api.anthropic.com"
@@ -32,7 +33,7 @@ class AnthropicProvider:
 
     def __init__(self, config: ProviderConfig) -> None:
         self.name = config.name
-        self._extra = check_options(config)
+        self._extra = extra_fields(config)
         url = config.base_url.rstrip("/").removesuffix("/v1") if config.base_url else f"https://{_HOST}"
         self.server = ModelServer(config, url, _headers)
         self.needs_key = self.server.host == _HOST

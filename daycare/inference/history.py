@@ -1,8 +1,12 @@
 """What the messages of a request say about the turn that they end with."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from daycare.base.messages import Message
+
+UNCERTAIN: Final = "Uncertain: it is not known whether this ran, and it will not be run again. "
+"""What a model reads before the result of a call whose effect nobody knows."""
 
 
 def turn_start(messages: Sequence[Message]) -> int:

@@ -7,11 +7,10 @@ is read at each call and stands in no error and no log.
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import urlsplit
 
 import trio
 
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
 from daycare.base.limits import (
     MODEL_CONNECT_S,
     MODEL_ERROR_MAX_BYTES,
@@ -22,6 +21,7 @@ from daycare.base.limits import (
     MODEL_NEXT_TOKEN_S,
 )
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
+from daycare.inference.section import checked_url
 from daycare.inference.sse import Event, SseParser, decode
 from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
 
@@ -60,7 +60,7 @@ class ModelServer:
     """
 
     def __init__(self, config: ProviderConfig, url: str, keyed: Callable[[str], dict[str, str]]) -> None:
-        self.url, self.host = _checked(config.name, url)
+        self.url, self.host = checked_url(config.name, url)
         self.transport: httpx.AsyncBaseTransport | None = None
         self._config = config
         self._keyed = keyed
@@ -139,7 +139,11 @@ class ModelServer:
             # Reads have deadlines of ours. A model on this machine is never reached by way of a proxy.
             timeout = httpx.Timeout(None, connect=MODEL_CONNECT_S, write=MODEL_FIRST_TOKEN_S)
             trust_env = self.transport is None and self.host not in _HERE
-            self._client = httpx.AsyncClient(timeout=timeout, trust_env=trust_env, transport=self.transport)
+            # As many connections as there are turns: a wait for one of them would look like a silent model.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+            self._client = httpx.AsyncClient(
+                timeout=timeout, limits=limits, trust_env=trust_env, transport=self.transport
+            )
         return self._client
 
     async def _open(self, method: str, path: str, deadline: float, content: Any = None) -> "_Body":
@@ -284,39 +288,3 @@ class _Body:
         with suppress(httpx.RequestError, httpx.StreamError):
             async for _ in self._chunks:
                 pass
-
-
-def check_options(config: ProviderConfig) -> dict[str, Any]:
-    """Return the option `body`: fields added to each request. Raises `InvalidError` for any other option."""
-    unknown = config.options.keys() - {"body"}
-    body = config.options.get("body", {})
-    if unknown or not isinstance(body, dict):
-        raise InvalidError(
-            "CONFIG_INVALID",
-            f"[providers.{config.name}] has an option that kind {config.kind} cannot use: {sorted(unknown) or 'body'}",
-            hint="keep `kind`, `base_url` and `body` (a table of fields added to each request)",
-        )
-    return body
-
-
-def _checked(name: str, url: str) -> tuple[str, str]:
-    """Return the URL without slash at its end, and its host."""
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and url.isprintable()
-    except ValueError:
-        parts, valid = urlsplit(""), False
-    why = ""
-    if not url:
-        why = "is missing"
-    elif not valid:
-        why = "is not an http or https URL"
-    elif parts.username or parts.password:
-        why = "holds a password, which does not belong into a file of settings"
-    if why:
-        raise InvalidError(
-            "BASE_URL_INVALID",
-            f"The base_url of provider {name} {why}",
-            hint=f'set base_url = "http://127.0.0.1:11434/v1", say, in [providers.{name}] of config.toml',
-        )
-    return url.rstrip("/"), parts.hostname or ""

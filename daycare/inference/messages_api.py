@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from daycare.base.limits import MODEL_OUTPUT_TOKENS
 from daycare.base.messages import Image, Message, Part, Text, Thinking, ToolCall, ToolResult
-from daycare.inference.history import turn_start
+from daycare.inference.history import UNCERTAIN, turn_start
 from daycare.plugin import InferRequest
 
 KIND: Final = "anthropic"
@@ -19,7 +19,6 @@ KIND: Final = "anthropic"
 _Block = dict[str, Any]
 
 _CACHED: Final = {"cache_control": {"type": "ephemeral"}}
-_UNCERTAIN: Final = "Uncertain: it is not known whether this ran, and it will not be run again. "
 _NO_CONSTRAINTS: Final = {  # what the API refuses in a schema that replies must keep to; who asked checks it anyway
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
     *("minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties"),
@@ -120,7 +119,7 @@ def _encode_part(part: Part, ids: "_Ids", *, thoughts: bool) -> Iterator[_Block]
         case ToolCall(id, name, arguments):
             yield {"type": "tool_use", "id": ids.of_call(id), "name": name, "input": arguments}
         case ToolResult(call_id=call_id, text=text, status=status):
-            text = _UNCERTAIN + text if status == "uncertain" else text
+            text = UNCERTAIN + text if status == "uncertain" else text
             block: _Block = {"type": "tool_result", "tool_use_id": ids.of_result(call_id)}
             if text.strip():
                 block["content"] = text

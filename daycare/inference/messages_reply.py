@@ -161,7 +161,7 @@ class Reply:
             raise ValueError("a block looks like a tool call and is of no kind that is known")
         self._open = _Block(frame.index, kind, start)
         self._blocks.append(self._open)
-        self._chars += 1  # so that a flood of empty blocks is bounded, too
+        self._thought_chars += 1  # so that a flood of empty blocks is bounded, too
         return self._say(self._open, start["text"]) if kind == "text" and start.get("text") else ""
 
     def _block(self, frame: _Frame) -> _Block:
@@ -191,10 +191,10 @@ class Reply:
 
     def _say(self, block: _Block, text: str) -> str:
         """Return what is said on the stream: a message's texts are joined by line ends."""
-        text = self._room(text)
+        follows = not block.pieces and any(other.type == "text" and other.pieces for other in self._blocks)
+        text = self._room(text, beside=1 if follows and text else 0)
         if not text:
             return ""
-        follows = not block.pieces and any(other.type == "text" and other.pieces for other in self._blocks)
         block.add("text", text)
         return "\n" + text if follows else text
 
@@ -203,9 +203,10 @@ class Reply:
             raise ValueError("the reply ends within a block")
         self._finished = True
 
-    def _room(self, text: str) -> str:
-        text = text[: REPLY_MAX_CHARS - self._chars] if self._chars < REPLY_MAX_CHARS else ""
-        self._chars += len(text)
+    def _room(self, text: str, beside: int = 0) -> str:
+        """Return what there is room for, when so many characters stand beside it."""
+        text = text[: max(REPLY_MAX_CHARS - self._chars - beside, 0)]
+        self._chars += len(text) + beside
         return text
 
     # -- the whole ---------------------------------------------------------------------------------------------------

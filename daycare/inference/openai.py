@@ -6,8 +6,10 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare.inference.chat import Reply, encode_request
-from daycare.inference.http import ModelServer, check_options
+from daycare.inference.chat import KIND, encode_request
+from daycare.inference.chat_reply import Reply
+from daycare.inference.http import ModelServer
+from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 
 _KNOWN_URLS: Final = {
@@ -33,7 +35,7 @@ class OpenAIProvider:
 
     def __init__(self, config: ProviderConfig) -> None:
         self.name = config.name
-        self._extra = check_options(config)
+        self._extra = extra_fields(config)
         self.server = ModelServer(config, config.base_url or _KNOWN_URLS.get(config.name, ""), _bearer)
         self.needs_key = self.server.host in _PAID
 
@@ -70,4 +72,4 @@ def _create(config: ProviderConfig) -> OpenAIProvider:
     return OpenAIProvider(config)
 
 
-plugin = Plugin(name="openai", providers={"openai": _create})
+plugin = Plugin(name=KIND, providers={KIND: _create})

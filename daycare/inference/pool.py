@@ -12,7 +12,9 @@ import trio
 from daycare.base.errors import AwayError, DaycareError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.limits import (
     BREAKER_PAUSE_S,
+    CONTEXT_OUTPUT_TOKENS,
     MODEL_INFER_MAX_S,
+    MODEL_OUTPUT_TOKENS,
     MODEL_RETRY_AFTER_MAX_S,
     MODEL_RETRY_BASE_S,
     MODEL_RETRY_FACTOR,
@@ -26,6 +28,8 @@ from daycare.inference.names import Choice, Names
 from daycare.inference.sources import Listing, Providers
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Completion, InferRequest
+
+__all__ = ("Answer", "Choice", "Failure", "Pool")
 
 # What went wrong with one reply. Whatever else ends a call before its first word, others would meet, too.
 _OF_THE_REPLY = frozenset({"MODEL_GARBLED", "MODEL_FAILED", "MODEL_LATE", "REPLY_TOO_LARGE"})
@@ -131,13 +135,20 @@ class Pool:
                 await trio.sleep(pause_s)
         raise self._nobody(plan, failed)
 
+    @property
+    def configured(self) -> list[str]:
+        """The names of the providers that somebody set up and that lack nothing, sorted."""
+        return sorted(name for name, source in self._providers.items() if source.chosen)
+
     def facts(self, choice: Choice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
         return self._providers[choice.provider].facts(choice.model)
 
     async def models(self) -> survey.Survey:
         """Return what can be used now, and why the rest cannot. A provider that does not answer holds up nobody."""
-        return await survey.look(self._providers, self._listings, self._breakers, self._models, self._fallbacks)
+        return await survey.look(
+            self._names, self._providers, self._listings, self._breakers, self._models, self._fallbacks
+        )
 
     async def test(self, names: Sequence[str] = ()) -> list[survey.Tested]:
         """Make one cheap call of each model named, of all that are in use if none is; failures are in the results."""
@@ -166,8 +177,7 @@ class Pool:
 
         with permit:
             try:
-                asked = msgspec.structs.replace(request, model=choice.model)
-                completion = await call(provider, asked, on_delta, answered, ends_at)
+                completion = await call(provider, self._request(request, choice), on_delta, answered, ends_at)
             except DaycareError as caught:
                 error = _scrubbed(caught)
                 if alive or not isinstance(error, UnavailableError):
@@ -179,6 +189,12 @@ class Pool:
                 return _Failed(choice, error, outage)
         cost = self.facts(choice).cost_micros(completion.usage)
         return Answer(completion=completion, choice=choice, cost_micros=cost)
+
+    def _request(self, request: InferRequest, choice: Choice) -> InferRequest:
+        """Return the request for a choice. A model known to give long answers may: some providers assume short ones."""
+        room = min(self.facts(choice).output_tokens, CONTEXT_OUTPUT_TOKENS)
+        most = request.max_output_tokens or (room if room > MODEL_OUTPUT_TOKENS else None)
+        return msgspec.structs.replace(request, model=choice.model, max_output_tokens=most)
 
     def _nobody(self, plan: Sequence[Choice], failed: "Sequence[_Failed]") -> DaycareError:
         """Return the error for a plan that nobody answered."""

@@ -13,13 +13,6 @@ from daycare.inference import catalog
 from daycare.inference.catalog import ModelFacts
 from daycare.plugin import Provider
 
-# Providers that need no section of config.toml, with their kinds: a key is enough, Ollama asks for none.
-WELL_KNOWN: Final[Mapping[str, str]] = {
-    "openai": "openai",
-    "anthropic": "anthropic",
-    "openrouter": "openai",
-    "ollama": "openai",
-}
 _HOSTS: Final = {"api.openai.com": "openai", "api.anthropic.com": "anthropic", "openrouter.ai": "openrouter"}
 
 

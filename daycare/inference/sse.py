@@ -1,7 +1,7 @@
 """Server-sent events as model servers use them: bytes in, whole events out, and the JSON in them. Does no I/O.
 
 An event that the stream's end cuts is never seen. Ids and retry times of events are skipped. Stricter than the standard
-in one thing: a line that is none of its fields is an error, as what was lost there may be a piece of a tool call.
+in one thing: lines that are no fields and events without data are errors, as a piece of a tool call may be lost there.
 """
 
 import re
@@ -56,10 +56,10 @@ class SseParser:
             self._line_bytes = 0
             if line:
                 self._take(line)
-            else:
-                if self._data:
-                    events.append(self._dispatch())
-                self._name = b""
+            elif self._data:
+                events.append(self._dispatch())
+            elif self._name:
+                raise ValueError("an event has a name and no data")
         self._grow(rest)
         return events
 
@@ -80,6 +80,7 @@ class SseParser:
         event = Event(self._name.decode(), b"\n".join(self._data).decode())
         self._data.clear()
         self._data_bytes = 0
+        self._name = b""
         return event
 
     def _grow(self, piece: bytes) -> None:

@@ -63,6 +63,7 @@ class Tested(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def look(
+    resolver: Names,
     providers: Providers,
     listings: Mapping[str, Listing],
     breakers: Mapping[str, Breaker],
@@ -74,9 +75,10 @@ async def look(
         for name, source in providers.items():
             if source.ready:
                 nursery.start_soon(_ask, listings[name])
+    meant = {name: await _meant(name, resolver) for name in (*roles.values(), *fallbacks)}
     found = []
     for name, source in providers.items():
-        wanted = {model for model in (*roles.values(), *fallbacks) if model.startswith(f"{name}/")}
+        wanted = {model for model in meant.values() if model.startswith(f"{name}/")}
         state, why, hint = _state(source, listings[name], breakers[name], used=bool(wanted))
         names = set(listings[name].known) if source.ready else set()
         names |= {model.partition("/")[2] for model in wanted} | source.corrections.keys()
@@ -84,7 +86,7 @@ async def look(
             ModelState(
                 name=model,
                 facts=source.facts(model),
-                roles=tuple(role for role, used in roles.items() if used in (model, f"{name}/{model}")),
+                roles=tuple(role for role, used in roles.items() if meant[used] == f"{name}/{model}"),
                 fallback=_place(fallbacks, f"{name}/{model}"),
             )
             for model in sorted(names)
@@ -145,6 +147,16 @@ async def _call(name: str, resolver: Names, providers: Providers, breakers: Mapp
     ends_at = trio.current_time() + MODEL_TEST_DEADLINE_S
     alive = breakers[choice.provider].answered  # somebody who tests a provider has perhaps repaired it
     await call(providers[choice.provider].provider, request, lambda _: None, alive, ends_at)
+
+
+async def _meant(name: str, resolver: Names) -> str:
+    """Return PROVIDER/MODEL for a name without prefix; the name itself while nobody can tell."""
+    if "/" in name:
+        return name
+    try:
+        return str(await resolver.resolve(name))
+    except DaycareError:
+        return name
 
 
 async def _ask(listing: Listing) -> None:

@@ -6,9 +6,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
 from daycare.plugin import Connector, Plugin
+from daycare.plugins.absent import sure
 from daycare.plugins.context import Context, Surroundings
 from daycare.plugins.contract import flaws, provides
 from daycare.plugins.discovery import Found, in_time
@@ -107,5 +109,7 @@ def _admit(one: Found, plugin: Plugin, settings: Settings, around: Surroundings,
     finally:
         context.setting_up = False
     taken.take(made)
+    if not trusted:
+        made = replace(made, providers={kind: sure(made.name, make) for kind, make in made.providers.items()})
     context.connectors = frozenset(connectors)
     return Admitted(one, made, context, connectors)

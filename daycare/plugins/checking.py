@@ -24,6 +24,7 @@ from daycare.plugins.admission import admit
 from daycare.plugins.context import Surroundings
 from daycare.plugins.contract import provides
 from daycare.plugins.discovery import GROUP, Found, discover, load_one
+from daycare.store.records import Receipt
 
 MAY_IMPORT = ("daycare.plugin", "daycare.base", "daycare.testing")
 
@@ -46,17 +47,17 @@ def check(wanted: str) -> list[Report]:
 
     Raises `NotFoundError` PLUGIN_NOT_FOUND when there is none.
     """
-    return [_check(reference) for reference in references(wanted)]
+    return [_check(reference, version) for reference, version in references(wanted)]
 
 
-def references(wanted: str) -> list[str]:
-    """Return `module:attribute` of each plugin meant, and make it importable."""
+def references(wanted: str) -> list[tuple[str, str]]:
+    """Return `module:attribute` and the version of each plugin meant, and make it importable."""
     path = Path(wanted)
     if path.is_dir() and (path / "pyproject.toml").is_file():
         return _of_project(path)
     if path.suffix == ".py" and path.is_file():
         sys.path.insert(0, str(path.parent.absolute()))
-        return [f"{path.stem}:plugin"]
+        return [(f"{path.stem}:plugin", "")]
     sys.path.insert(0, str(Path.cwd()))
     module, _, attribute = wanted.partition(":")
     with blamed("PLUGIN_FAILED", f"looking for {module}"):
@@ -67,10 +68,10 @@ def references(wanted: str) -> list[str]:
                 f"checking {wanted}: it is no folder with a pyproject.toml, no Python file and no module",
                 hint="daycare plugins new NAME",
             )
-    return [f"{module}:{attribute or 'plugin'}"]
+    return [(f"{module}:{attribute or 'plugin'}", "")]
 
 
-def _of_project(folder: Path) -> list[str]:
+def _of_project(folder: Path) -> list[tuple[str, str]]:
     try:
         project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
         points = project["entry-points"][GROUP]
@@ -82,12 +83,12 @@ def _of_project(folder: Path) -> list[str]:
         ) from error
     for place in (folder, folder / "src"):
         sys.path.insert(0, str(place.absolute()))
-    return [str(value) for value in points.values()]
+    return [(str(value), str(project.get("version", ""))) for value in points.values()]
 
 
-def _check(reference: str) -> Report:
+def _check(reference: str, version: str) -> Report:
     report = Report(reference=reference)
-    one = load_one(Found(name=reference, reference=reference, source="loaded"))
+    one = load_one(Found(name=reference, reference=reference, source="loaded", version=version))
     report.name, report.version = one.name, one.version
     if one.plugin is None:
         assert one.problem is not None
@@ -129,7 +130,7 @@ def _set_up(one: Found, report: Report) -> Iterator[str]:
                 report.warnings.append("it provides nothing")
 
 
-async def _nowhere(inbound: Inbound) -> int:
+async def _nowhere(inbound: Inbound) -> Receipt:
     raise NotFoundError("CHECK_ONLY", f"accepting a message of {inbound.sender}: this is a check")
 
 

@@ -15,20 +15,21 @@ from daycare.base.limits import PLUGIN_TASKS_MAX
 from daycare.observe import log
 from daycare.observe.redact import hide
 from daycare.plugin import Inbound, Logger
+from daycare.store.records import Receipt
 
 
 @dataclass(frozen=True)
 class Surroundings:
     """What contexts are made of; nothing of it checks whose it is, contexts do.
 
-    `token` finds a stored secret by name, `unseal` decrypts it; `accept` commits a message and returns its number.
+    `token` finds a stored secret by name, `unseal` decrypts it; `accept` commits a message.
     """
 
     folder: Path
     clock: Clock
     token: Callable[[str], bytes | None]
     unseal: Callable[[bytes], str]
-    accept: Callable[[Inbound], Awaitable[int]]
+    accept: Callable[[Inbound], Awaitable[Receipt]]
 
 
 class Context:
@@ -88,7 +89,7 @@ class Context:
                 f"accepting a message of {inbound.sender} over {inbound.connector}: the plugin {self.name} has the "
                 f"connectors {', '.join(self.connectors) or 'none'}",
             )
-        return await self._around.accept(inbound)
+        return (await self._around.accept(inbound)).seq
 
     def start_soon(self, task: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """Run a background task within the plugin's life."""

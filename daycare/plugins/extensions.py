@@ -16,16 +16,18 @@ from daycare.base.limits import HOOK_DRAIN_S, PLUGIN_STOP_S
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Plugin
+from daycare.plugins.absent import stand_in
 from daycare.plugins.admission import admit, orphans
 from daycare.plugins.context import Surroundings
 from daycare.plugins.discovery import Found, discover, given
 from daycare.plugins.running import Running
+from daycare.store.records import Receipt
 
 
 class Extensions:
     """Finds, admits, runs and ends plugins. `plugins`, `connectors` and `hooks` are of those that take part.
 
-    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message and returns its number;
+    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message;
     `extra` are plugins that a program hands in. Raises `BrokenError` for one in `[plugins] load` that does not exist.
     """
 
@@ -37,15 +39,18 @@ class Extensions:
         clock: Clock,
         token: Callable[[str], bytes | None],
         unseal: Callable[[bytes], str],
-        accept: Callable[[Inbound], Awaitable[int]],
+        accept: Callable[[Inbound], Awaitable[Receipt]],
         extra: Sequence[Plugin] = (),
     ) -> None:
         wish = config.plugins
         found = [*discover(wish.load, wish.disable), *map(given, extra)]
         around = Surroundings(home / "plugins", clock, token, unseal, accept)
         admitted, left_out = admit(found, partial(plugin_settings, home, config), around)
+        absent = {section.kind for section in config.providers.values()}
+        absent -= {kind for each in admitted for kind in each.plugin.providers}
+        stand_ins = [stand_in(absent)] if absent and left_out else []  # with none left out it is a slip of the owner's
         left_out += orphans(wish.settings, found, wish.disable)
-        self.plugins: list[Plugin] = [each.plugin for each in admitted]
+        self.plugins: list[Plugin] = [*(each.plugin for each in admitted), *stand_ins]
         self.connectors: dict[str, Connector] = {
             name: connector for each in admitted for name, connector in each.connectors.items()
         }

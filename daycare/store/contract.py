@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from daycare.base.errors import DaycareError
-from daycare.base.messages import Envelope, Message, Origin
+from daycare.base.messages import Envelope, File, Message, Origin
 from daycare.store.records import (
     Agent,
     AgentConfig,
@@ -27,10 +27,12 @@ from daycare.store.records import (
     NewAgent,
     NewTimer,
     OutboxRow,
+    Past,
     Receipt,
     Reply,
     Spend,
     Step,
+    Summary,
     Timer,
     TraceEntry,
     Turn,
@@ -129,6 +131,9 @@ class AgentStore(Protocol):
 
     async def recency(self, user: str, kind: str) -> list[tuple[Agent, int]]:
         """Return a user's living agents of a kind, each with the number of its last turn (0: none yet)."""
+
+    async def idle_children(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
+        """Return (id, last turn) of living helpers and searches idle since `before_ms` (wall), for whom nothing waits."""
 
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
         """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
@@ -271,6 +276,48 @@ class TurnStore(Protocol):
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""
 
 
+class SummaryStore(Protocol):
+    """Summaries of the older turns of a session, and the bounded reads that a prompt is made of."""
+
+    async def add(self, summary: Summary | None, step: Step | None, spend: Spend) -> None:
+        """Record what a call for a summary came to, together: the summary (None: it was no use), its step, its price.
+
+        Idempotent: of summaries that reach as far the first counts, `spend` is charged once per (turn, step). Raises
+        `ConflictError` if the step's turn has ended.
+        """
+
+    async def latest(self, agent_id: str, session: int) -> Summary | None:
+        """Return the summary that reaches furthest in a session."""
+
+    async def find(self, agent_id: str, session: int, limit: int = 100) -> list[Summary]:
+        """Return the summaries of a session, the one that reaches furthest first."""
+
+    async def newest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+        """Return the newest ended turns between two numbers, oldest first: as many as have `max_chars`, at least one.
+
+        Turns without messages are left out.
+        """
+
+    async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+        """Return the oldest ended turns between two numbers, as `newest` does."""
+
+    async def spent(self, agent_id: str, session: int, limit: int) -> int:
+        """Return what the newest `limit` turns of a session have cost, in millionths of a US dollar."""
+
+
+class FileStore(Protocol):
+    """Bytes beside the conversations; whose they are decides who reads them."""
+
+    async def put(self, key: str, user: str, origin: Origin, name: str, media_type: str, data: bytes) -> File:
+        """Keep a file; idempotent on (user, key): a repeat returns the first. Raises `InvalidError` FILE_TOO_LARGE."""
+
+    async def get(self, file_id: int, user: str) -> File | None:
+        """Return what is known of a user's file, None for another's, an unknown or an expired one."""
+
+    async def read(self, file_id: int, user: str) -> bytes | None:
+        """Return the bytes of a user's file, None as `get`."""
+
+
 class OutboxStore(Protocol):
     """Replies on their way out: in order per connector, until a receipt comes or they are given up on."""
 
@@ -403,8 +450,16 @@ class Store(Protocol):
         """See `TurnStore`."""
 
     @property
+    def summaries(self) -> SummaryStore:
+        """See `SummaryStore`."""
+
+    @property
     def outbox(self) -> OutboxStore:
         """See `OutboxStore`."""
+
+    @property
+    def files(self) -> FileStore:
+        """See `FileStore`."""
 
     @property
     def timers(self) -> TimerStore:

@@ -129,12 +129,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
     `model`: `message` is the assistant's. `tool`: `message` is None until it is done, then holds the one result;
     `call_id` and `arguments` say what was called; with `wait` the result comes as the message that names this key,
-    until `wait_until` (wall ms). `steer`: `seqs` are inbox rows the model saw from here on.
+    until `wait_until` (wall ms). `steer`: `seqs` are inbox rows the model saw from here on. `summary`: older turns were
+    compacted, or a try of it was paid for.
     """
 
     turn: int
     step: int
-    kind: Literal["model", "tool", "steer"]
+    kind: Literal["model", "tool", "steer", "summary"]
     name: str
     state: Literal["started", "waiting", "done"]
     idempotent: bool = True
@@ -146,6 +147,39 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     effects: "Effects | None" = None
     wait: str = ""
     wait_until: int = 0
+
+
+class PastTurn(msgspec.Struct, frozen=True):
+    """A turn that has ended, with its messages: tool calls and their results are never apart."""
+
+    turn: int
+    messages: tuple[Message, ...]
+
+
+class Past(msgspec.Struct, frozen=True):
+    """Turns of a session, oldest first. `whole`: there are no others where they were looked for."""
+
+    turns: tuple[PastTurn, ...]
+    whole: bool
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in a prompt for the turns of a session up to the turn `through`; they themselves stay in the history.
+
+    `turns` is how many it newly covers; tokens as estimated: `tokens_before` of these and the summary before it,
+    `tokens_after` of its own.
+    """
+
+    agent_id: str
+    session: int
+    user: str
+    origin: Origin
+    through: int
+    turns: int
+    text: str
+    tokens_before: int
+    tokens_after: int
+    created_at: int = 0
 
 
 class NewTimer(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import WAIT_MAX_S
+from daycare.base.limits import READ_MAX_CHARS, WAIT_MAX_S
 from daycare.plugin import Plugin, ToolContext, Waiting
 from daycare.tools.registry import StructTool
 
@@ -51,6 +51,13 @@ class ListAgents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List the agents of this user that can be asked or sent a message: address and description."""
 
 
+class ReadResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Read on in a long tool result or in an attached text file, by its number."""
+
+    file: int
+    offset: Annotated[int, msgspec.Meta(ge=0, description="Character to begin with")] = 0
+
+
 class Now(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tell the date and time, where the user is or in another time zone."""
 
@@ -75,6 +82,16 @@ async def _list_agents(context: ToolContext, arguments: ListAgents) -> str:
         for path, description in await context.agents()
     ]
     return "\n".join(lines)
+
+
+async def _read_result(context: ToolContext, arguments: ReadResult) -> str:
+    file, data = await context.read(arguments.file)
+    text = data.decode(errors="replace")
+    end = arguments.offset + READ_MAX_CHARS
+    if arguments.offset >= len(text) > 0:
+        raise InvalidError("FILE_END", f"reading {file.name} from {arguments.offset}: it has {len(text)} characters")
+    more = f"\n[{len(text) - end} characters more, from offset {end}]" if end < len(text) else ""
+    return text[arguments.offset : end] + more
 
 
 async def _now(context: ToolContext, arguments: Now) -> str:
@@ -104,6 +121,7 @@ plugin = Plugin(
         StructTool("ask", Ask, _ask, idempotent=True),
         StructTool("spawn", Spawn, _spawn, idempotent=True),
         StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
+        StructTool("read_result", ReadResult, _read_result, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
     ),
 )

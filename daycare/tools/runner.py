@@ -1,27 +1,24 @@
-"""Running one tool call: known -> validated -> under a deadline -> a bounded result.
+"""Running one tool call: known -> validated -> permitted -> under a deadline -> a bounded result.
 
-It never raises for what the model did wrong.
+It never raises for what the model did wrong, nor for what a tool does wrong: both come back as words for the model.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
 import trio
 
+from daycare.base.blame import blamed
 from daycare.base.clock import Clock
-from daycare.base.errors import ConflictError, DaycareError, InvalidError
-from daycare.base.limits import (
-    ASK_CHAIN_MAX,
-    HELPER_LEVELS_MAX,
-    MESSAGE_MAX_BYTES,
-    TOOL_DEADLINE_S,
-    TOOL_RESULT_MAX_CHARS,
-    WAIT_MAX_S,
-)
-from daycare.base.messages import Envelope, EnvelopeKind, Origin, ToolCall, asking
+from daycare.base.errors import DaycareError
+from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
+from daycare.base.messages import File, Origin, ToolCall
 from daycare.plugin import Tool, ToolSpec, Waiting
-from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
+from daycare.store.records import Agent, Effects, Turn, User
+from daycare.tools.context import Context, Desk
+
+CRASHED = "TOOL_CRASHED"
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -33,150 +30,47 @@ class Done(msgspec.Struct, frozen=True):
     waiting: Waiting | None = None
 
 
-class Desk(msgspec.Struct, frozen=True):
-    """What tools reach through their context; handed in, as directory and router are siblings of the tools.
-
-    `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
-    config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones.
-    """
-
-    may_reach: Callable[[str, str], Awaitable[object]]
-    post: Callable[[Envelope], Awaitable[object]]
-    help: Callable[[Agent, AgentConfig, str, Envelope], Awaitable[Agent]]
-    agents: Callable[[str], Awaitable[list[Agent]]]
+Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
+Keep = Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
 
-class Context:
-    """A `ToolContext`: collects effects instead of carrying them out, so that a failed turn leaves nothing behind."""
-
-    def __init__(
-        self,
-        desk: Desk,
-        agent: Agent,
-        user: User,
-        turn: Turn,
-        step: int,
-        call_id: str,
-        now_ms: int,
-        chain: tuple[str, ...],
-        allowed: tuple[str, ...],
-    ) -> None:
-        self.path = agent.path
-        self.user = agent.user
-        self.zone = user.zone
-        self.now_ms = now_ms
-        self.trace = turn.trace
-        self.turn = turn.turn
-        self.step = step
-        self.call_id = call_id
-        self._desk = desk
-        self._agent = agent
-        self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
-        self._allowed = allowed
-        self._asked = 0
-        self._posts: list[Envelope] = []
-        self._timers: list[NewTimer] = []
-
-    async def send(self, to: str, text: str) -> None:
-        """Send `text` to the agent at `to` when the turn commits."""
-        await self._desk.may_reach(to, self.user)
-        if len(text.encode()) > MESSAGE_MAX_BYTES:
-            raise InvalidError(
-                "MESSAGE_TOO_LONG", f"sending to {to}: over {MESSAGE_MAX_BYTES} bytes", hint="shorten it"
-            )
-        self._posts.append(self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}"))
-
-    def remind(self, after_s: float, text: str) -> int:
-        """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
-        due_ms = self.now_ms + round(after_s * 1000)
-        key = self._key(f"t{len(self._timers)}")
-        envelope = self._envelope(self.path, text, Origin.TIMER, EnvelopeKind.NOTICE, f"t{len(self._timers)}")
-        self._timers.append(NewTimer(agent_id=self._agent.id, key=key, due_at=due_ms, envelope=envelope))
-        return due_ms
-
-    async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
-        """Post to another agent of this user; its answer is the call's result."""
-        await self._desk.may_reach(to, self.user)
-        if to in self._chain:
-            raise ConflictError(
-                "ASK_CYCLE",
-                f"asking {to}: it waits for this answer itself ({' -> '.join((*self._chain, to))})",
-                hint="send a message without waiting instead",
-            )
-        question = self._question(to, text)
-        await self._desk.post(question)
-        return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
-
-    async def spawn(
-        self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
-    ) -> tuple[str, Waiting | None]:
-        """Create a helper with a task of its own."""
-        if self.path.count("/sub/") >= HELPER_LEVELS_MAX:
-            raise ConflictError(
-                "HELPER_LEVELS_MAX",
-                f"making a helper of {self.path}: helpers of helpers go {HELPER_LEVELS_MAX} levels deep",
-                hint="do it without one",
-            )
-        own = self._agent.config.tools
-        granted = self._allowed if tools is None else tuple(name for name in tools if name in self._allowed)
-        config = AgentConfig(
-            description=shortened(task, 100),
-            system_prompt=prompt,
-            policy=Policy.FOLLOWUP,
-            tools=granted if tools is not None or own is not None else None,
-        )
-        question = self._question("", task)
-        wait = question.meta["wait"]
-        child = await self._desk.help(self._agent, config, wait, question)
-        waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
-        return child.path, waiting
-
-    def _question(self, to: str, text: str) -> Envelope:
-        """Return a message whose answer comes back to this call."""
-        if len(self._chain) > ASK_CHAIN_MAX:
-            raise ConflictError("ASK_CHAIN", f"asking {to}: {len(self._chain)} agents wait already", hint="ask less")
-        mark = f"ask{self._asked}"
-        self._asked += 1
-        envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
-        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id)
-        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
-
-    async def agents(self) -> list[tuple[str, str]]:
-        """Return (path, description) of the user's living agents."""
-        return [(agent.path, agent.config.description) for agent in await self._desk.agents(self.user)]
-
-    def effects(self) -> Effects:
-        """Return what was asked for so far."""
-        return Effects(posts=tuple(self._posts), timers=tuple(self._timers))
-
-    def _envelope(self, to: str, text: str, origin: Origin, kind: EnvelopeKind, mark: str) -> Envelope:
-        return Envelope(
-            to=to,
-            user=self.user,
-            origin=origin,
-            sender=self.path,
-            key=self._key(mark),
-            text=text,
-            trace=self.trace,
-            kind=kind,
-        )
-
-    def _key(self, mark: str) -> str:
-        return f"turn:{self.turn}:{self.step}:{mark}"
+async def everything(agent: Agent, user: User, tool: ToolSpec, arguments: Any) -> str:
+    """Permit every call: the rule as long as there are no others."""
+    return ""
 
 
 class Runner:
-    """Knows every tool and runs calls of them."""
+    """Knows every tool and runs calls of them.
 
-    def __init__(self, tools: Sequence[Tool], desk: Desk, clock: Clock) -> None:
+    `roles` maps a role to the tools its agents may use; a role that is missing may use all. `permit` is asked before a
+    call and returns why not, or "". `keep` stores a result that is too long for a prompt, once for each key.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[Tool],
+        desk: Desk,
+        clock: Clock,
+        keep: Keep,
+        roles: Mapping[str, Sequence[str]] | None = None,
+        permit: Permit = everything,
+    ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._desk = desk
         self._clock = clock
+        self._keep = keep
+        self._roles = {role: frozenset(names) for role, names in (roles or {}).items()}
+        self._permit = permit
 
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
-        """Return the tools an agent may use."""
-        allowed = agent.config.tools
-        return tuple(tool.spec for name, tool in self._tools.items() if allowed is None or name in allowed)
+        """Return the tools an agent may use: what its role may, and of these what it was given."""
+        own = agent.config.tools
+        of_role = self._roles.get(agent.role or "default")
+        return tuple(
+            tool.spec
+            for name, tool in self._tools.items()
+            if (own is None or name in own) and (of_role is None or name in of_role)
+        )
 
     def idempotent(self, name: str) -> bool:
         """Return whether a call may be repeated after a crash; one of an unknown tool does nothing, so it may."""
@@ -184,39 +78,60 @@ class Runner:
         return tool is None or tool.idempotent
 
     async def run(
-        self, agent: Agent, user: User, turn: Turn, step: int, call: ToolCall, chain: tuple[str, ...] = ()
+        self,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        step: int,
+        call: ToolCall,
+        chain: tuple[str, ...] = (),
+        progress: Callable[[str], None] = lambda _: None,
     ) -> Done:
-        """Run one call. Whatever the model did wrong comes back as an error it can read; a defect raises."""
+        """Run one call. `chain` are the agents that wait for this turn; `progress` hears how far a long call is."""
         tool = self._tools.get(call.name)
-        if tool is None or all(spec.name != call.name for spec in self.specs(agent)):
-            known = ", ".join(spec.name for spec in self.specs(agent)) or "none"
-            return Done(f"there is no tool called {call.name}; there are: {known}", "error")
-        try:
-            arguments = tool.decode(call.arguments)
-        except msgspec.ValidationError as error:
-            return Done(f"wrong arguments for {call.name}: {error}", "error")
         allowed = tuple(spec.name for spec in self.specs(agent))
-        context = Context(self._desk, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed)
+        if tool is None or call.name not in allowed:
+            return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")
+        context = Context(self._desk, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed, progress)
+        result: str | Waiting | None = None
+        ran = False
         try:
-            with trio.fail_after(TOOL_DEADLINE_S):
-                text = await tool.run(context, arguments)
-        except trio.TooSlowError:
-            late = f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s"
-            return Done(late, "error") if tool.idempotent else Done(f"{late}; it may have taken effect", "uncertain")
+            with blamed(CRASHED, f"{call.name} crashed"):
+                try:
+                    arguments = tool.decode(call.arguments)
+                except msgspec.ValidationError as error:
+                    return Done(f"wrong arguments for {call.name}: {error}", "error")
+                refusal = await self._permit(agent, user, tool.spec, arguments)
+                if refusal:
+                    return Done(f"{call.name} is not permitted: {refusal}", "error")
+                ran = True
+                with trio.move_on_after(TOOL_DEADLINE_S):
+                    result = await tool.run(context, arguments)
         except DaycareError as error:
+            if error.code == CRASHED and ran:
+                return _unsure(tool, error.message)
             return Done(str(error), "error")
-        if isinstance(text, Waiting):
-            return Done("", "waiting", context.effects(), text)
-        if len(text) > TOOL_RESULT_MAX_CHARS:
-            text = text[:TOOL_RESULT_MAX_CHARS] + f"\n[cut: {len(text)} characters in all]"
-        return Done(text, "ok", context.effects())
+        if result is None:
+            return _unsure(tool, f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s")
+        if isinstance(result, Waiting):
+            return Done("", "waiting", context.effects(), result)
+        return Done(await self._bounded(turn, step, call, user, str(result)), "ok", context.effects())
+
+    async def _bounded(self, turn: Turn, step: int, call: ToolCall, user: User, text: str) -> str:
+        """Keep what is too long for a prompt where the model can read on."""
+        if len(text) <= TOOL_RESULT_MAX_CHARS:
+            return text
+        name = f"{call.name}-{turn.turn}-{step}.txt"
+        try:
+            file = await self._keep(
+                f"result:{turn.turn}:{step}", user.id, Origin.AGENT, name, "text/plain", text.encode(errors="replace")
+            )
+        except DaycareError as error:
+            more = f"the rest could not be kept: {error.message}"
+        else:
+            more = f"read on with read_result, file {file.id}, from offset {TOOL_RESULT_MAX_CHARS}"
+        return f"{text[:TOOL_RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all; {more}]"
 
 
-def shortened(text: str, chars: int) -> str:
-    """Return the first line of a text, cut to `chars`."""
-    line = " ".join(text.split())
-    return line if len(line) <= chars else line[: chars - 3] + "..."
-
-
-def _clipped(deadline_s: float) -> float:
-    return min(max(deadline_s, 1.0), WAIT_MAX_S)
+def _unsure(tool: Tool, what: str) -> Done:
+    return Done(what, "error") if tool.idempotent else Done(f"{what}; it may have taken effect", "uncertain")

@@ -24,7 +24,7 @@ from daycare.base.clock import SystemClock
 from daycare.base.errors import DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.ids import new_trace_id
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Text
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Path as Address
 from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
@@ -92,6 +92,9 @@ class Echo:
         await self.store.turns.finish(agent, turn, end)
         lane.drop({row.seq for row in rows})
         lane.turn = None
+
+    async def postponed(self, agent: Agent, error: DaycareError) -> None:
+        raise AssertionError(f"{agent.path}: {error}")
 
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         raise AssertionError(f"{agent.path}: {error}")
@@ -234,6 +237,7 @@ async def open_api(
                 key=inbound.key,
                 text=inbound.text,
                 trace=new_trace_id(),
+                files=tuple(file for file in inbound.files if isinstance(file, File)),
                 kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
                 lane=Lane.CONTROL if command else Lane.MESSAGES,
             )

@@ -56,6 +56,15 @@ def test_text_before_a_tool_call_does_not_make_the_final_reply_appear_twice(caps
     assert capsys.readouterr().out == "I look.\n  · clock\n  · clock: ok\nIt is six.\n"
 
 
+def test_text_of_a_try_that_failed_is_void(capsys: Capture) -> None:
+    shown = screen()
+    shown.show_event(event("turn.delta", text="It is s"))
+    shown.show_event(event("model.failed", provider="a", model="m", code="STREAM_CUT", reason="cut", retry_in_s=1.0))
+    shown.show_event(event("turn.delta", text="It is six."))
+    shown.show_event(event("turn.finished", reply="It is six.", seqs=[1]))
+    assert capsys.readouterr().out == "It is s\n  ! cut (asking again)\nIt is six.\n"
+
+
 def test_second_reply_of_a_turn_is_shown(capsys: Capture) -> None:
     shown = screen()
     shown.show_event(event("turn.finished", reply="done", seqs=[1]))

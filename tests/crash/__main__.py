@@ -1,6 +1,7 @@
 """Kill a real daemon under load, again and again, and count what it lost, doubled, reordered or repeated.
 
     python -m tests.crash --kills 500 --seed 1 --mode kill --json
+    python -m tests.crash --kills 300 --seed 1 --mode kill --workload delegation --json
     python -m tests.crash --kills 200 --seed 1 --mode syscall --json
     python -m tests.crash --images 2000 --seed 1 --mode powercut --json
 
@@ -16,7 +17,8 @@ from typing import Any
 
 from tests.crash import campaign, powercut
 from tests.crash.figures import Figures
-from tests.crash.ledger import KINDS
+from tests.crash.ledger import KINDS, OF_RESULTS
+from tests.crash.load import WORKLOADS
 from tests.crash.process import die_tidily
 
 MODES = ("kill", "syscall", "powercut")
@@ -27,6 +29,7 @@ def main() -> int:
         "python -m tests.crash", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--mode", choices=MODES, default="kill")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="messages", help="what people ask for")
     parser.add_argument("--kills", type=int, default=30, help="of the modes kill and syscall")
     parser.add_argument("--images", type=int, default=2000, help="of the mode powercut")
     parser.add_argument("--seed", type=int, default=1)
@@ -36,7 +39,7 @@ def main() -> int:
     die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
-    return int(any(found.get(kind) for kind in (*KINDS, *powercut.KINDS)))
+    return int(any(found.get(kind) for kind in (*KINDS, *OF_RESULTS, *powercut.KINDS)))
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:
@@ -46,12 +49,12 @@ def _power_cuts(images: int, seed: int) -> dict[str, Any]:
 def _kills(chosen: argparse.Namespace) -> dict[str, Any]:
     jobs = max(1, min(chosen.jobs, chosen.kills))
     if jobs == 1:
-        return campaign.run(chosen.mode, chosen.kills, chosen.seed).as_json()
-    total = Figures(chosen.mode, chosen.seed)
+        return campaign.run(chosen.mode, chosen.kills, chosen.seed, chosen.workload).as_json()
+    total = Figures(chosen.mode, chosen.seed, workload=chosen.workload)
     shares = [chosen.kills // jobs + (number < chosen.kills % jobs) for number in range(jobs)]
     seeds = [chosen.seed * 1000 + number for number in range(jobs)]
     with ProcessPoolExecutor(jobs, get_context("spawn"), die_tidily) as pool:
-        for figures in pool.map(campaign.run, [chosen.mode] * jobs, shares, seeds):
+        for figures in pool.map(campaign.run, [chosen.mode] * jobs, shares, seeds, [chosen.workload] * jobs):
             total.add(figures)
     return total.as_json() | {"jobs": jobs}
 

@@ -69,8 +69,8 @@ class Delay:
 class Campaign:
     """One home and its daemons."""
 
-    def __init__(self, mode: str, kills: int, seed: int, killer: Killer) -> None:
-        self.figures = Figures(mode, seed)
+    def __init__(self, mode: str, kills: int, seed: int, killer: Killer, workload: str = "messages") -> None:
+        self.figures = Figures(mode, seed, workload=workload)
         self.home = Home()
         self.ledger = Ledger()
         self._kills = kills
@@ -84,7 +84,8 @@ class Campaign:
         try:
             await self._killer.prepare(self._rng)
             async with trio.open_nursery() as nursery:
-                crowd = Crowd(self.home.socket, self.ledger, f"{self.figures.mode}/{self.figures.seed}", USER)
+                seed = f"{self.figures.mode}/{self.figures.seed}"
+                crowd = Crowd(self.home.socket, self.ledger, seed, USER, self.figures.workload)
                 await self._introduce(crowd)
                 nursery.start_soon(crowd.run)
                 await self._kill_all()
@@ -93,6 +94,7 @@ class Campaign:
             verdict = self._judge()
             findings = verdict.findings
             self.figures.turns, self.figures.parked = verdict.turns, verdict.parked
+            self.figures.results = verdict.results
             self.figures.uncertain_tools = verdict.uncertain_tools
         except* (BrokenDaemonError, httpx.HTTPError) as errors:
             findings += [("broken", repr(error)) for error in errors.exceptions]
@@ -209,14 +211,14 @@ async def _agent(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
     return found
 
 
-def run(mode: str, kills: int, seed: int) -> Figures:
+def run(mode: str, kills: int, seed: int, workload: str = "messages") -> Figures:
     """Run one campaign of so many kills."""
     killer: Killer = Delay()
     if mode == "syscall":
         from tests.crash.inject import choose
 
         killer = choose()
-    return trio.run(Campaign(mode, kills, seed, killer).run)
+    return trio.run(Campaign(mode, kills, seed, killer, workload).run)
 
 
 def say(line: str) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.crash.ledger import KINDS
+from tests.crash.ledger import KINDS, OF_RESULTS
 
 
 @dataclass
@@ -22,6 +22,8 @@ class Figures:
     counts: Counter[str] = field(default_factory=Counter)
     ready_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    workload: str = "messages"
+    results: int = 0
     more: dict[str, Any] = field(default_factory=dict)
 
     def add(self, other: "Figures") -> None:
@@ -31,6 +33,7 @@ class Figures:
         self.resent += other.resent
         self.turns += other.turns
         self.parked += other.parked
+        self.results += other.results
         self.uncertain_tools += other.uncertain_tools
         self.counts += other.counts
         self.ready_s += other.ready_s
@@ -52,8 +55,14 @@ class Figures:
             "ready_p50_s": percentile(self.ready_s, 50),
             "ready_p99_s": percentile(self.ready_s, 99),
             "seconds": round(self.seconds, 1),
+            **self._of_delegation(),
             **self.more,
         }
+
+    def _of_delegation(self) -> dict[str, Any]:
+        if self.workload != "delegation":
+            return {}
+        return {"workload": self.workload, "results": self.results, **{kind: self.counts[kind] for kind in OF_RESULTS}}
 
 
 def percentile(values: list[float], percent: int) -> float | None:

@@ -1,5 +1,6 @@
 """Compares a daemon's database with what the outside world knows. Reads with SQL of its own, not with the store's."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ import msgspec
 
 from daycare.base.messages import Envelope, Message, ToolResult
 from tests.crash.ledger import Finding, Ledger, Sent
-from tests.crash.mind import Errand, call_of, errand_of
+from tests.crash.mind import ALL_TASKS, Errand, calls_of, errand_of
 
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -23,27 +24,31 @@ class Verdict:
     parked: int = 0  # dead letters
     uncertain_tools: int = 0  # of which the person was told
     turns: int = 0
+    results: int = 0  # what agents were told by those they asked
 
 
 def judge(db: apsw.Connection, ledger: Ledger, tools: Counter[str]) -> Verdict:
     """Compare, once all is quiet and the daemon has stopped."""
-    world = _World(db)
+    from tests.crash.delegation import delegated  # which knows a world from here
+
+    world = World(db)
     verdict = Verdict(list(ledger.findings), len(world.dead), turns=len(world.turns))
     for part in (
         _left(db),
         _inbox(db, ledger),
         _said(world, ledger),
         _followed(world, ledger),
-        _order(world),
+        _order(world, ledger),
         _replies(world, ledger),
         _tools(world, tools, verdict),
+        delegated(db, world, ledger, verdict),
         _shown(db, ledger),
     ):
         verdict.findings += part
     return verdict
 
 
-class _World:
+class World:
     """The tables as the judge needs them."""
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -53,6 +58,11 @@ class _World:
                 "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id ORDER BY turn"
             )
         ]
+        # The turn that took a message first: one that is set aside goes on under other numbers.
+        self.taken: dict[int, int] = {}
+        for turn, seqs in db.execute("SELECT turn, seqs FROM turns ORDER BY turn"):
+            for seq in json.loads(str(seqs)):
+                self.taken.setdefault(int(seq), int(str(turn)))
         self.said: list[tuple[str, Errand]] = [
             (path, errand)
             for path, messages in self.turns
@@ -75,7 +85,7 @@ def _left(db: apsw.Connection) -> Iterator[Finding]:
     if sound != "ok":
         yield "broken", f"integrity_check: {sound}"
     for what, sql in (
-        ("messages wait", "SELECT count(*) FROM inbox WHERE state = 0"),
+        ("messages wait", "SELECT count(*) FROM inbox WHERE state IN (0, 3)"),
         ("turns are open", "SELECT count(*) FROM turns WHERE turn NOT IN (SELECT turn FROM history)"),
         ("timers wait", "SELECT count(*) FROM timers"),
     ):
@@ -101,17 +111,17 @@ def _inbox(db: apsw.Connection, ledger: Ledger) -> Iterator[Finding]:
             yield "broken", f"{sent.errand} was answered {sent.result!r}, its row says {found[0][1]!r}"
 
 
-def _said(world: _World, ledger: Ledger) -> Iterator[Finding]:
+def _said(world: World, ledger: Ledger) -> Iterator[Finding]:
     """What was acknowledged is in the conversation once, or a dead letter."""
     for sent in ledger.acknowledged:
         yield from _once(world, sent.path, sent.errand, f"acknowledged as {sent.seq}")
     known = {(sent.path, sent.errand) for sent in ledger.sent.values()}
     for path, errand in world.heard:
-        if errand.verb not in ("reminded", "told") and (path, errand) not in known:
+        if errand.verb not in ("reminded", "told", *ALL_TASKS) and (path, errand) not in known:
             yield "broken", f"{path} heard {errand}, which nobody said to it"
 
 
-def _followed(world: _World, ledger: Ledger) -> Iterator[Finding]:
+def _followed(world: World, ledger: Ledger) -> Iterator[Finding]:
     """What a turn set going inside the daemon has happened once: reminders and messages to other agents."""
     expected: set[tuple[str, Errand]] = set()
     for sent in ledger.acknowledged:
@@ -127,7 +137,7 @@ def _followed(world: _World, ledger: Ledger) -> Iterator[Finding]:
             yield "broken", f"{path} heard {errand}, which follows from nothing"
 
 
-def _once(world: _World, path: str, errand: Errand, why: str) -> Iterator[Finding]:
+def _once(world: World, path: str, errand: Errand, why: str) -> Iterator[Finding]:
     times = world.heard[path, errand]
     if times > 1:
         yield "doubled", f"{errand} is {times} times in the conversation of {path}"
@@ -135,15 +145,17 @@ def _once(world: _World, path: str, errand: Errand, why: str) -> Iterator[Findin
         yield "lost", f"{errand} is neither in the conversation of {path} nor a dead letter ({why})"
 
 
-def _concluded(world: _World, sent: Sent) -> bool:
+def _concluded(world: World, sent: Sent) -> bool:
     """Tell whether the turn with this message ended well, so that its effects must have happened."""
     return world.heard[sent.path, sent.errand] > 0 and (sent.path, sent.errand) not in world.dead
 
 
-def _order(world: _World) -> Iterator[Finding]:
+def _order(world: World, ledger: Ledger) -> Iterator[Finding]:
+    """Each agent takes up one sender's messages in order. What was steered into a turn has no place of its own."""
     newest: dict[tuple[str, str], int] = {}
-    for path, errand in world.said:
-        if errand.verb in ("reminded", "told"):
+    places = {sent.errand: world.taken.get(sent.seq or 0, 0) for sent in ledger.sent.values()}
+    for path, errand in sorted(world.said, key=lambda said: places.get(said[1], 0)):
+        if not places.get(errand):
             continue
         before = newest.get((path, errand.sender), 0)
         if errand.number < before:
@@ -151,7 +163,7 @@ def _order(world: _World) -> Iterator[Finding]:
         newest[path, errand.sender] = max(before, errand.number)
 
 
-def _replies(world: _World, ledger: Ledger) -> Iterator[Finding]:
+def _replies(world: World, ledger: Ledger) -> Iterator[Finding]:
     """Each message of a person is answered in one reply, and no turn says the same thing twice."""
     for (turn, text), times in Counter(world.outbox).items():
         if turn and times > 1:
@@ -169,7 +181,7 @@ def _replies(world: _World, ledger: Ledger) -> Iterator[Finding]:
             yield "lost", f"the answer to {errand}"
 
 
-def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Finding]:
+def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Finding]:
     """A tool that may not be repeated ran at most once, and its result says what is so."""
     told = [text for _, text in world.outbox if text.startswith("Note: I was interrupted")]
     for line, times in lines.items():
@@ -184,6 +196,8 @@ def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Fin
                 yield "broken", f"{path}: a result without its call: {result}"
                 continue
             seen[call.id] += 1
+            if call.name in ("ask", "spawn"):
+                continue
             if call.name not in ("note", "charge", "dawdle"):
                 if result.status != "ok":
                     yield "broken", f"{call.name} of {path}: {result.status}: {result.text}"
@@ -203,12 +217,12 @@ def _tools(world: _World, lines: Counter[str], verdict: Verdict) -> Iterator[Fin
         if times > 1:
             yield "repeated_tools", f"{name} has {times} results in the conversations"
     for path, errand in world.heard:
-        wish = call_of(errand)
-        if wish is not None and not seen[wish.id] and (path, errand) not in world.dead:
-            yield "lost", f"the call of {wish.name} for {errand}"
+        for wish in calls_of(errand):
+            if not seen[wish.id] and (path, errand) not in world.dead:
+                yield "lost", f"the call of {wish.name} for {errand}"
 
 
-def _for_person(world: _World, path: str, call_id: str) -> bool:
+def _for_person(world: World, path: str, call_id: str) -> bool:
     """Tell whether a call was made for a message of a person, who is to be told; here they all are."""
     return any(call_id == f"call-{errand.name}" for at, errand in world.heard if at == path)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.crash.mind import Errand
 
 KINDS = ("lost", "doubled", "reordered", "repeated_tools", "broken")
-Finding = tuple[str, str]  # one of KINDS, and what was seen
+OF_RESULTS = ("results_lost", "results_doubled", "orphans")  # of what agents ask of each other
+Finding = tuple[str, str]  # one of KINDS or OF_RESULTS, and what was seen
 
 
 @dataclass

@@ -12,14 +12,18 @@ import httpx
 import trio
 
 from tests.crash.ledger import Ledger, Sent
-from tests.crash.mind import VERBS, Errand
+from tests.crash.mind import DELEGATIONS, VERBS, Errand
 
 SENDERS = 8
 AGENTS = 5
 PAUSE_S = 0.06  # on average, between two messages of one sender
 RETRY_S = 0.04
 REQUEST_S = 20.0
-_WEIGHTS = (50, 15, 15, 8, 12)  # of VERBS
+# How often each verb is said, and how long the senders pause: a helper is ten times the work of a message.
+WORKLOADS: dict[str, tuple[dict[str, int], float]] = {
+    "messages": (dict(zip(VERBS, (50, 15, 15, 8, 12), strict=True)), PAUSE_S),
+    "delegation": (dict(zip((*VERBS, *DELEGATIONS), (25, 5, 10, 2, 8, 10, 12, 12, 8, 8), strict=True)), 5 * PAUSE_S),
+}
 _CONFIRM_EVERY_S = 0.15
 
 
@@ -33,11 +37,12 @@ def client_of(socket: Path) -> httpx.AsyncClient:
 class Crowd:
     """Some senders and a reader of replies, who go on until `hush`."""
 
-    def __init__(self, socket: Path, ledger: Ledger, seed: str, user: str) -> None:
+    def __init__(self, socket: Path, ledger: Ledger, seed: str, user: str, workload: str = "messages") -> None:
         self.socket = socket
         self.ledger = ledger
         self.paths = [f"/{user}/direct", *(f"/{user}/agent/a{number}" for number in range(AGENTS))]
         self._seed = seed
+        self._weights, self._pause_s = WORKLOADS[workload]
         self._hushed = trio.Event()
         self._talking = SENDERS
 
@@ -77,14 +82,14 @@ class Crowd:
                 if rng.random() < 0.1:
                     await self._say(client, rng.choice(said), None)
                 if rng.random() < 0.5:  # else at once, so that messages meet a busy agent
-                    with trio.move_on_after(rng.expovariate(0.5 / PAUSE_S)):
+                    with trio.move_on_after(rng.expovariate(0.5 / self._pause_s)):
                         await self._hushed.wait()
         self._talking -= 1
 
     def _next(self, sender: str, number: int, mine: Sequence[str], rng: random.Random) -> Sent:
-        verb = rng.choices(VERBS, _WEIGHTS)[0]
+        verb = rng.choices(list(self._weights), list(self._weights.values()))[0]
         path = rng.choice(mine)
-        target = rng.choice([other for other in self.paths if other != path]) if verb == "tell" else ""
+        target = rng.choice([other for other in self.paths if other != path]) if verb in ("tell", "ask") else ""
         errand = Errand(verb, sender, number, target)
         sent = self.ledger.sent[errand.name] = Sent(errand, path, f"crash:{errand.name}")
         return sent

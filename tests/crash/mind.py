@@ -9,14 +9,19 @@ A message is one line, `VERB SENDER NUMBER [PATH]`; its name is `SENDER-NUMBER`:
 | `charge` | calls `charge` (odd numbers) or `dawdle` (even ones), which may not |
 | `remind` | asks for a reminder in one second, `reminded SENDER NUMBER` |
 | `tell` | sends `told SENDER NUMBER` to the agent at PATH |
+| `ask` | asks the agent at PATH `asked SENDER NUMBER`, and waits for the answer |
+| `spawn`, `pair` | makes a helper, or two at once, for `first SENDER NUMBER` (and `second`), and waits |
+| `deep` | makes a helper for `middle SENDER NUMBER` and waits; that one makes one for `leaf SENDER NUMBER` |
+| `later` | makes a helper and does not wait: its answer comes as a message |
 
-A turn's answer has one line for each of its messages: `ack VERB SENDER NUMBER [STATUS OF THE TOOL]`. The model is a
-function of the conversation, so after a crash it goes on as it would have done.
+A turn's answer has one line for each of its messages: `ack VERB SENDER NUMBER [STATUS OF THE TOOL]`, and behind it
+what it was told by others, in brackets. Those answer `done TASK SENDER-NUMBER`. The model is a function of the
+conversation, so after a crash it goes on as it would have done.
 """
 
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -27,9 +32,20 @@ from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, Str
 from daycare.tools.registry import StructTool
 
 VERBS = ("m", "note", "charge", "remind", "tell")
+DELEGATIONS = ("ask", "spawn", "pair", "deep", "later")
+TASKS = {  # what each delegation, or task, leads to
+    "ask": ("asked",),
+    "spawn": ("first",),
+    "pair": ("first", "second"),
+    "deep": ("middle",),
+    "middle": ("leaf",),
+    "later": ("first",),
+}
+ALL_TASKS = tuple(sorted({task for tasks in TASKS.values() for task in tasks}))
 REMIND_S = 1.0
 THINK_S = 0.004  # long enough for a kill to come in between
-_LINE = re.compile(r"\b(m|note|charge|remind|tell|reminded|told) (s\d+) (\d+)(?: (/\S+))?$")
+_LINE = re.compile(rf"\b({'|'.join((*VERBS, 'reminded', 'told', *DELEGATIONS, *ALL_TASKS))}) (s\d+) (\d+)(?: (/\S+))?$")
+DONE = re.compile(r"\bdone ([a-z]+) (s\d+-\d+)")
 
 
 class Errand(msgspec.Struct, frozen=True):
@@ -55,8 +71,10 @@ def errand_of(text: str) -> Errand | None:
     return Errand(found[1], found[2], int(found[3]), found[4] or "") if found else None
 
 
-def call_of(errand: Errand) -> ToolCall | None:
-    """Return the tool call that an errand leads to."""
+def calls_of(errand: Errand) -> tuple[ToolCall, ...]:
+    """Return the tool calls that an errand leads to."""
+    if errand.verb in TASKS:
+        return tuple(_delegation(errand, task) for task in TASKS[errand.verb])
     wishes: dict[str, tuple[str, dict[str, Any]]] = {
         "note": ("note", {"word": errand.name}),
         "charge": ("charge" if errand.number % 2 else "dawdle", {"account": errand.name}),
@@ -64,13 +82,21 @@ def call_of(errand: Errand) -> ToolCall | None:
         "tell": ("send_message", {"to": errand.path, "text": f"told {errand.sender} {errand.number}"}),
     }
     wish = wishes.get(errand.verb)
-    return None if wish is None else ToolCall(f"call-{errand.name}", *wish)
+    return () if wish is None else (ToolCall(f"call-{errand.name}", *wish),)
+
+
+def _delegation(errand: Errand, task: str) -> ToolCall:
+    text = f"{task} {errand.sender} {errand.number}"
+    if errand.verb == "ask":
+        return ToolCall(f"call-{errand.name}-{task}", "ask", {"to": errand.path, "text": text})
+    return ToolCall(f"call-{errand.name}-{task}", "spawn", {"task": text, "wait": errand.verb != "later"})
 
 
 class Mind:
     """The provider."""
 
     name = "mind"
+    needs_key = False
 
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Think for a moment, then say it."""
@@ -89,17 +115,31 @@ def think(request: InferRequest) -> Completion:
     turn = current(request.messages)
     errands = [errand for message in turn if message.role == "user" and (errand := errand_of(message.text))]
     called = {call.id for message in turn for call in message.tool_calls}
-    calls = [call for errand in errands if (call := call_of(errand)) is not None and call.id not in called]
+    calls = [call for errand in errands for call in calls_of(errand) if call.id not in called]
     if calls and request.tools:
         return Completion(message=Message("assistant", tuple(calls[:2])), finish="tools", usage=Usage(10, 5))
-    statuses = {result.call_id: result.status for message in turn for result in results(message)}
-    text = "\n".join(answer(errand, statuses.get(f"call-{errand.name}", "")) for errand in errands)
+    known = {result.call_id: result for message in turn for result in results(message)}
+    lines = [answer(errand, [known[call.id] for call in calls_of(errand) if call.id in known]) for errand in errands]
+    lines += [f"heard {words}" for message in turn if message.role == "user" if (words := told(message.text))]
+    text = "\n".join(lines)
     return Completion(message=Message("assistant", (Text(text),)), finish="stop", usage=Usage(10, 5))
 
 
-def answer(errand: Errand, status: str) -> str:
-    """Return the line that answers an errand."""
-    return f"ack {errand.verb} {errand.sender} {errand.number} {status}".rstrip()
+def answer(errand: Errand, found: Sequence[ToolResult]) -> str:
+    """Return the line that answers an errand, whose calls came to this."""
+    words = [told(result.text) for result in found]
+    if errand.verb in ALL_TASKS:
+        return " ".join([f"done {errand.verb} {errand.name}", *words]).rstrip()
+    statuses = sorted({result.status for result in found})  # they do not agree only where one failed
+    return " ".join(
+        word for word in ("ack", errand.verb, errand.sender, str(errand.number), *statuses[:1], *words) if word
+    )
+
+
+def told(text: str) -> str:
+    """Return in brackets what another agent said it has done, if it does."""
+    found = DONE.search(text)
+    return f"[{found[1]} {found[2]}]" if found else ""
 
 
 def results(message: Message) -> Iterator[ToolResult]:

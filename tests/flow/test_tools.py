@@ -4,10 +4,18 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.base.limits import TIMERS_MAX_PER_AGENT, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
+from daycare.base.limits import (
+    READ_MAX_CHARS,
+    TIMERS_MAX_PER_AGENT,
+    TOOL_CALLS_MAX,
+    TOOL_DEADLINE_S,
+    TOOL_RESULT_MAX_CHARS,
+)
 from daycare.base.messages import Envelope, Origin, ToolResult
+from daycare.config import ToolsSection
 from daycare.plugin import Plugin, ToolContext
 from daycare.store.records import AgentConfig, NewTimer, User
 from daycare.testing.clock import VirtualClock
@@ -15,7 +23,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare.testing.tools import Note
 from daycare.tools.registry import StructTool
-from tests.actors.helpers import history, said_to, tools
+from tests.actors.helpers import config, history, said_to, tools
 
 
 async def _result(house: House, model: Scripted, name: str, arguments: dict[str, object]) -> ToolResult:
@@ -61,16 +69,62 @@ async def test_a_tool_that_takes_too_long_is_cut_off(tmp_path: Path, autojump_cl
         assert trio.current_time() == pytest.approx(TOOL_DEADLINE_S, abs=0.1)
 
 
-async def test_a_long_result_is_cut(tmp_path: Path, autojump_clock: object) -> None:
+async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, autojump_clock: object) -> None:
     async def talk(context: ToolContext, arguments: Note) -> str:
-        return "x" * (TOOL_RESULT_MAX_CHARS + 1)
+        return "x" * TOOL_RESULT_MAX_CHARS + "the end"
 
     long = Plugin(name="long", tools=(StructTool("talk", Note, talk, idempotent=True),))
     model = Scripted()
     async with open_house(tmp_path, model, plugins=[long]) as house:
         result = await _result(house, model, "talk", {"word": "a"})
         assert result.status == "ok"
-        assert result.text == "x" * TOOL_RESULT_MAX_CHARS + f"\n[cut: {TOOL_RESULT_MAX_CHARS + 1} characters in all]"
+        cut = f"\n[cut: {TOOL_RESULT_MAX_CHARS + 7} characters in all; read on with read_result, file 1, from offset "
+        assert result.text == "x" * TOOL_RESULT_MAX_CHARS + cut + f"{TOOL_RESULT_MAX_CHARS}]"
+        rest = await _result(house, model, "read_result", {"file": 1, "offset": TOOL_RESULT_MAX_CHARS})
+        assert rest.text == "the end"
+        begin = await _result(house, model, "read_result", {"file": 1})
+        assert begin.text.endswith(f"[{TOOL_RESULT_MAX_CHARS + 7 - READ_MAX_CHARS} characters more, from offset 8000]")
+        wrongs: list[dict[str, object]] = [{"file": 1, "offset": 99_999}, {"file": 2}]
+        for wrong in wrongs:
+            assert (await _result(house, model, "read_result", wrong)).status == "error"
+        await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
+        model.enqueue(call(("read_result", {"file": 1})), lambda request: say(request.messages[-1].parts[0].text))  # type: ignore[union-attr]
+        assert "there is none" in await house.talk("read it", user="bob"), "another user's file does not exist"
+
+
+async def test_too_many_calls_at_once_are_not_run(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        model.enqueue(call(*[("now", {})] * (TOOL_CALLS_MAX + 2)), say("done"))
+        assert await house.talk("go") == "done"
+        results = [message.parts[0] for message in model.history[-1].messages if message.role == "tool"]
+        assert [result.status for result in results[-3:]] == ["ok", "error", "error"]  # type: ignore[union-attr]
+
+
+async def test_a_role_has_the_tools_of_its_list_only(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    settings = config()
+    settings = replace(settings, tools=ToolsSection(user=("now", "spawn"), subagent=("remind", "now")))
+    async with open_house(tmp_path, model, config=settings) as house:
+        model.enqueue(call(("remind", {"after_s": 5, "text": "x"})), say("no"))
+        await house.talk("go")
+        assert [tool.name for tool in model.history[0].tools] == ["spawn", "now"]
+        assert "there is no tool called remind" in model.history[1].messages[-1].parts[0].text  # type: ignore[union-attr]
+        model.enqueue(call(("spawn", {"task": "x"})), say("done"), say("fine"))
+        await house.talk("help me")
+        assert [tool.name for tool in model.history[3].tools] == ["now"], "no more than its parent, nor than its role"
+
+
+async def test_a_tool_says_how_far_it_is(tmp_path: Path, autojump_clock: object) -> None:
+    async def dig(context: ToolContext, arguments: Note) -> str:
+        context.progress("half way")
+        return "dug"
+
+    digging = Plugin(name="digging", tools=(StructTool("dig", Note, dig, idempotent=True),))
+    model = Scripted()
+    async with open_house(tmp_path, model, plugins=[digging]) as house:
+        await _result(house, model, "dig", {"word": "a"})
+        assert [event["text"] for event in house.events("tool.progress")] == ["half way"]
 
 
 async def test_a_message_to_another_agent_leaves_with_the_turn(tmp_path: Path, autojump_clock: object) -> None:

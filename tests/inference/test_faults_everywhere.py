@@ -7,6 +7,7 @@ import os
 import random
 from contextlib import aclosing
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -28,7 +29,7 @@ each_answer = pytest.mark.parametrize("answer", sorted(ANSWERS))
 async def outcome(made: AnyProvider) -> Completion | DaycareError:
     """Return how a call ended: with exactly one completion, as its last event, or an error of ours, in time."""
     start = trio.current_time()
-    completions = []
+    completions: list[Completion] = []
     try:
         async with aclosing(made.infer(request())) as stream:
             async for event in stream:
@@ -152,6 +153,4 @@ async def test_a_server_that_falls_silent_is_left_at_the_deadline(
 
 
 def _with(answer: Scripted, **changes: object) -> Scripted:
-    import msgspec
-
     return msgspec.structs.replace(answer, **changes)

@@ -27,15 +27,12 @@ KINDS: dict[str, tuple[type[FakeModelServer], type[AnyProvider]]] = {
     "anthropic": (FakeAnthropic, AnthropicProvider),
 }
 REMIND = ToolSpec(name="remind", description="Remind later", schema={"type": "object"})
-ANSWERS = {
-    "text": Scripted(text="Grüße an dich."),
-    "call": Scripted(text="Sure.", tool_calls=(Call("remind", {"after_s": 600, "text": "Tee"}, id="call_a"),)),
+ANSWERS = {  # short: each of their bytes is damaged in four ways
+    "text": Scripted(text="Grüße dich."),
+    "call": Scripted(thinking="Hm", tool_calls=(Call("remind", {"after_s": 60}, id="call_a"),)),
     "parallel": Scripted(
-        thinking="two of them",
-        tool_calls=(
-            Call("remind", {"text": "stretch and bend", "s": 5}, id="call_a"),
-            Call("note", {"word": "a cup of tea, hot"}, id="call_b"),
-        ),
+        text="Sure.",
+        tool_calls=(Call("a", {"s": 5}, id="call_a"), Call("b", {"w": "hot tea, now"}, id="call_b")),
     ),
 }
 
@@ -104,7 +101,7 @@ class _Stream(httpx.AsyncByteStream):
 
 def recorded(kind: str, answer: Scripted) -> bytes:
     """Return the stream of an answer as the fake server sends it."""
-    body = {"model": "fake-small", "stream": True, "stream_options": {"include_usage": True}, "messages": []}
+    body = {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "messages": []}
     return KINDS[kind][0]().render(body, answer)
 
 

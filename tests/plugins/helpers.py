@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import msgspec
 import trio
 
+from daycare.base.clock import SystemClock
 from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import Context, Surroundings
 from daycare.plugins.discovery import Found
-from daycare.store.records import Agent, AgentConfig, Turn
-from daycare.testing.clock import VirtualClock
+from daycare.store.records import Agent, AgentConfig, Receipt, Turn
 
 
 class Word(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,14 +33,14 @@ def tool(name: str) -> StructTool[Word]:
 
 
 def surroundings(folder: Path, secrets: dict[str, str] | None = None) -> Surroundings:
-    async def accept(inbound: Inbound) -> int:
-        return 7
+    async def accept(inbound: Inbound) -> Receipt:
+        return Receipt(7, "agent-1")
 
     def token(name: str) -> bytes | None:
         value = (secrets or {}).get(name)
         return value.encode() if value is not None else None
 
-    return Surroundings(folder, VirtualClock(), token, bytes.decode, accept)
+    return Surroundings(folder, SystemClock(), token, bytes.decode, accept)
 
 
 def found(plugin: Plugin) -> Found:

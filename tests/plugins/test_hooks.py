@@ -76,9 +76,9 @@ async def test_before_hook_sees_the_turns_messages(tmp_path: Path, autojump_cloc
 
 
 async def test_contribution_is_cut_to_its_bound(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with hooks(tmp_path, chatty=saying("x" * 3_000, "y" * 3_000, "z")) as (made, _):
+    async with hooks(tmp_path, chatty=saying("X" * 3_000, "Y" * 3_000, "Z")) as (made, _):
         found = await made.before(agent(), turn(), [])
-    assert sum(message.text.count(sign) for message in found for sign in "xyz") <= HOOK_BEFORE_MAX_CHARS
+    assert sum(message.text.count(sign) for message in found for sign in "XYZ") <= HOOK_BEFORE_MAX_CHARS
     assert len(found) == 2
 
 

@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import trio
 import trio.testing
 
+from daycare.actors import directory
 from daycare.base.errors import UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.messages import Origin
@@ -52,12 +54,16 @@ class Figures:
     timers: int = 0
     uncertain: int = 0
     unparked: int = 0
+    helpers: int = 0
+    results: int = 0  # that reached whoever asked, as a call's result or as a message
+    read_late: int = 0  # of these, as a message
+    continued: int = 0
 
 
 def simulate(seed: int, days: float, folder: Path) -> Figures:
     """Run one simulation; everything in it follows from `seed`. Raises `UnsoundError`."""
     simulation = Simulation(seed, days, folder)
-    with deterministic(seed), _ledger(folder / "ledger"):
+    with deterministic(seed), _counted_ids(), _ledger(folder / "ledger"):
         try:
             trio.run(simulation.run, clock=trio.testing.MockClock(autojump_threshold=0))
         except* UnsoundError as group:
@@ -283,7 +289,8 @@ class Simulation:
 
     async def _look(self, house: House, rng: Random) -> None:
         await trio.sleep(1e-6 + rng.choice((1.0, 300.0)) * rng.random())
-        problems = await judge.compare(house.store, house.daemon.supervisor, self.world.ids.values())
+        helpers = [helper.id for helper in await house.store.agents.find(kinds=["sub"], limit=1_000)]
+        problems = await judge.compare(house.store, house.daemon.supervisor, [*self.world.ids.values(), *helpers])
         if problems or self.mind.overlaps:
             raise self._unsound(problems + self.mind.overlaps)
         for path, agent_id in self.world.ids.items():
@@ -333,6 +340,19 @@ class deterministic:  # noqa: N801 - reads as a phrase: with deterministic(seed)
         run: Any = trio._core._run
         run._ALLOW_DETERMINISTIC_SCHEDULING = self._before[0]
         run._r.setstate(self._before[1])
+
+
+@contextmanager
+def _counted_ids() -> Iterator[None]:
+    """Let the ids of helpers follow one another, as random ones would make every run another."""
+    numbers = count()
+    module: Any = directory
+    before = module.new_agent_id
+    module.new_agent_id = lambda: f"helper{next(numbers):06}"
+    try:
+        yield
+    finally:
+        module.new_agent_id = before
 
 
 class _ledger:  # noqa: N801 - reads as a phrase

@@ -15,12 +15,12 @@ import msgspec
 from daycare.actors.lifecycle import Life
 from daycare.actors.supervisor import Supervisor
 from daycare.base.limits import ATTEMPTS_MAX
-from daycare.base.messages import Message, ToolResult
+from daycare.base.messages import EnvelopeKind, Message, ToolResult
 from daycare.store.contract import Store
 
-from .world import NAME, Said, World
+from .world import ANSWERED, NAME, Said, World
 
-WAITING, DONE, DEAD = 0, 1, 2
+WAITING, DONE, DEAD, HELD = 0, 1, 2, 3
 LATE_MAX_MS = 61_000  # the timers look at the wall clock once a minute
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
@@ -54,7 +54,9 @@ class Told:
 
 def inspect(file: Path, ledger: Path, world: World, *, quiet: bool) -> Findings:
     """Check all that must hold between two lives of a house; `quiet` says that nothing may be left to do."""
-    case = _Case(file, ledger, world)
+    from . import delegation  # which knows a case from here
+
+    case = Case(file, ledger, world)
     case.messages()
     case.order()
     case.turns()
@@ -62,12 +64,15 @@ def inspect(file: Path, ledger: Path, world: World, *, quiet: bool) -> Findings:
     case.reminders()
     case.charges()
     case.sessions()
+    delegation.inspect(case, quiet=quiet)
     if quiet:
         case.rest()
     return case.found
 
 
-class _Case:
+class Case:
+    """A house's closed file, and what the world knows of it."""
+
     def __init__(self, file: Path, ledger: Path, world: World) -> None:
         self.found = Findings()
         self.world = world
@@ -79,24 +84,46 @@ class _Case:
             self.outbox = _rows(db, "SELECT * FROM outbox ORDER BY seq")
             self.dead = _rows(db, "SELECT * FROM dead_letters ORDER BY no")
             self.timers = _rows(db, "SELECT * FROM timers")
-            self.steps = _rows(db, "SELECT * FROM steps WHERE turn NOT IN (SELECT turn FROM history)")
+            self.waits = _rows(db, "SELECT * FROM waits")
+            self.agents = {row["id"]: row for row in _rows(db, "SELECT * FROM agents")}
+            self.all_steps = _rows(db, "SELECT * FROM steps ORDER BY turn, step")
             self.session_rows = _rows(db, "SELECT * FROM sessions")
             turns = _rows(
                 db,
                 "SELECT t.*, coalesce(h.state, 'open') AS state, h.ended_at, h.messages"
                 " FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn",
             )
-        paths = {agent: path for path, agent in world.ids.items()}
         self.told = [
-            _told(row, paths[row["agent_id"]], self.problem) for row in turns if row["state"] not in ("open", "split")
+            _told(row, self.agents[row["agent_id"]]["path"], self.problem)
+            for row in turns
+            if row["state"] not in ("open", "split", "continued")
         ]
         self.open = [row for row in turns if row["state"] == "open"]
+        # The journal of a turn that has not ended, or ended with its agent, which wrote no history.
+        unwritten = {row["turn"] for row in turns if row["state"] == "open" or row["messages"] == "[]"}
+        self.steps = [step for step in self.all_steps if step["turn"] in unwritten]
+        self.aside = {wait["turn"] for wait in self.waits if wait["aside"]}
+        # Where each message was first taken up: a turn that was set aside goes on under other numbers.
+        self.taken: dict[int, int] = {}
+        for row in turns:
+            if row["state"] != "split":
+                for seq in json.loads(row["seqs"]):
+                    self.taken.setdefault(seq, row["turn"])
+        self.turns_by_number = {row["turn"]: row for row in turns}
         newest = {row["agent_id"]: row["turn"] for row in turns}
         for turn in self.open:
-            if newest[turn["agent_id"]] != turn["turn"]:
+            if newest[turn["agent_id"]] != turn["turn"] and turn["turn"] not in self.aside:
                 self.problem(f"turn {turn['turn']} of {turn['agent_id']} is open, and not the newest")
         self.read = Counter(name for told in self.told for name in told.names)
         self.by_key = {(row["agent_id"], row["key"]): row for row in self.inbox}
+        awaited = {(step["turn"], json.loads(step["body"]).get("wait")) for step in self.all_steps}
+        # Rows that were a call's result, or came too late to be one: they belong to a turn and are no message of it.
+        self.no_messages = {
+            row["seq"]
+            for row in self.inbox
+            if row["kind"] == "result"
+            if row["key"].startswith("late:") or (row["turn"], row["key"].partition(":")[2]) in awaited
+        }
         self.letters = Counter(letter["seq"] for letter in self.dead if letter["source"] == "inbox")
         self.found.figures = {
             "said": len(world.said),
@@ -105,6 +132,7 @@ class _Case:
             "turns": len(self.told),
             "timers": sum(":t" in row["key"] for row in self.inbox),
             "uncertain": sum(told.uncertain for told in self.told),
+            "continued": sum(row["state"] == "continued" for row in turns),
         }
 
     def problem(self, text: str) -> None:
@@ -112,7 +140,7 @@ class _Case:
 
     def messages(self) -> None:
         """What was acknowledged is there: waiting, answered exactly once, or visibly dead."""
-        answers = Counter(name for row in self.outbox if _is_answer(row) for name in NAME.findall(row["text"]))
+        answers = Counter(name for row in self.outbox if _is_answer(row) for name in ANSWERED.findall(row["text"]))
         for said in self.world.said:
             row = self.by_key.get((self.world.ids[said.path], said.key))
             if row is None or (said.seq is not None and row["seq"] != said.seq):
@@ -137,7 +165,7 @@ class _Case:
     def _message(self, said: Said, row: dict[str, Any], answers: int) -> None:
         state, times = row["state"], self.read[said.name]
         told = next((told for told in self.told if said.name in told.names), None)
-        if state == WAITING:
+        if state in (WAITING, HELD):
             if times or answers or said.name not in row["text"]:
                 self.problem(f"{said.name} waits, and is in the history {times} times, answered {answers} times")
         elif told is None or times != 1:
@@ -153,25 +181,32 @@ class _Case:
     def order(self) -> None:
         """Each agent reads its messages in the order of their commits, and its history has all of them."""
         last: Counter[str] = Counter()
-        of_turn: dict[int, list[int]] = {}
+        of_turn: dict[int, list[dict[str, Any]]] = {}
         for row in self.inbox:
-            if row["turn"] is not None:
-                of_turn.setdefault(row["turn"], []).append(row["seq"])
+            if row["turn"] is not None and row["seq"] not in self.no_messages:
+                of_turn.setdefault(row["turn"], []).append(row)
         names = {said.seq: said.name for said in self.world.said if said.seq is not None and not said.is_command}
+        taken = []
         for told in self.told:
             if told.state == "parked":
                 continue
-            seqs = of_turn.get(told.turn, [])
+            rows = of_turn.get(told.turn, [])
             users = sum(message.role == "user" for message in told.history)
-            if users != len(seqs):
-                self.problem(f"turn {told.turn} took {len(seqs)} messages, its history has {users}")
-            if seqs and seqs[0] <= last[told.agent]:
-                self.problem(f"turn {told.turn} of {told.path} took {seqs} after {last[told.agent]}")
-            last[told.agent] = max([last[told.agent], *seqs])
-            expected = [names[seq] for seq in seqs if seq in names]
+            if users != len(rows):
+                self.problem(f"turn {told.turn} took {len(rows)} messages, its history has {users}")
+            expected = [names[row["seq"]] for row in rows if row["seq"] in names]
             read = [name for name in told.names if name[0] == "m"]
             if expected != read:
                 self.problem(f"turn {told.turn} of {told.path} should have read {expected}, and read {read}")
+            seqs = [row["seq"] for row in rows if row["kind"] != "result"]  # those come out of order
+            if seqs:
+                taken.append((min(self.taken[seq] for seq in seqs if seq in self.taken), told, seqs))
+        for begun, told, seqs in sorted(taken, key=lambda each: each[0]):
+            if seqs[0] <= last[told.agent]:
+                self.problem(f"turn {told.turn} of {told.path} took {seqs} after {last[told.agent]}")
+            if begun != told.turn:  # what was said while it waited may have been steered into it long after
+                seqs = [seq for seq in seqs if self.taken.get(seq) == begun]
+            last[told.agent] = max([last[told.agent], *seqs])
 
     def turns(self) -> None:
         """Each turn says what it has to say to each address once; a letter lies for each message given up."""
@@ -181,7 +216,7 @@ class _Case:
                 replies.setdefault(row["turn"], []).append(row["text"])
         for told in self.told:
             texts = replies.pop(told.turn, [])
-            asked = [name for name in told.names if name[0] != "q"]
+            asked = [name for name in told.names if name[0] not in "qh"]
             notices = sum(message.role == "user" for message in told.history) - len(told.names)
             heard = any(name[0] == "m" for name in asked) or (told.path.endswith("/direct") and (asked or notices))
             expected = told.uncertain + (told.state != "stopped") if heard else 0
@@ -193,7 +228,8 @@ class _Case:
             if self.letters[row["seq"]] != (row["state"] == DEAD):
                 self.problem(f"message {row['seq']} in state {row['state']} has {self.letters[row['seq']]} letters")
         for letter in self.dead:
-            if letter["source"] != "inbox" or letter["attempts"] < ATTEMPTS_MAX:
+            ended = letter["code"] == "AGENT_DEAD" and self.is_dead(letter["agent_id"])
+            if not ended and (letter["source"] != "inbox" or letter["attempts"] < ATTEMPTS_MAX):
                 self.problem(f"letter {letter['no']}: {letter['code']} after {letter['attempts']} attempts")
 
     def effects(self) -> None:
@@ -203,12 +239,10 @@ class _Case:
         for told in self.told:
             for call, result in told.results.values():
                 names = NAME.findall(str(call.arguments.get("text", "")))
-                if call.name == "consult":
-                    asked.update(names)
-                elif call.name in ("remind", "send_message") and result.status == "ok" and told.state != "parked":
+                if call.name in ("remind", "send_message") and result.status == "ok" and told.state != "parked":
                     expected.update(names)
-        for step in self.steps:
-            if step["kind"] == "tool" and step["name"] == "consult":
+        for step in self.all_steps:
+            if step["kind"] == "tool" and step["name"] in ("consult", "spawn"):
                 asked.update(NAME.findall(step["body"]))
         there = Counter(self.read)
         for row in self.inbox:
@@ -216,7 +250,7 @@ class _Case:
         for row in self.timers:
             there.update(set(NAME.findall(row["envelope"])))
         for name in expected | there:
-            if name[0] == "q":
+            if name[0] in "qh":
                 if there[name] > 1 or name not in asked:
                     self.problem(f"question {name} exists {there[name]} times, asked: {name in asked}")
             elif name[0] in "rt" and there[name] != expected[name]:
@@ -282,11 +316,16 @@ class _Case:
 
     def rest(self) -> None:
         """Nothing is left to do."""
-        waiting = [row["seq"] for row in self.inbox if row["state"] == WAITING]
+        waiting = [row["seq"] for row in self.inbox if row["state"] in (WAITING, HELD)]
         unheard = [said.name for said in self.world.said if said.seq is None]
         opened = [row["turn"] for row in self.open]
-        if waiting or unheard or opened or self.timers:
-            self.problem(f"at rest: waiting {waiting}, unheard {unheard}, open {opened}, timers {len(self.timers)}")
+        if waiting or unheard or opened or self.timers or self.waits:
+            left = f"timers {len(self.timers)}, waits {self.waits}"
+            self.problem(f"at rest: waiting {waiting}, unheard {unheard}, open {opened}, {left}")
+
+    def is_dead(self, agent_id: str) -> bool:
+        """Tell whether an agent has died."""
+        return bool(self.agents[agent_id]["state"] == "dead")
 
 
 async def compare(store: Store, supervisor: Supervisor, agents: Iterable[str]) -> list[str]:
@@ -302,7 +341,11 @@ async def compare(store: Store, supervisor: Supervisor, agents: Iterable[str]) -
             if idle and waiting and agent is not None and agent.state == "living":
                 problems.append(f"{agent_id} is {lane.life if lane else 'asleep'}, and {waiting} wait")
             continue
-        for rows in (lane.rows, lane.control):
+        answers = [row for row in lane.rows if row.envelope.kind is EnvelopeKind.RESULT]  # they stand first
+        others = [row for row in lane.rows if row not in answers]
+        if lane.rows != answers + others:
+            problems.append(f"{agent_id} would read {[row.seq for row in lane.rows]} in this order")
+        for rows in (answers, others, lane.control):
             seqs = [row.seq for row in rows]
             if seqs != sorted(set(seqs)) or not set(seqs) <= set(waiting):
                 problems.append(f"{agent_id} holds {seqs} in memory, and {waiting} wait in the store")

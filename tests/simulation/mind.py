@@ -61,7 +61,7 @@ class Mind(Scripted):
                     yield say("wrong")
                     yield say("and wrong again")
                 return  # without the completion that the contract demands
-        completion = say("answer: " + " ".join(f"<{name}>" for name in names))
+        completion = say("answer: " + " ".join(f"{{{name}}}" for name in names))
         calls = _next_calls(errands, messages)
         if calls:
             completion = call(*calls)

@@ -2,7 +2,8 @@
 
 This is the independent ledger the house is judged by. Every message carries its name in angle brackets, `<m17>`; what
 its agent is to do with it (think, fail, call tools) is the errand of that name. Names tell where a message came from:
-m a person, t another agent's `send_message`, q another agent's question, r a reminder.
+m a person, t another agent's `send_message`, q another agent's question, h the agent that made this helper for it, r a
+reminder. What answers an errand carries its name in braces, `{m17}`: whoever reads an answer has no new errand.
 """
 
 import re
@@ -12,14 +13,15 @@ from typing import Any
 
 from daycare.store.records import Policy
 
-NAME = re.compile(r"<([mtqr][\d.]+)>")
+NAME = re.compile(r"<([mtqrh][\d.]+)>")
+ANSWERED = re.compile(r"\{([mtqrh][\d.]+)\}")
 PEOPLE = {
     "ann": ("/ann/direct", "/ann/agent/scout", "/ann/agent/clerk"),
     "bob": ("/bob/direct", "/bob/agent/scout"),
     "cleo": ("/cleo/direct",),
 }
 FAILURES = ("away", "busy", "cut", "twice", "defect", "silent", "refused")
-DEPTH_MAX = 2  # of agents that send on
+DEPTH_MAX = 2  # of agents that send on, and of helpers
 
 
 @dataclass
@@ -90,15 +92,19 @@ class World:
             errand.failures = [rng.choice(FAILURES) for _ in range(count)]
         while name[0] != "r" and len(errand.steps) < 3 and rng.random() < 0.45:
             errand.steps.append([])
-            for _ in range(rng.choice((1, 1, 2))):
+            for _ in range(rng.choice((1, 1, 2, 3))):
                 number = sum(map(len, errand.steps))
                 errand.steps[-1].append(self._call(f"{name[1:]}.{number}", path, depth))
 
     def _call(self, part: str, path: str, depth: int) -> tuple[str, dict[str, Any]]:
         others = [other for other in PEOPLE[path.split("/")[1]] if other != path]
-        kinds = ["note", "charge", "charge", "haul", "haul", "remind", "remind", "nonsense"]
+        kinds = ["note", "charge", "charge", "haul", "haul", "nonsense"]
+        if not path.endswith("/sub"):
+            kinds += ["remind", "remind"]
+        if depth < DEPTH_MAX:
+            kinds += ["spawn", "spawn", "spawn"]
         if others and depth < DEPTH_MAX:
-            kinds += ["send_message", "send_message", "consult"]
+            kinds += ["send_message", "send_message", "consult", "consult"]
         kind = self.rng.choice(kinds)
         if kind == "note":
             return kind, {"word": part}
@@ -109,6 +115,10 @@ class World:
         if kind == "remind":
             self._errand(f"r{part}", path, DEPTH_MAX)
             return kind, {"after_s": 1 + self.rng.random() * self.rng.choice((60, 3_600)), "text": f"<r{part}>"}
+        if kind == "spawn":
+            self._errand(f"h{part}", f"{path}/sub", depth + 1)
+            deadline_s = self.rng.choice((3.0, 60.0, 3_600.0, 3_600.0)) * (0.5 + self.rng.random() / 2)
+            return kind, {"task": f"<h{part}>", "wait": self.rng.random() < 0.7, "deadline_s": deadline_s}
         if kind == "nonsense":
             return self.rng.choice([("teleport", {}), ("charge", {"amount": 1}), ("remind", {"after_s": -1})])
         name = f"{'t' if kind == 'send_message' else 'q'}{part}"

@@ -97,6 +97,7 @@ class Ledger:
                 ("inbox", "seq", "state > 0 AND done_at"),
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
                 ("events", "no", "at"),
+                ("files", "id", "created_at"),
             ):
                 tx.run(
                     f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?"  # noqa: S608

@@ -12,10 +12,12 @@ from daycare.store.sqlite import lives
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
+from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
+from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
 from daycare.store.sqlite.writer import Writer
@@ -38,7 +40,9 @@ class SqliteStore:
         self.agents = Agents(*parts, lives.spawn, lives.set_state)
         self.inbox = Inbox(*parts)
         self.turns = Turns(*parts)
+        self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
+        self.files = Files(*parts)
         self.timers = Timers(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)

@@ -69,7 +69,7 @@ class Turns:
                     if step.wait:
                         waits.answered(tx, step.wait)
             if spend is not None:
-                _charge(tx, spend)
+                charge(tx, spend)
 
         await self._write(run, 1024 * len(steps))
 
@@ -238,7 +238,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
     if end.replies or end.effects.posts or end.effects.timers:
         _send(tx, agent, turn, end.replies, end.effects)
     if spend is not None:
-        _charge(tx, spend)
+        charge(tx, spend)
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
@@ -275,7 +275,8 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
 
 
-def _charge(tx: Tx, spend: Spend) -> None:
+def charge(tx: Tx, spend: Spend) -> None:
+    """Write what a model call cost, once for each (turn, step)."""
     usage = spend.usage
     tx.run(
         "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"

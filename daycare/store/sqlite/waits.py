@@ -1,7 +1,7 @@
 """Turns that are set aside until an answer comes, as the open transaction sees them.
 
-set_aside: its rows are held, a timer is set for each answer | a RESULT comes | begin: the turn goes on under a new number,
-with its journal, its rows and the answer's.
+set_aside: its rows are held, a timer is set for each answer | a RESULT comes | begin: the turn goes on under a new
+number, with its journal, its rows and the answer's.
 """
 
 from collections.abc import Sequence

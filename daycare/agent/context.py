@@ -1,0 +1,362 @@
+"""What of a conversation goes into a prompt, so that it fits: summary | later turns | this turn.
+
+In this order, each only if the one before was not enough: older turns are compacted into a summary (`compaction.py`);
+the oldest results of this turn's tools are shown by their ends; the oldest turns are left out. Only whole turns are
+left out, so that no tool result stands without its call, and only of the prompt: the store keeps all. Between two
+compactions a prompt only grows at its end, so that providers find the rest in their caches.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.agent import tokens
+from daycare.agent.attachments import shown
+from daycare.agent.compaction import Charge, Compactor, Job
+from daycare.agent.prompt import recalled, stamped
+from daycare.agent.shortening import Shortener
+from daycare.agent.tokens import Budget, Lessons, budget_of
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.events import ContextTrimmed
+from daycare.base.limits import (
+    COMPACT_AGAIN_S,
+    COMPACTIONS_MAX,
+    CONTEXT_CHARS_A_TOKEN,
+    CONTEXT_KNOWN_MAX,
+)
+from daycare.base.messages import Message
+from daycare.inference.names import Choice
+from daycare.inference.pool import Answer, Failure, Pool
+from daycare.observe.about import about
+from daycare.observe.bus import Bus
+from daycare.plugin import InferRequest
+from daycare.store.contract import Store
+from daycare.store.records import Agent, PastTurn, Step, Turn, User
+
+ALL: Final = 2**62  # no turn has a number as high
+
+
+class Remembered(msgspec.Struct):
+    """What the daemon remembers of an agent's prompts: lost with it, and found again.
+
+    `left_out` are the turns of a session up to which prompts leave out; no summary is asked for before `again_ms`.
+    """
+
+    session: int = 0
+    left_out: int = 0
+    again_ms: int = 0
+
+
+class Contexts:
+    """Opens the windows of turns, and keeps what one turn teaches the next."""
+
+    def __init__(self, store: Store, pool: Pool, bus: Bus, clock: Clock) -> None:
+        self.store = store
+        self.pool = pool
+        self.bus = bus
+        self.clock = clock
+        self.compactor = Compactor(store, pool, bus, clock)
+        self.lessons = Lessons()
+        self._remembered: OrderedDict[str, Remembered] = OrderedDict()
+
+    def open(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step], number: Callable[[], int]) -> "Window":
+        """Return a turn's window; `steps` are those journaled so far, `number` takes the next step's number."""
+        compactions = sum(step.kind == "summary" for step in steps)
+        return Window(self, agent, user, turn, number, compactions)
+
+    def remembered(self, agent_id: str, session: int) -> Remembered:
+        """Return what is remembered of a session, to be read or written."""
+        known = self._remembered.setdefault(agent_id, Remembered(session))
+        if known.session != session:
+            known = self._remembered[agent_id] = Remembered(session)
+        self._remembered.move_to_end(agent_id)
+        while len(self._remembered) > CONTEXT_KNOWN_MAX:
+            self._remembered.popitem(last=False)
+        return known
+
+    def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:
+        """Return the budget of the first choice of a plan."""
+        at_most = self.lessons.of(agent.id, str(plan[0])).at_most
+        return budget_of(self.pool.facts(plan[0]), at_most)
+
+    async def view(
+        self,
+        agent: Agent,
+        user: User,
+        session: int,
+        plan: Sequence[Choice],
+        budget: Budget,
+        request: InferRequest,
+        said: Sequence[Message] = (),
+        before: int = ALL,
+    ) -> "View":
+        """Read a session's conversation below a turn: the summary, and the turns after it that may fit."""
+        summary = await self.store.summaries.latest(agent.id, session)
+        mark = summary.through if summary else 0
+        left_out = self.remembered(agent.id, session).left_out
+        past = await self.store.summaries.newest(
+            agent.id,
+            session,
+            after=max(mark, left_out),
+            before=before,
+            max_chars=budget.total * CONTEXT_CHARS_A_TOKEN,
+        )
+        first = [recalled(summary)] if summary else []
+        messages = [*first, *(message for turn in past.turns for message in turn.messages), *said]
+        sees = self.pool.facts(plan[0]).images
+        flat = await shown(self.store, agent.user, stamped(messages, user.zone), sees=sees)
+        return _viewed(request, bool(first), past.turns, flat, whole=past.whole and left_out <= mark)
+
+
+class View(msgspec.Struct):
+    """A conversation as it could go into a prompt, each part with its tokens; `whole`: nothing is left out."""
+
+    request: InferRequest  # without messages
+    summary: Message | None
+    turns: list[PastTurn]
+    said: tuple[Message, ...]
+    whole: bool
+    fixed_tokens: int = 0  # the system's and the tools'
+    tools_tokens: int = 0
+    summary_tokens: int = 0
+    turn_tokens: list[int] = []
+    said_tokens: int = 0
+
+    @property
+    def total(self) -> int:
+        """All tokens, as estimated and not corrected."""
+        return self.fixed_tokens + self.summary_tokens + sum(self.turn_tokens) + self.said_tokens
+
+    def leave_out(self) -> int:
+        """Leave the oldest turn out and return its number."""
+        self.whole = False
+        self.turn_tokens.pop(0)
+        return self.turns.pop(0).turn
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the prompt says, in order."""
+        first = (self.summary,) if self.summary else ()
+        return (*first, *(message for turn in self.turns for message in turn.messages), *self.said)
+
+
+class Window:
+    """The context of one turn's model calls."""
+
+    def __init__(
+        self, contexts: Contexts, agent: Agent, user: User, turn: Turn, number: Callable[[], int], compactions: int
+    ) -> None:
+        self._contexts = contexts
+        self._agent = agent
+        self._user = user
+        self._turn = turn
+        self._number = number
+        self._compactions = compactions
+        self._shortener = Shortener(contexts.store, agent, turn)
+        self._told: tuple[int, int] = (0, 0)  # what was last reported: left out up to, and results
+
+    async def infer(
+        self,
+        plan: Sequence[Choice],
+        request: InferRequest,
+        said: Sequence[Message],
+        on_delta: Callable[[str], None],
+        on_failure: Callable[[Failure], None],
+    ) -> Answer:
+        """Ask the plan's models, with as much of the conversation as fits, and what was `said` in this turn.
+
+        `request` has no messages yet. If the prompt is too long all the same it is shortened and sent once more. Raises
+        what `Pool.infer` does.
+        """
+        pool = self._contexts.pool
+        asked = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
+        try:
+            answer = await pool.infer(plan, asked, on_delta, on_failure)
+        except InvalidError as error:
+            if error.code != "CONTEXT_OVERFLOW":
+                raise
+            asked = await self._smaller(plan, request, said, asked, error)
+            try:
+                answer = await pool.infer(plan, asked, on_delta, on_failure)
+            except InvalidError as again:
+                raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
+        self._contexts.lessons.counted(
+            self._agent.id, str(answer.choice), _estimate(asked), answer.completion.usage.input_tokens
+        )
+        return answer
+
+    async def _smaller(
+        self,
+        plan: Sequence[Choice],
+        request: InferRequest,
+        said: Sequence[Message],
+        refused: InferRequest,
+        error: InvalidError,
+    ) -> InferRequest:
+        """Return a shorter request than the one that was too long for a model of the plan."""
+        lessons, model = self._contexts.lessons, str(plan[0])
+        lessons.refused(self._agent.id, model, int(self._ratio(plan) * _estimate(refused)))
+        least = min((self._contexts.pool.facts(choice) for choice in plan), key=lambda facts: facts.context_tokens)
+        budget = budget_of(least, lessons.of(self._agent.id, model).at_most)
+        asked = await self._fit(plan, request, said, budget, forced=True)
+        if _estimate(asked) >= _estimate(refused):
+            raise self._too_long(error) from error
+        return asked
+
+    def _too_long(self, error: InvalidError) -> InvalidError:
+        return InvalidError(
+            "CONTEXT_OVERFLOW",
+            f"{self._agent.path} cannot make its prompt short enough for the model: {error.message}",
+            hint="send less at a time, /reset the conversation, or choose a model that reads more",
+        )
+
+    # -- fitting -----------------------------------------------------------------------------------------------------
+
+    async def _fit(
+        self,
+        plan: Sequence[Choice],
+        request: InferRequest,
+        said: Sequence[Message],
+        budget: Budget,
+        *,
+        forced: bool,
+    ) -> InferRequest:
+        ratio = self._ratio(plan)
+        view = await self._view(plan, budget, request, said)
+        while forced or not view.whole or view.total * ratio > budget.compact_at:
+            if not await self._compact(plan, budget, view, ratio, forced=forced):
+                break
+            forced = False
+            view = await self._view(plan, budget, request, said)
+        if view.total * ratio > budget.total:
+            await self._trim(view, budget, ratio)
+        if not view.whole and view.turns:  # what is left out stays out, so that the prompt begins the same next time
+            self._remembered.left_out = view.turns[0].turn - 1
+        self._report(view, ratio)
+        return replace(request, messages=view.messages)
+
+    @property
+    def _remembered(self) -> Remembered:
+        return self._contexts.remembered(self._agent.id, self._turn.session)
+
+    def _ratio(self, plan: Sequence[Choice]) -> float:
+        return self._contexts.lessons.of(self._agent.id, str(plan[0])).ratio
+
+    async def _view(
+        self, plan: Sequence[Choice], budget: Budget, request: InferRequest, said: Sequence[Message]
+    ) -> View:
+        said = self._shortener.shortened(said)
+        turn = self._turn
+        return await self._contexts.view(
+            self._agent, self._user, turn.session, plan, budget, request, said, before=turn.turn
+        )
+
+    async def _compact(self, plan: Sequence[Choice], budget: Budget, view: View, ratio: float, *, forced: bool) -> bool:
+        """Sum up the turns that are older than those to keep; whether that changed anything."""
+        too_soon = not forced and self._contexts.clock.now_ms() < self._remembered.again_ms
+        if too_soon or self._compactions >= COMPACTIONS_MAX:
+            return False
+        room = int(budget.compact_at / ratio) - view.fixed_tokens - view.said_tokens - budget.summary
+        before, older = cut(view, min(int(budget.keep / ratio), room), self._turn.turn)
+        if view.whole and older <= budget.summary // 2:
+            return False  # it is not the conversation that takes the room
+        job = Job(
+            agent=self._agent,
+            user=self._user,
+            session=self._turn.session,
+            plan=plan,
+            budget=budget,
+            ratio=ratio,
+            trace=self._turn.trace,
+        )
+        try:
+            summary = await self._contexts.compactor.compact(job, before, self._charge)
+        except DaycareError:  # the bus has told why; the turn goes on without
+            summary = None
+        if summary is None:
+            self._remembered.again_ms = self._contexts.clock.now_ms() + int(COMPACT_AGAIN_S * 1000)
+        return summary is not None
+
+    def _charge(self) -> Charge:
+        self._compactions += 1
+        return Charge(self._turn.turn, self._number(), journal=True)
+
+    # -- the last resort ---------------------------------------------------------------------------------------------
+
+    async def _trim(self, view: View, budget: Budget, ratio: float) -> None:
+        """Make a view fit that no summary made fit, with some room to grow, so that the next call finds it the same."""
+        aim = int(budget.compact_at / ratio)
+        if view.said_tokens > aim // 2:
+            await self._shorten(view, aim, keep_last=True)
+        while view.turns and view.total > aim:
+            self._remembered.left_out = view.leave_out()
+        if view.total * ratio > budget.total:
+            await self._shorten(view, aim, keep_last=False)
+
+    async def _shorten(self, view: View, aim: int, *, keep_last: bool) -> None:
+        """Shorten the oldest results of this turn's tools; those of the last calls the model has not read yet."""
+        over = view.total - aim
+        view.said = await self._shortener.shorten(view.said, over, keep_last=keep_last, tools=view.request.tools)
+        view.said_tokens = tokens.of_messages(view.said)
+
+    def _report(self, view: View, ratio: float) -> None:
+        """Tell what is left out, once for each change."""
+        first = view.turns[0].turn if view.turns else self._turn.turn
+        told = (0 if view.whole else first - 1, self._shortener.count)
+        if told == self._told or told == (0, 0):
+            return
+        self._told = told
+        bus, clock = self._contexts.bus, self._contexts.clock
+        bus.publish(
+            ContextTrimmed(
+                **about(clock, self._agent, self._turn.trace),
+                turn=self._turn.turn,
+                through=told[0],
+                results=told[1],
+                tokens=int(view.total * ratio),
+            )
+        )
+
+
+def _viewed(
+    request: InferRequest, summed_up: bool, turns: Sequence[PastTurn], flat: tuple[Message, ...], *, whole: bool
+) -> View:
+    """Tell the parts of a conversation apart again, which is shown in one piece, and count their tokens."""
+    at = int(summed_up)
+    shown_turns: list[PastTurn] = []
+    for turn in turns:
+        shown_turns.append(PastTurn(turn.turn, flat[at : at + len(turn.messages)]))
+        at += len(turn.messages)
+    tools_tokens = tokens.of_tools(request.tools)
+    return View(
+        request,
+        flat[0] if summed_up else None,
+        shown_turns,
+        flat[at:],
+        whole,
+        fixed_tokens=tokens.of_text(request.system) + tools_tokens,
+        tools_tokens=tools_tokens,
+        summary_tokens=tokens.of_messages(flat[: int(summed_up)]),
+        turn_tokens=[tokens.of_messages(turn.messages, past=True) for turn in shown_turns],
+        said_tokens=tokens.of_messages(flat[at:]),
+    )
+
+
+def cut(view: View, keep: int, now: int) -> tuple[int, int]:
+    """Return the first of the newest turns that have at most `keep` tokens (`now` if none), and what is older has."""
+    kept = 0
+    before = now
+    for turn, size in zip(reversed(view.turns), reversed(view.turn_tokens), strict=True):
+        if kept + size > keep:
+            break
+        kept += size
+        before = turn.turn
+    return before, sum(view.turn_tokens) - kept
+
+
+def _estimate(request: InferRequest) -> int:
+    return tokens.of_text(request.system) + tokens.of_tools(request.tools) + tokens.of_messages(request.messages)

@@ -1,0 +1,105 @@
+"""The chat commands `/context`, which shows where the tokens of a prompt go, and `/compact`, which makes room."""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from daycare.actors.lifecycle import Activation
+from daycare.agent.commands import Answer, Command, Commands
+from daycare.agent.compaction import Charge, Job
+from daycare.agent.context import ALL, Contexts, View
+from daycare.agent.prompt import Persona, assemble
+from daycare.agent.tokens import Budget
+from daycare.base.limits import COMPACTIONS_MAX
+from daycare.inference.names import Choice
+from daycare.plugin import ToolSpec
+from daycare.store.records import Agent, InboxRow, User
+
+_KEEP_TURNS = 2  # what was just said stays as it is
+_PRICED_TURNS = 10_000  # the newest, so that the sum is bounded
+
+
+class ContextCommands:
+    """Answers the two commands."""
+
+    def __init__(self, contexts: Contexts, persona: Persona, specs: Callable[[Agent], Sequence[ToolSpec]]) -> None:
+        self._contexts = contexts
+        self._persona = persona
+        self._specs = specs
+
+    def add_to(self, commands: Commands) -> None:
+        """Register them."""
+        commands.add("context", Command("show how full my memory of this conversation is", self._show))
+        commands.add("compact", Command("sum up the older part of this conversation [what to keep]", self._compact))
+
+    async def _show(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        _, plan, budget, view = await self._look(agent)
+        ratio = self._ratio(agent, plan)
+        summary = await self._contexts.store.summaries.latest(agent.id, agent.session)
+        system = view.fixed_tokens - view.tools_tokens
+        history = sum(view.turn_tokens)
+        lines = [f"Context of {agent.path} with {plan[0]}, in tokens (estimated):"]
+        for name, count, note in (
+            ("system", system * ratio, ""),
+            ("tools", view.tools_tokens * ratio, str(len(view.request.tools))),
+            ("summary", view.summary_tokens * ratio, f"up to turn {summary.through}" if summary else "none yet"),
+            ("history", history * ratio, f"{len(view.turns)} turns{'' if view.whole else ', older ones left out'}"),
+            ("this turn", max(budget.total - view.total * ratio, 0), "free"),
+            ("answer", budget.room, "kept free"),
+            ("reserve", budget.reserve, "kept free"),
+            ("window", budget.window, f"compacted from {budget.compact_at:,} on"),
+        ):
+            lines.append(f"{name:<9} {round(count):>9,}  {note}".rstrip())
+        micros = await self._contexts.store.summaries.spent(agent.id, agent.session, _PRICED_TURNS)
+        if micros:
+            lines.append(f"This conversation has cost ${micros / 1_000_000:.4f} so far.")
+        return Answer("\n".join(lines))
+
+    async def _compact(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        user, plan, budget, view = await self._look(agent)
+        ratio = self._ratio(agent, plan)
+        if not view.turns:
+            return Answer("There is nothing to compact yet.")
+        kept = view.turn_tokens[-_KEEP_TURNS:]
+        while kept and sum(kept) * ratio > budget.keep:
+            kept.pop(0)
+        before = view.turns[-len(kept)].turn if kept else ALL
+        job = Job(
+            agent=agent,
+            user=user,
+            session=agent.session,
+            plan=plan,
+            budget=budget,
+            ratio=ratio,
+            trace=row.envelope.trace,
+            focus=rest,
+        )
+        newest = view.turns[-1].turn
+        turns = 0
+        for number in range(COMPACTIONS_MAX):
+            # Under the newest turn and a step that no turn has: charged once, though the command be repeated.
+            charge = Charge(newest, -(row.seq * COMPACTIONS_MAX + number), journal=False)
+            summary = await self._contexts.compactor.compact(job, before, lambda charge=charge: charge)  # type: ignore[misc]
+            if summary is None:
+                break
+            turns += summary.turns
+        if not turns:
+            return Answer("There is nothing to compact: a summary and the newest turns are all there is.")
+        _, _, _, after = await self._look(agent)
+        return Answer(
+            f"Compacted {turns} turns: {round(view.total * ratio):,} tokens before, {round(after.total * ratio):,} "
+            "now. Nothing is lost: the turns are kept, I read their summary."
+        )
+
+    def _ratio(self, agent: Agent, plan: Sequence[Choice]) -> float:
+        return self._contexts.lessons.of(agent.id, str(plan[0])).ratio
+
+    async def _look(self, agent: Agent) -> tuple[User, Sequence[Choice], Budget, View]:
+        """Return the conversation as the next prompt would begin."""
+        store, pool = self._contexts.store, self._contexts.pool
+        user = await store.people.get(agent.user) or User(id=agent.user, name=agent.user)
+        plan = await pool.plan(agent.role, agent.config.model or None)
+        budget = self._contexts.budget(agent, plan)
+
+        request = replace(assemble(self._persona, agent, user), tools=tuple(self._specs(agent)))
+        return user, plan, budget, await self._contexts.view(agent, user, agent.session, plan, budget, request)

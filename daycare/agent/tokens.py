@@ -1,0 +1,144 @@
+"""How many tokens a prompt has: an estimate of ours, corrected by what the provider counted; and how many it may have.
+
+No tokenizer is asked: each vendor has its own, and some give none. English has about 4 letters a token. UTF-8 bytes
+tell other scripts apart: a Chinese character has 3 bytes and is about a token, a Cyrillic letter has 2 and is about
+two thirds of one. What the estimate is wrong by (code, tables, a tokenizer's taste) is much the same from one call of a
+conversation to the next, so the last call's count corrects the next estimate: for the part they share it is exact.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from daycare.base.limits import (
+    COMPACT_AT_SHARE,
+    COMPACT_KEEP_SHARE,
+    CONTEXT_KNOWN_MAX,
+    CONTEXT_MAX_TOKENS,
+    CONTEXT_OUTPUT_TOKENS,
+    CONTEXT_RESERVE_SHARE,
+    SUMMARY_MAX_TOKENS,
+    SUMMARY_SHARE,
+)
+from daycare.base.messages import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
+from daycare.inference.catalog import ModelFacts
+from daycare.plugin import ToolSpec
+
+_ASCII_CHARS: Final = 4  # a token
+_OTHER_BYTES: Final = 3  # a token
+_MESSAGE: Final = 4  # role and separators of one message
+_CALL: Final = 8  # ids and names around a call or a result
+_IMAGE: Final = 1_600  # what vendors count at most for a picture, which they make smaller before
+_FILE: Final = 40  # its name; a text file stands in a message as text
+_LEARN_FROM: Final = 1_000  # in smaller prompts what vendors add by themselves outweighs the text
+_RATIO: Final = (0.5, 3.0)  # no tokenizer is further off; a server that says so does not count
+_REFUSED_SHARE: Final = 0.75  # of a prompt that was too long: what is tried at most from then on
+
+
+def of_text(text: str) -> int:
+    """Return about how many tokens a text has."""
+    ascii_chars = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    others = 0 if ascii_chars == len(text) else len(text.encode("utf-8", "replace")) - ascii_chars
+    return -(-ascii_chars // _ASCII_CHARS) + -(-others // _OTHER_BYTES)
+
+
+def of_message(message: Message, *, past: bool = False) -> int:
+    """Return about how many tokens a message has; of a `past` turn no provider reads what was thought."""
+    return _MESSAGE + sum(_of_part(part) for part in message.parts if not (past and isinstance(part, Thinking)))
+
+
+def of_messages(messages: Iterable[Message], *, past: bool = False) -> int:
+    """Return about how many tokens messages have."""
+    return sum(of_message(message, past=past) for message in messages)
+
+
+def of_tools(tools: Sequence[ToolSpec]) -> int:
+    """Return about how many tokens the descriptions of tools have."""
+    return sum(_CALL + of_text(msgspec.json.encode(tool).decode()) for tool in tools)
+
+
+def _of_part(part: Part) -> int:
+    match part:
+        case Text():
+            return of_text(part.text)
+        case ToolResult():
+            return _CALL + of_text(part.text)
+        case ToolCall():
+            return _CALL + of_text(part.name) + of_text(msgspec.json.encode(part.arguments).decode())
+        case Thinking():
+            return of_text(msgspec.json.encode(part.data).decode())
+        case Image():
+            return _IMAGE
+        case File():
+            return _FILE
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What of a model's context a prompt may take, in tokens: `total` is the window without `room` and `reserve`.
+
+    `room` is kept for the answer, `reserve` for what the estimate is wrong by. Past `compact_at` older turns are
+    compacted; `keep` of the newest stay as they are; a summary may have `summary`.
+    """
+
+    window: int
+    room: int
+    reserve: int
+    total: int
+    compact_at: int
+    keep: int
+    summary: int
+
+
+def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
+    """Return the budget of a model's calls; `at_most` bounds `total` further."""
+    window = min(facts.context_tokens, CONTEXT_MAX_TOKENS)
+    room = min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS, window // 4)
+    reserve = int(window * CONTEXT_RESERVE_SHARE)
+    total = window - room - reserve
+    if at_most is not None:
+        total = min(total, at_most)
+    return Budget(
+        window,
+        room,
+        reserve,
+        total,
+        compact_at=int(total * COMPACT_AT_SHARE),
+        keep=int(total * COMPACT_KEEP_SHARE),
+        summary=min(int(total * SUMMARY_SHARE), SUMMARY_MAX_TOKENS),
+    )
+
+
+class Learned(msgspec.Struct):
+    """What calls of a model for an agent have taught: counted by estimated tokens, and which total was refused."""
+
+    ratio: float = 1.0
+    at_most: int | None = None
+
+
+class Lessons:
+    """What is learned of each (agent, model), the latest used ones; lost with the daemon, and learned again."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], Learned] = OrderedDict()
+
+    def of(self, agent_id: str, model: str) -> Learned:
+        """Return what is known, to be read or taught."""
+        known = self._known.setdefault((agent_id, model), Learned())
+        self._known.move_to_end((agent_id, model))
+        while len(self._known) > CONTEXT_KNOWN_MAX:
+            self._known.popitem(last=False)
+        return known
+
+    def counted(self, agent_id: str, model: str, estimated: int, counted: int) -> None:
+        """Learn from the provider's own count of a prompt that was estimated, uncorrected, at `estimated`."""
+        if counted <= 0 or estimated < _LEARN_FROM:
+            return
+        known = self.of(agent_id, model)
+        known.ratio = min(max(counted / estimated, _RATIO[0]), _RATIO[1])
+
+    def refused(self, agent_id: str, model: str, corrected: int) -> None:
+        """Learn that a prompt of so many tokens, as corrected, was too long."""
+        known = self.of(agent_id, model)
+        known.at_most = int(min(corrected, known.at_most or corrected) * _REFUSED_SHARE)

@@ -1,0 +1,59 @@
+"""From [providers] of config.toml, and the keys that are stored, to the providers there are."""
+
+from collections.abc import Sequence
+
+from daycare.base.errors import BrokenError
+from daycare.config import WELL_KNOWN, Config, ProviderSection
+from daycare.inference.sources import Source, vendor_at
+from daycare.observe.redact import hide
+from daycare.plugin import Plugin, ProviderConfig
+from daycare.store.contract import SecretStore
+from daycare.store.vault import Vault
+
+
+def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault) -> dict[str, Source]:
+    """Return the providers of config.toml in its order, then those that a key alone adds.
+
+    Keys are looked up at each call. Raises `BrokenError` for a kind that no plugin provides.
+    """
+    kinds = {kind: make for plugin in plugins for kind, make in plugin.providers.items()}
+    sections = dict(config.providers)
+    for name, kind in WELL_KNOWN.items():
+        if kind in kinds:
+            sections.setdefault(name, ProviderSection(kind=kind, key=name))
+    found: dict[str, Source] = {}
+    for name, section in sections.items():
+        if section.kind not in kinds:
+            raise BrokenError(
+                "PROVIDER_KIND_UNKNOWN",
+                f"config.toml: providers.{name}.kind: no plugin provides {section.kind}",
+                hint=f"use one of: {', '.join(sorted(kinds))}",
+            )
+        key = section.key or name
+
+        def secret(key: str = key) -> str | None:
+            token = secrets.get(key)
+            if token is None:
+                return None
+            value = vault.open(token)
+            hide(value)
+            return value
+
+        def has_key(key: str = key) -> bool:
+            return secrets.get(key) is not None
+
+        provider = kinds[section.kind](
+            ProviderConfig(
+                name=name, kind=section.kind, base_url=section.base_url, secret=secret, options=section.options
+            )
+        )
+        found[name] = Source(
+            name,
+            provider,
+            key=key,
+            has_key=has_key,
+            given=name in config.providers,
+            vendor=vendor_at(name, section.kind, section.base_url),
+            corrections={model: known.known() for model, known in section.models.items()},
+        )
+    return found

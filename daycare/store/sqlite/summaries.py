@@ -1,0 +1,118 @@
+"""Summaries of the older turns of a session, and the reads that a prompt is made of: bounded, whole turns only."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import apsw
+import msgspec
+
+from daycare.base.messages import Message
+from daycare.store.records import Past, PastTurn, Spend, Step, Summary
+from daycare.store.sqlite import journal
+from daycare.store.sqlite.turns import charge
+from daycare.store.sqlite.writer import Tx, Writer
+
+_COLUMNS = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
+_EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
+_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+
+
+class Summaries:
+    """See `contract.SummaryStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def add(self, summary: Summary | None, step: Step | None, spend: Spend) -> None:
+        """Record what a call for a summary came to, and charge it, together."""
+
+        def run(tx: Tx) -> None:
+            if step is not None:
+                journal.put(tx, step)
+            charge(tx, spend)
+            if summary is not None:
+                _insert(tx, summary)
+
+        await self._write(run, 1024 + len(summary.text if summary else ""))
+
+    async def latest(self, agent_id: str, session: int) -> Summary | None:
+        """Return the summary that reaches furthest in a session."""
+        found = await self.find(agent_id, session, limit=1)
+        return found[0] if found else None
+
+    async def find(self, agent_id: str, session: int, limit: int = 100) -> list[Summary]:
+        """Return the summaries of a session, the one that reaches furthest first."""
+        rows = self._reader.execute(
+            f"SELECT {_COLUMNS} FROM summaries WHERE agent_id = ? AND session = ? ORDER BY through DESC LIMIT ?",  # noqa: S608
+            (agent_id, session, limit),
+        )
+        return [_summary(row) for row in rows]
+
+    async def newest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+        """Return the newest ended turns between two numbers, oldest first, until they have `max_chars`."""
+        rows = self._reader.execute(
+            "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
+            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? ORDER BY t.turn DESC",
+            (agent_id, after, before),
+        )
+        past = _until((row for row in rows), session, max_chars)
+        return Past(tuple(reversed(past.turns)), past.whole)
+
+    async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+        """Return the oldest ended turns between two numbers, oldest first, until they have `max_chars`."""
+        rows = self._reader.execute(
+            "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
+            " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session = ? ORDER BY t.turn",
+            (agent_id, after, before, session),
+        )
+        return _until((row for row in rows), session, max_chars)
+
+    async def spent(self, agent_id: str, session: int, limit: int) -> int:
+        """Return what the newest `limit` turns of a session have cost."""
+        row = self._reader.execute(
+            "SELECT coalesce(sum(cost_micros), 0) FROM spend WHERE turn IN (SELECT turn FROM turns"
+            " WHERE agent_id = ? AND session = ? ORDER BY turn DESC LIMIT ?)",
+            (agent_id, session, limit),
+        ).fetchone()
+        return int(str(row[0])) if row else 0
+
+
+def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int) -> Past:
+    """Take turns until they are too long; at least one."""
+    turns: list[PastTurn] = []
+    chars = 0
+    for turn, of_session, messages in rows:
+        if of_session != session:
+            break
+        if messages is None:
+            continue
+        chars += max(len(messages), _EMPTY_CHARS)
+        if chars > max_chars and turns:
+            return Past(tuple(turns), whole=False)
+        found = _decode(messages)
+        if found:
+            turns.append(PastTurn(turn, found))
+    return Past(tuple(turns), whole=True)
+
+
+def _insert(tx: Tx, summary: Summary) -> None:
+    tx.run(
+        f"INSERT INTO summaries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",  # noqa: S608
+        (
+            summary.agent_id,
+            summary.session,
+            summary.user,
+            str(summary.origin),
+            summary.through,
+            summary.turns,
+            summary.text,
+            summary.tokens_before,
+            summary.tokens_after,
+            tx.now,
+        ),
+    )
+
+
+def _summary(row: tuple[Any, ...]) -> Summary:
+    return msgspec.convert(dict(zip(_COLUMNS.split(", "), row, strict=True)), Summary)

@@ -1,0 +1,163 @@
+"""What a running tool may do and know: it collects effects, asks other agents, and reads what its user may read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.limits import ASK_CHAIN_MAX, HELPER_LEVELS_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S
+from daycare.base.messages import Envelope, EnvelopeKind, File, Origin, asking
+from daycare.plugin import Waiting
+from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """What tools reach through their context; handed in, as directory and router are siblings of the tools.
+
+    `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
+    config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones;
+    `file(id, user)` returns a file of the user.
+    """
+
+    may_reach: Callable[[str, str], Awaitable[object]]
+    post: Callable[[Envelope], Awaitable[object]]
+    help: Callable[[Agent, AgentConfig, str, Envelope], Awaitable[Agent]]
+    agents: Callable[[str], Awaitable[list[Agent]]]
+    file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+
+
+class Context:
+    """A `ToolContext`: collects effects instead of carrying them out, so that a failed turn leaves nothing behind."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        agent: Agent,
+        user: User,
+        turn: Turn,
+        step: int,
+        call_id: str,
+        now_ms: int,
+        chain: tuple[str, ...],
+        allowed: tuple[str, ...],
+        progress: Callable[[str], None],
+    ) -> None:
+        self.path = agent.path
+        self.user = agent.user
+        self.zone = user.zone
+        self.now_ms = now_ms
+        self.trace = turn.trace
+        self.turn = turn.turn
+        self.step = step
+        self.call_id = call_id
+        self._desk = desk
+        self._agent = agent
+        self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
+        self._allowed = allowed
+        self.progress = progress
+        self._asked = 0
+        self._posts: list[Envelope] = []
+        self._timers: list[NewTimer] = []
+
+    async def send(self, to: str, text: str) -> None:
+        """Send `text` to the agent at `to` when the turn commits."""
+        await self._desk.may_reach(to, self.user)
+        if len(text.encode()) > MESSAGE_MAX_BYTES:
+            raise InvalidError(
+                "MESSAGE_TOO_LONG", f"sending to {to}: over {MESSAGE_MAX_BYTES} bytes", hint="shorten it"
+            )
+        self._posts.append(self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}"))
+
+    def remind(self, after_s: float, text: str) -> int:
+        """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
+        due_ms = self.now_ms + round(after_s * 1000)
+        key = self._key(f"t{len(self._timers)}")
+        envelope = self._envelope(self.path, text, Origin.TIMER, EnvelopeKind.NOTICE, f"t{len(self._timers)}")
+        self._timers.append(NewTimer(agent_id=self._agent.id, key=key, due_at=due_ms, envelope=envelope))
+        return due_ms
+
+    async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
+        """Post to another agent of this user; its answer is the call's result."""
+        await self._desk.may_reach(to, self.user)
+        if to in self._chain:
+            raise ConflictError(
+                "ASK_CYCLE",
+                f"asking {to}: it waits for this answer itself ({' -> '.join((*self._chain, to))})",
+                hint="send a message without waiting instead",
+            )
+        question = self._question(to, text)
+        await self._desk.post(question)
+        return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
+
+    async def spawn(
+        self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
+    ) -> tuple[str, Waiting | None]:
+        """Create a helper with a task of its own."""
+        if self.path.count("/sub/") >= HELPER_LEVELS_MAX:
+            raise ConflictError(
+                "HELPER_LEVELS_MAX",
+                f"making a helper of {self.path}: helpers of helpers go {HELPER_LEVELS_MAX} levels deep",
+                hint="do it without one",
+            )
+        granted = self._allowed if tools is None else tuple(name for name in tools if name in self._allowed)
+        config = AgentConfig(
+            description=shortened(task, 100),
+            system_prompt=prompt,
+            policy=Policy.FOLLOWUP,
+            tools=granted,
+        )
+        question = self._question("", task)
+        wait = question.meta["wait"]
+        child = await self._desk.help(self._agent, config, wait, question)
+        waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
+        return child.path, waiting
+
+    def _question(self, to: str, text: str) -> Envelope:
+        """Return a message whose answer comes back to this call."""
+        if len(self._chain) > ASK_CHAIN_MAX:
+            raise ConflictError("ASK_CHAIN", f"asking {to}: {len(self._chain)} agents wait already", hint="ask less")
+        mark = f"ask{self._asked}"
+        self._asked += 1
+        envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
+        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id)
+        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
+
+    async def read(self, file_id: int) -> tuple[File, bytes]:
+        """Return a file of this user."""
+        found = await self._desk.file(file_id, self.user)
+        if found is None:
+            raise NotFoundError("FILE_UNKNOWN", f"reading file {file_id}: there is none, or it is kept no longer")
+        return found
+
+    async def agents(self) -> list[tuple[str, str]]:
+        """Return (path, description) of the user's living agents."""
+        return [(agent.path, agent.config.description) for agent in await self._desk.agents(self.user)]
+
+    def effects(self) -> Effects:
+        """Return what was asked for so far."""
+        return Effects(posts=tuple(self._posts), timers=tuple(self._timers))
+
+    def _envelope(self, to: str, text: str, origin: Origin, kind: EnvelopeKind, mark: str) -> Envelope:
+        return Envelope(
+            to=to,
+            user=self.user,
+            origin=origin,
+            sender=self.path,
+            key=self._key(mark),
+            text=text,
+            trace=self.trace,
+            kind=kind,
+        )
+
+    def _key(self, mark: str) -> str:
+        return f"turn:{self.turn}:{self.step}:{mark}"
+
+
+def shortened(text: str, chars: int) -> str:
+    """Return the first line of a text, cut to `chars`."""
+    line = " ".join(text.split())
+    return line if len(line) <= chars else line[: chars - 3] + "..."
+
+
+def _clipped(deadline_s: float) -> float:
+    return min(max(deadline_s, 1.0), WAIT_MAX_S)
