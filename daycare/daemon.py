@@ -59,6 +59,8 @@ NOTEWORTHY = frozenset(
         "notice",
         "plugin.failed",
         "provider.away",
+        "context.compaction_failed",
+        "context.trimmed",
     )
 )
 
@@ -131,7 +133,7 @@ class Daemon:
             config.tools.by_role(),
         )
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
-        self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors)
+        self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks)
         self.commands = Commands()
         contexts = Contexts(store, self.pool, self.bus, clock)
         persona = Persona(config.agent.name, config.agent.tone)
@@ -149,6 +151,7 @@ class Daemon:
             bus=self.bus,
             clock=clock,
             connectors=self.connectors,
+            hooks=self.extensions.hooks,
         )
         self.supervisor = Supervisor(
             store,

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
@@ -22,6 +23,8 @@ from daycare.actors.router import Router
 from daycare.agent.attachments import keep
 from daycare.agent.commands import is_command
 from daycare.agent.endings import Endings
+from daycare.agent.hooks import Hooks
+from daycare.agent.kinds import message_of
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
 from daycare.agent.steps import Aside, Thinker, Thought
@@ -52,6 +55,7 @@ class Flow:
     bus: Bus
     clock: Clock
     connectors: Mapping[str, Connector]
+    hooks: Hooks
 
     # == in ==========================================================================================================
 
@@ -65,7 +69,9 @@ class Flow:
         files = await keep(self.store, user.id, inbound)
         envelope = self._envelope(user, path, inbound, files)
         create = self.directory.new(path, origin=inbound.origin) if path.is_foreground else None
-        return await self.router.post(envelope, create)
+        receipt = await self.router.post(envelope, create)
+        self.hooks.accepted(envelope, receipt)
+        return receipt
 
     async def _who(self, inbound: Inbound) -> User:
         user = await self.store.people.by_key(inbound.sender)
@@ -123,7 +129,8 @@ class Flow:
             return
         self._announce(agent, turn, rows)
         user = await self._person(agent)
-        prompt = assemble(self.persona, agent, user)
+        told = await self.hooks.before(agent, turn, [message_of(row) for row in rows])
+        prompt = replace(assemble(self.persona, agent, user), messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
         if isinstance(thought, Aside):

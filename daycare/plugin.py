@@ -159,7 +159,6 @@ class ToolContext(Protocol):
         """
         ...
 
-
     def progress(self, text: str) -> None:
         """Let people who watch know how far a long call is: an event, kept nowhere."""
         ...
@@ -378,7 +377,10 @@ class MessageSeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """`turn:end`: a turn was committed. `messages` is all of it, tool calls included; `usage` its model calls' sum."""
+    """`turn:end`: a turn was committed. `messages` is all of it, tool calls included.
+
+    `usage` sums its model calls since it was last interrupted.
+    """
 
     path: str
     user: str

@@ -79,6 +79,7 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("lane.broke", "error"),
         ("turn.failed", "warning"),
         ("model.failed", "warning"),
+        ("context.compaction_failed", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),
         ("plugin.failed", "warning"),

@@ -141,7 +141,7 @@ async def test_a_tool_call_without_index_and_with_arguments_as_object_is_underst
 
 async def test_calls_that_all_have_the_number_0_are_kept_apart(server: FakeOpenAI) -> None:
     calls = [{"index": 0, "id": id_, "function": {"name": "remind", "arguments": "{}"}} for id_ in "abc"]
-    frames = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
+    frames: list[dict[str, Any]] = [{"choices": [{"delta": {"tool_calls": [call]}}]} for call in calls]
     frames.append({"choices": [{"delta": {"content": ""}, "finish_reason": "tool_calls"}]})
     server.enqueue(raw=b"".join(b"data: " + msgspec.json.encode(frame) + b"\n\n" for frame in frames))
     async with provider(server.base_url) as made:

@@ -80,8 +80,8 @@ class Contexts:
 
     def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:
         """Return the budget of the first choice of a plan."""
-        at_most = self.lessons.of(agent.id, str(plan[0])).at_most
-        return budget_of(self.pool.facts(plan[0]), at_most)
+        learned = self.lessons.of(agent.id, str(plan[0]))
+        return budget_of(self.pool.facts(plan[0]), learned.total_at(self.clock.now_ms()))
 
     async def view(
         self,
@@ -173,13 +173,20 @@ class Window:
         what `Pool.infer` does.
         """
         pool = self._contexts.pool
+        failed = plan[0]
+
+        def note(failure: Failure) -> None:
+            nonlocal failed
+            failed = failure.choice
+            on_failure(failure)
+
         asked = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
         try:
-            answer = await pool.infer(plan, asked, on_delta, on_failure)
+            answer = await pool.infer(plan, asked, on_delta, note)
         except InvalidError as error:
             if error.code != "CONTEXT_OVERFLOW":
                 raise
-            asked = await self._smaller(plan, request, said, asked, error)
+            asked = await self._smaller(plan, request, said, asked, failed, error)
             try:
                 answer = await pool.infer(plan, asked, on_delta, on_failure)
             except InvalidError as again:
@@ -195,13 +202,16 @@ class Window:
         request: InferRequest,
         said: Sequence[Message],
         refused: InferRequest,
+        by: Choice,
         error: InvalidError,
     ) -> InferRequest:
         """Return a shorter request than the one that was too long for a model of the plan."""
-        lessons, model = self._contexts.lessons, str(plan[0])
-        lessons.refused(self._agent.id, model, int(self._ratio(plan) * _estimate(refused)))
-        least = min((self._contexts.pool.facts(choice) for choice in plan), key=lambda facts: facts.context_tokens)
-        budget = budget_of(least, lessons.of(self._agent.id, model).at_most)
+        size = int(self._ratio(plan) * _estimate(refused))
+        if by == plan[0]:
+            at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, self._contexts.clock.now_ms())
+        else:  # the first, which is away, may read more: it is not made to suffer for a stand-in
+            at_most = tokens.smaller(size)
+        budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked = await self._fit(plan, request, said, budget, forced=True)
         if _estimate(asked) >= _estimate(refused):
             raise self._too_long(error) from error

@@ -48,6 +48,8 @@ class Control:
         address = route(agent, row.envelope, self.connectors)
         replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
         await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
+        if answer.new_session:
+            self.endings.hooks.session_ended(agent, agent.session, answer.new_session)
         return True
 
     async def _dismiss_helpers(self, agent: Agent, row: InboxRow) -> None:
@@ -96,6 +98,7 @@ class Control:
                 )
             )
         await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", answer=not told)
+        self.endings.hooks.session_ended(agent, agent.session, row.envelope.text or "dismissed")
         self.bus.publish(
             AgentDied(
                 **about(self.clock, agent),

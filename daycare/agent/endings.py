@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
+from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
@@ -31,6 +32,7 @@ class Endings:
     bus: Bus
     clock: Clock
     connectors: Collection[str]
+    hooks: Hooks
 
     async def finished(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought) -> None:
         """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
@@ -80,6 +82,9 @@ class Endings:
                 seqs=end.seqs,
                 stopped=stopped,
             )
+        )
+        self.hooks.answered(
+            agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped
         )
         return begun
 

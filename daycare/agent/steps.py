@@ -21,7 +21,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
-from daycare.base.messages import EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult
+from daycare.base.messages import EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
 from daycare.inference.pool import Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -46,6 +46,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     effects: Effects = Effects()
     spend: Spend | None = None
+    usage: Usage = Usage()
 
 
 class Aside(msgspec.Struct, frozen=True):
@@ -71,6 +72,7 @@ class Course:
     results: list[Message | Step] = field(default_factory=list)  # of the last calls; a step that waits has none yet
     warnings: list[str] = field(default_factory=list)
     effects: Effects = field(default_factory=Effects)
+    usage: Usage = field(default_factory=Usage)  # since the last interruption
 
     def number(self) -> int:
         """Return the next step's number."""
@@ -228,8 +230,9 @@ class Thinker:
                 )
             )
 
-        answer = await course.window.infer(plan, request, course.said, show, failed)
+        answer = await course.window.infer(plan, request, [*course.prompt.messages, *course.said], show, failed)
         course.model_calls += 1
+        course.usage = course.usage + answer.completion.usage
         spend = Spend(
             agent_id=agent.id,
             user=agent.user,
@@ -272,6 +275,7 @@ class Thinker:
             warnings=tuple(course.warnings),
             effects=course.effects,
             spend=spend,
+            usage=course.usage,
         )
 
     # -- tools -------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from daycare.base.limits import (
     CONTEXT_KNOWN_MAX,
     CONTEXT_MAX_TOKENS,
     CONTEXT_OUTPUT_TOKENS,
+    CONTEXT_REFUSED_S,
     CONTEXT_RESERVE_SHARE,
     SUMMARY_MAX_TOKENS,
     SUMMARY_SHARE,
@@ -34,7 +35,7 @@ _IMAGE: Final = 1_600  # what vendors count at most for a picture, which they ma
 _FILE: Final = 40  # its name; a text file stands in a message as text
 _LEARN_FROM: Final = 1_000  # in smaller prompts what vendors add by themselves outweighs the text
 _RATIO: Final = (0.5, 3.0)  # no tokenizer is further off; a server that says so does not count
-_REFUSED_SHARE: Final = 0.75  # of a prompt that was too long: what is tried at most from then on
+_REFUSED_SHARE: Final = 0.75  # of a prompt that was too long: what is tried next
 
 
 def of_text(text: str) -> int:
@@ -111,10 +112,18 @@ def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
 
 
 class Learned(msgspec.Struct):
-    """What calls of a model for an agent have taught: counted by estimated tokens, and which total was refused."""
+    """What calls of a model for an agent have taught: tokens counted for each estimated, and which total to try.
+
+    `at_most` holds until `until_ms`: a model's window, or the server behind it, may become larger.
+    """
 
     ratio: float = 1.0
     at_most: int | None = None
+    until_ms: int = 0
+
+    def total_at(self, now_ms: int) -> int | None:
+        """Return the largest total to be tried, if one was refused lately."""
+        return self.at_most if now_ms < self.until_ms else None
 
 
 class Lessons:
@@ -135,10 +144,18 @@ class Lessons:
         """Learn from the provider's own count of a prompt that was estimated, uncorrected, at `estimated`."""
         if counted <= 0 or estimated < _LEARN_FROM:
             return
-        known = self.of(agent_id, model)
-        known.ratio = min(max(counted / estimated, _RATIO[0]), _RATIO[1])
+        ratio = counted / estimated
+        if _RATIO[0] <= ratio <= _RATIO[1]:
+            self.of(agent_id, model).ratio = ratio
 
-    def refused(self, agent_id: str, model: str, corrected: int) -> None:
-        """Learn that a prompt of so many tokens, as corrected, was too long."""
+    def refused(self, agent_id: str, model: str, corrected: int, now_ms: int) -> int:
+        """Learn that a prompt of so many tokens, as corrected, was too long; return the total to try next."""
         known = self.of(agent_id, model)
-        known.at_most = int(min(corrected, known.at_most or corrected) * _REFUSED_SHARE)
+        known.at_most = smaller(min(corrected, known.total_at(now_ms) or corrected))
+        known.until_ms = now_ms + int(CONTEXT_REFUSED_S * 1000)
+        return known.at_most
+
+
+def smaller(refused: int) -> int:
+    """Return the total to try after one that was refused."""
+    return int(refused * _REFUSED_SHARE)

@@ -156,6 +156,7 @@ CONTEXT_OUTPUT_TOKENS: Final = 16_384  # kept for an answer, where the model giv
 CONTEXT_RESERVE_SHARE: Final = 0.05  # of the window, for what the estimate of tokens is wrong by
 CONTEXT_CHARS_A_TOKEN: Final = 6  # stored JSON read for each token of the budget: 4 of words, the rest around them
 CONTEXT_KNOWN_MAX: Final = 4_096  # agents whose counts of tokens are remembered, about 1 MB
+CONTEXT_REFUSED_S: Final = 3_600.0  # for which a prompt as long as a refused one is not tried again
 COMPACT_AT_SHARE: Final = 0.8  # of the budget: what is left takes a turn with several tool results
 COMPACT_KEEP_SHARE: Final = 0.3  # of the budget for the newest turns, word by word: what is being talked about
 COMPACTIONS_MAX: Final = 3  # in one turn, crashes included: each is a call of the model that somebody waits for

@@ -178,3 +178,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )

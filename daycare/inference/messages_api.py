@@ -92,7 +92,7 @@ def _encode_messages(messages: Sequence[Message]) -> list[_Block]:
     for number, message in enumerate(messages):
         role = "assistant" if message.role == "assistant" else "user"
         blocks = [block for part in message.parts for block in _encode_part(part, ids, thoughts=number > start)]
-        if all(block["type"].endswith("thinking") for block in blocks):
+        if not blocks:
             if message.role != "user":
                 continue  # an assistant that said nothing
             blocks = [{"type": "text", "text": "(no text)"}]

@@ -172,6 +172,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.TurnFailed: "warning",
     events.ModelFailed: "warning",
     events.ProviderAway: "warning",
+    events.CompactionFailed: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.PluginFailed: "warning",

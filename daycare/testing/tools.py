@@ -8,8 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from daycare.plugin import Plugin, ToolContext
-from daycare.tools.registry import StructTool
+from daycare.plugin import Plugin, StructTool, ToolContext
 
 
 class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

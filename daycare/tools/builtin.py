@@ -8,8 +8,7 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import READ_MAX_CHARS, WAIT_MAX_S
-from daycare.plugin import Plugin, ToolContext, Waiting
-from daycare.tools.registry import StructTool
+from daycare.plugin import Plugin, StructTool, ToolContext, Waiting
 
 REMIND_MAX_S = 366 * 86_400.0
 

@@ -6,10 +6,9 @@ import msgspec
 import trio
 
 from daycare.config import AgentSection, Config, DaemonSection, ModelsSection, ProviderSection
-from daycare.plugin import Plugin, ToolContext
+from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import Policy
 from daycare.testing.house import House
-from daycare.tools.registry import StructTool
 
 
 class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -163,6 +163,10 @@ class _Actors:
         """Never called: nobody stops a turn here."""
         raise AssertionError(reason)
 
+    async def postponed(self, agent: Agent, error: DaycareError) -> None:
+        """Fail the benchmark: nothing here can be away."""
+        raise error
+
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Fail the benchmark."""
         raise error

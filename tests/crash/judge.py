@@ -55,7 +55,8 @@ class World:
         self.turns: list[tuple[str, tuple[Message, ...]]] = [
             (str(path), _decode_history(str(messages)))
             for path, messages in db.execute(
-                "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id ORDER BY turn"
+                "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id"
+                " WHERE history.state <> 'continued' ORDER BY turn"
             )
         ]
         # The turn that took a message first: one that is set aside goes on under other numbers.

@@ -28,8 +28,16 @@ import msgspec
 import trio
 
 from daycare.base.messages import Message, Text, ToolCall, ToolResult, Usage
-from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta, ToolContext
-from daycare.tools.registry import StructTool
+from daycare.plugin import (
+    Completion,
+    InferRequest,
+    Plugin,
+    ProviderConfig,
+    StreamEvent,
+    StructTool,
+    TextDelta,
+    ToolContext,
+)
 
 VERBS = ("m", "note", "charge", "remind", "tell")
 DELEGATIONS = ("ask", "spawn", "pair", "deep", "later")

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,21 +15,25 @@ from daycare.testing.scripted import Scripted
 from tests.crash import campaign, mind
 from tests.crash.inject import targets_of
 from tests.crash.judge import Verdict, judge
-from tests.crash.ledger import KINDS, Ledger, Sent, tool_lines
+from tests.crash.ledger import KINDS, OF_RESULTS, Ledger, Sent, tool_lines
 from tests.crash.mind import Errand
 
 DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
 
 
-@pytest.mark.parametrize(("mode", "kills"), [("kill", 4), ("syscall", 3)])
-def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, kills: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "workload", "kills"), [("kill", "messages", 4), ("kill", "delegation", 4), ("syscall", "messages", 3)]
+)
+def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, workload: str, kills: int) -> None:
     seed = random.randrange(1 << 16)
-    print(f"python -m tests.crash --mode {mode} --kills {kills} --seed {seed}")
-    figures = campaign.run(mode, kills, seed)
-    assert {kind: figures.counts[kind] for kind in KINDS} == dict.fromkeys(KINDS, 0)
+    print(f"python -m tests.crash --mode {mode} --workload {workload} --kills {kills} --seed {seed}")
+    figures = campaign.run(mode, kills, seed, workload)
+    kinds = (*KINDS, *OF_RESULTS)
+    assert {kind: figures.counts[kind] for kind in kinds} == dict.fromkeys(kinds, 0)
     assert figures.kills == kills
     assert figures.acknowledged > kills
     assert figures.turns > 0
+    assert figures.results > 0 or workload == "messages"
 
 
 @dataclass
@@ -51,14 +56,24 @@ class Past:
 @pytest.fixture
 async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
     """Its tests ask for the `autojump_clock`, so that its reminder takes no time."""
+    return await _live((*mind.VERBS, "charge", "m"), tmp_path, monkeypatch)
+
+
+@pytest.fixture
+async def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
+    """The same of agents that ask others and make helpers."""
+    return await _live(mind.DELEGATIONS, tmp_path, monkeypatch)
+
+
+async def _live(verbs: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
     monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(tmp_path / "tools"))
     ledger = Ledger()
     async with open_house(
         tmp_path, Scripted(mind.think), location="daycare.db", plugins=[mind.plugin], work=True
     ) as house:
         await house.agent(HELPER)
-        for number, verb in enumerate((*mind.VERBS, "charge", "m"), 1):
-            errand = Errand(verb, "s0", number, HELPER if verb == "tell" else "")
+        for number, verb in enumerate(verbs, 1):
+            errand = Errand(verb, "s0", number, HELPER if verb in ("tell", "ask") else "")
             sent = ledger.sent[errand.name] = Sent(errand, DIRECT, f"key {number}")
             receipt = await house.say(str(errand), key=sent.key, path=DIRECT)
             result = await house.hear(receipt)
@@ -76,6 +91,7 @@ async def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past, a
 
 
 _SWAP = (
+    "UPDATE turns SET turn = turn + 1000 WHERE turn IN (SELECT turn FROM history WHERE messages LIKE '%m s0 1\"%');"
     "UPDATE history SET turn = turn + 1000 WHERE messages LIKE '%m s0 1\"%';"
     "UPDATE history SET agent_id = (SELECT id FROM agents WHERE path LIKE '%direct')"
 )
@@ -104,14 +120,50 @@ DAMAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
-async def test_the_judge_sees_damage(past: Past, autojump_clock: object, kind: str, what: str, damage: str) -> None:
+def _damage(past: Past, sql: str) -> None:
     db = apsw.Connection(str(past.database))
     before = db.total_changes()
-    db.execute(damage).fetchall()
+    db.execute(sql).fetchall()
     assert db.total_changes() > before, "the damage was done"
     db.close()
+
+
+@pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
+async def test_the_judge_sees_damage(past: Past, autojump_clock: object, kind: str, what: str, damage: str) -> None:
+    _damage(past, damage)
     assert kind in {found for found, _ in past.verdict().findings}, what
+
+
+async def test_a_daemon_whose_agents_helped_each_other_is_found_faultless(asked: Past, autojump_clock: object) -> None:
+    assert asked.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=13, results=7)
+
+
+_FIRST = "(SELECT id FROM agents WHERE path LIKE '%/sub/0')"
+DAMAGES_OF_RESULTS = [
+    ("results_lost", "a result in a conversation", "UPDATE history SET messages = replace(messages, 'done asked', '')"),
+    ("results_lost", "a result in an answer", "UPDATE inbox SET result = replace(result, '[second s0-3]', '')"),
+    ("results_lost", "a result that came as a message",
+     "DELETE FROM history WHERE messages LIKE '%user):__done first s0-5%'"),
+    ("results_doubled", "a result in a conversation",
+     _TWICE.format("history", _TURN, "messages LIKE '%user):__done first s0-5%'")),
+    ("results_doubled", "a result in an answer",
+     "UPDATE inbox SET result = replace(result, '[first s0-2]', '[first s0-2] [first s0-2]')"),
+    ("doubled", "a task", _TWICE.format("history", _TURN, "messages LIKE '%middle s0 4%'")),
+    ("orphans", "a task of a helper", "UPDATE inbox SET state = 0 WHERE path LIKE '%/sub/0'"),
+    ("orphans", "a message that is held", "UPDATE inbox SET state = 3 WHERE key = 'key 1'"),
+    ("orphans", "a wait", f"INSERT INTO waits VALUES ('k', {_FIRST}, 1, 'ann', 'person', 1)"),
+    ("orphans", "a helper without a parent", "UPDATE agents SET state = 'dead' WHERE path LIKE '%direct'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "damage"), DAMAGES_OF_RESULTS, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES_OF_RESULTS]
+)
+async def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
+    asked: Past, autojump_clock: object, kind: str, what: str, damage: str
+) -> None:
+    _damage(asked, damage)
+    assert kind in {found for found, _ in asked.verdict().findings}, what
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,12 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.config import ToolsSection
-from daycare.plugin import Plugin, ToolContext
+from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import AgentConfig, NewTimer, User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare.testing.tools import Note
-from daycare.tools.registry import StructTool
 from tests.actors.helpers import config, history, said_to, tools
 
 

@@ -95,6 +95,7 @@ async def test_a_conversation_is_what_a_strict_server_accepts(server: FakeAnthro
         user("now"),
         Message("assistant", (Text(" \n"), *called("a", "b"))),
         Message("tool", (ToolResult(call_id="a", name="remind", text="no such time", status="error"),)),
+        user("wait"),
         Message("tool", (ToolResult(call_id="b", name="remind", text="", status="uncertain"),)),
         user("hurry"),
         Message("assistant", ()),
@@ -107,7 +108,7 @@ async def test_a_conversation_is_what_a_strict_server_accepts(server: FakeAnthro
     assert (got.headers["x-api-key"], got.headers["anthropic-version"]) == (SECRET, "2023-06-01")
     assert [message["role"] for message in got.body["messages"]] == ["user", "assistant", "user", "assistant", "user"]
     last = got.body["messages"][-1]["content"]
-    assert [part["type"] for part in last] == ["tool_result", "tool_result", "text", "text"]
+    assert [part["type"] for part in last] == ["tool_result", "tool_result", "text", "text", "text"]
     assert (last[0]["content"], last[0]["is_error"]) == ("no such time", True)
     assert last[1]["content"].startswith("Uncertain: ")
     assert got.body["tools"][0]["input_schema"] == {"type": "object"}
@@ -284,6 +285,7 @@ BROKEN: dict[str, bytes] = {
     "a piece of another block": stream(
         *words("a")[:1], {"type": "content_block_stop", "index": 1}, *words("b")[1:], *ended()
     ),
+    "words of another block": stream(words("a")[0], words("b", 1)[1], *words("a")[1:], *ended()),
     "a block within a block": stream(*words("a")[:1], *words("b", 1), *ended()),
     "an end within a block": stream(*words("a")[:2], *ended()),
     "a call without a name": stream(*block(0, {"type": "tool_use", "id": "t", "input": {}}), *ended()),

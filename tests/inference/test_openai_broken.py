@@ -114,6 +114,10 @@ CALL_BEGUN = (
         (CALL_BEGUN + b'data: {"choices":[{"delta":{"tool_qalls":[]}}]}\n\n', "MODEL_GARBLED"),
         (CALL_BEGUN + b'data: {"shoices":[]}\n\n', "MODEL_GARBLED"),
         (CALL_BEGUN + b'data: {"choices":[{"delta":{"tool_calls":[{"function":{}}]}}]}\n\n', "MODEL_GARBLED"),
+        (
+            CALL_BEGUN + b'data: {"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{}"}}]}}]}\n\n',
+            "MODEL_GARBLED",
+        ),
         (b"\x00" * 1000, "STREAM_CUT"),
         (b"", "STREAM_CUT"),
     ],

@@ -54,6 +54,7 @@ def test_a_prompt_too_long_is_recognised_however_it_is_said(error: Any, status: 
         (500, {"error": {"message": "CUDA out of memory"}}, "PROVIDER_FAILED"),
         (None, {"error": {"message": "CUDA out of memory"}}, "MODEL_FAILED"),
         (503, "loading", "PROVIDER_FAILED"),
+        (413, None, "CONTEXT_OVERFLOW"),
         (400, [1, 2], "REQUEST_REFUSED"),
         (400, None, "REQUEST_REFUSED"),
         (400, {"error": {"error": {"detail": [{"msg": "x"}]}}}, "REQUEST_REFUSED"),

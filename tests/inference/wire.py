@@ -28,10 +28,9 @@ KINDS: dict[str, tuple[type[FakeModelServer], type[AnyProvider]]] = {
 }
 REMIND = ToolSpec(name="remind", description="Remind later", schema={"type": "object"})
 ANSWERS = {  # short: each of their bytes is damaged in four ways
-    "text": Scripted(text="Grüße dich."),
+    "text": Scripted(text="Grüße."),
     "call": Scripted(thinking="Hm", tool_calls=(Call("remind", {"after_s": 60}, id="call_a"),)),
     "parallel": Scripted(
-        text="Sure.",
         tool_calls=(Call("a", {"s": 5}, id="call_a"), Call("b", {"w": "hot tea, now"}, id="call_b")),
     ),
 }

@@ -71,3 +71,22 @@ async def test_plugins_that_raise_or_never_return_cost_no_answer(
             began = trio.current_time()
             assert await house.talk(f"hello {n}") == f"echo: hello {n}"
             assert trio.current_time() - began < 5
+
+
+async def test_end_of_a_session_is_told_with_its_number(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    ended: list[Any] = []
+    turns: list[Any] = []
+
+    async def hear(context: PluginContext, event: object) -> None:
+        ended.append(event)
+
+    async def count(context: PluginContext, event: object) -> None:
+        turns.append(event)
+
+    ear = Plugin(name="ear", hooks=HookSet(session_end=hear, turn_end=count))
+    async with open_house(tmp_path, plugins=[ear]) as house:
+        for text in ("one", "/reset", "two", "/reset"):
+            await house.talk(text)
+        await trio.testing.wait_all_tasks_blocked()
+    assert [event.session for event in ended] == [event.session for event in turns], "each session with its one turn"
+    assert len(ended) == 2

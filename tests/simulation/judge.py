@@ -86,6 +86,7 @@ class Case:
             self.timers = _rows(db, "SELECT * FROM timers")
             self.waits = _rows(db, "SELECT * FROM waits")
             self.agents = {row["id"]: row for row in _rows(db, "SELECT * FROM agents")}
+            self.living = {agent["path"] for agent in self.agents.values() if agent["state"] != "dead"}
             self.all_steps = _rows(db, "SELECT * FROM steps ORDER BY turn, step")
             self.session_rows = _rows(db, "SELECT * FROM sessions")
             turns = _rows(
@@ -228,7 +229,9 @@ class Case:
             if self.letters[row["seq"]] != (row["state"] == DEAD):
                 self.problem(f"message {row['seq']} in state {row['state']} has {self.letters[row['seq']]} letters")
         for letter in self.dead:
+            path = json.loads(letter["body"]).get("to")  # what is sent to a helper that has been dismissed
             ended = letter["code"] == "AGENT_DEAD" and self.is_dead(letter["agent_id"])
+            ended |= letter["code"] == "AGENT_UNKNOWN" and "/sub/" in path and path not in self.living
             if not ended and (letter["source"] != "inbox" or letter["attempts"] < ATTEMPTS_MAX):
                 self.problem(f"letter {letter['no']}: {letter['code']} after {letter['attempts']} attempts")
 

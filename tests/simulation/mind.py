@@ -11,9 +11,8 @@ import trio
 
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.messages import Message
-from daycare.plugin import InferRequest, Plugin, StreamEvent, TextDelta, ToolContext, Waiting
+from daycare.plugin import InferRequest, Plugin, StreamEvent, StructTool, TextDelta, ToolContext, Waiting
 from daycare.testing.scripted import Scripted, call, say
-from daycare.tools.registry import StructTool
 
 from .world import NAME, Errand, World
 

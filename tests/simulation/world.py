@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from daycare.base.limits import ATTEMPTS_MAX
 from daycare.store.records import Policy
 
 NAME = re.compile(r"<([mtqrh][\d.]+)>")
@@ -88,8 +89,9 @@ class World:
         if rng.random() < 0.6:
             errand.think_s = rng.choice((0.2, 3.0, 20.0, 90.0)) * rng.random()
         if rng.random() < 0.12:
-            count = 9 if rng.random() < 0.1 else rng.randint(1, 2)
-            errand.failures = [rng.choice(FAILURES) for _ in range(count)]
+            errand.failures = [rng.choice(FAILURES) for _ in range(rng.randint(1, 2))]
+        if rng.random() < 0.02:  # no try will do
+            errand.failures = [rng.choice(("refused", "defect"))] * ATTEMPTS_MAX
         while name[0] != "r" and len(errand.steps) < 3 and rng.random() < 0.45:
             errand.steps.append([])
             for _ in range(rng.choice((1, 1, 2, 3))):
