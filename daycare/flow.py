@@ -124,7 +124,7 @@ class Flow:
         turn, rows, steps = await self._journal_start(agent, lane)
         if not rows:
             return  # the open turn was split: its messages come one by one
-        if not steps and all("late" in row.envelope.meta for row in rows):  # the answer itself was faster
+        if not steps and all(_is_stale(row, turn) for row in rows):
             await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
             return
         self._announce(agent, turn, rows)
@@ -281,3 +281,10 @@ class Flow:
             )
         )
         return retry_s
+
+
+def _is_stale(row: InboxRow, turn: Turn) -> bool:
+    """Whether nobody wants this answer: it only says that none came, or belongs to an earlier conversation."""
+    envelope = row.envelope
+    earlier = envelope.meta.get("session", "") not in ("", str(turn.session))
+    return envelope.kind is EnvelopeKind.RESULT and ("late" in envelope.meta or earlier)

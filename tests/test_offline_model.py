@@ -357,4 +357,4 @@ async def test_days_pass_at_once_on_the_virtual_clock(autojump_clock: trio.testi
 
 def test_the_provider_keeps_nothing_between_calls() -> None:
     one = OfflineProvider()
-    assert vars(one) == {"name": "offline"}
+    assert vars(one) == {"name": "offline", "needs_key": False}

@@ -79,7 +79,7 @@ class Activation:
         self.policy = Policy.STEER
         self.stopped_at = 0
         self.turn: Turn | None = None
-        self.aside = 0  # how many turns were set aside, as of the last command that needed to know
+        self.aside = 0  # how many turns were set aside or helpers at work, as of the last command that needed to know
         self.retry_at = 0
         self.retiring = False
         self.idle_since = 0.0

@@ -64,7 +64,7 @@ class Commands:
 
 async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
     if (lane.turn is None or lane.begun) and not lane.aside and lane.stopped_at != row.seq:
-        return Answer("Nothing is running.")
+        return Answer("Nothing is running.", stops=True)  # perhaps a crash came between two parts of stopping
     return Answer("Stopped.", stops=True)
 
 

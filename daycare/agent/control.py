@@ -38,12 +38,13 @@ class Control:
         if row.envelope.kind is EnvelopeKind.DISMISS:
             await self._die(agent, row)
             return False
-        lane.aside = len(await self.store.turns.aside(agent.id))
+        aside = await self.store.turns.aside(agent.id)
+        lane.aside = len(aside) + len(await self.store.agents.children(agent.path, busy=True))
         answer = await self._command(agent, lane, row)
         if answer.stops:
-            if lane.turn is not None and not lane.begun:
+            if lane.turn is not None and (not lane.begun or lane.turn.goes_on):
                 await self.endings.stopped(agent, lane, "stopped")
-            await self.endings.abandon(agent, "stopped")
+            await self.endings.abandon(agent, lane, "stopped")
             await self._dismiss_helpers(agent, row)
         address = route(agent, row.envelope, self.connectors)
         replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
@@ -97,7 +98,8 @@ class Control:
                     kind=EnvelopeKind.NOTICE,
                 )
             )
-        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", answer=not told)
+        untold = agent.parent if told else None
+        await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", untold=untold)
         self.endings.hooks.session_ended(agent, agent.session, row.envelope.text or "dismissed")
         self.bus.publish(
             AgentDied(

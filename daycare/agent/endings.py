@@ -47,9 +47,10 @@ class Endings:
         lane.begun = following
         self.bus.publish(TurnWaiting(**about(self.clock, agent, turn.trace), turn=turn.turn, answers=len(aside.steps)))
 
-    async def abandon(self, agent: Agent, reason: str) -> None:
-        """End the turns that were set aside: nobody wants their answers any more."""
+    async def abandon(self, agent: Agent, lane: Activation, reason: str) -> None:
+        """End the turns that were set aside: nobody wants their answers any more, not even those that have come."""
         for turn, rows, steps in await patiently(lambda: self.store.turns.aside(agent.id)):
+            lane.drop({row.seq for row in rows})
             thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
             await self._commit(agent, turn, thought, _answers(thought, reason, "error"), stopped=True)
 
@@ -109,8 +110,13 @@ class Endings:
             return
         lane.drop({row.seq for row in rows})
         thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
-        unwanted = any(row.envelope.kind is EnvelopeKind.DISMISS for row in lane.control)
-        answers = [] if unwanted else _answers(thought, reason, "error")  # a death tells, if anybody wants to know
+        parent = agent.path.rsplit("/", 2)[0]
+        by_parent = any(
+            row.envelope.kind is EnvelopeKind.DISMISS and row.envelope.sender == parent for row in lane.control
+        )
+        answers = _answers(thought, reason, "error")
+        if by_parent:  # it does not want to hear what it has said itself
+            answers = [answer for answer in answers if answer.agent_id != agent.parent]
         lane.turn = await self._commit(agent, turn, thought, answers, stopped=True)
         lane.begun = []
 

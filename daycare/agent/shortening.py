@@ -17,7 +17,7 @@ from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn
 
 _READ: Final = "read_result"  # the tool that reads kept results
-_WORTH_CHARS: Final = 4 * CLEARED_SHOWN_CHARS  # a shorter result is shown as it is
+_WORTH_CHARS: Final = 4 * CLEARED_SHOWN_CHARS  # a shorter result is shown as it is, one that was shortened among them
 
 
 class Shortener:
@@ -50,7 +50,7 @@ class Shortener:
             for at, part in enumerate(message.parts):
                 if tokens_over <= 0:
                     return self.shortened(said)
-                if isinstance(part, ToolResult) and len(part.text) > _WORTH_CHARS and (number, at) not in self._short:
+                if isinstance(part, ToolResult) and len(part.text) > _WORTH_CHARS:
                     short = replace(part, text=await self._ends(part, f"{number}:{at}", readable))
                     self._short[number, at] = short
                     tokens_over -= tokens.of_text(part.text) - tokens.of_text(short.text)

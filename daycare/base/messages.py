@@ -78,13 +78,16 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             trace=self.trace,
             kind=EnvelopeKind.RESULT,
             lane=Lane.CONTROL,  # it has room when the inbox is full, and goes before what waits
-            meta={"wait": self.meta["wait"], "status": status},
+            meta={"wait": self.meta["wait"], "status": status, "session": self.meta.get("session", "")},
         )
 
 
-def asking(wait: str, asker: str) -> dict[str, str]:
-    """Return the `meta` of a message whose answer the agent with the id `asker` gets as a RESULT, once."""
-    return {"wait": wait, "asker": asker}
+def asking(wait: str, asker: str, session: int) -> dict[str, str]:
+    """Return the `meta` of a message whose answer the agent with the id `asker` gets as a RESULT, once.
+
+    After a new `session` has begun, it is an answer that nobody wants.
+    """
+    return {"wait": wait, "asker": asker, "session": str(session)}
 
 
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model

@@ -42,8 +42,8 @@ class AgentStore(Protocol):
         at `HELPERS_MAX`.
         """
 
-    async def children(self, path: str) -> list[Agent]:
-        """Return the living helpers and searches right below a path, in order of path."""
+    async def children(self, path: str, *, busy: bool = False) -> list[Agent]:
+        """Return the living helpers and searches right below a path, in order of path; `busy`: those with work."""
 
     async def at(self, path: str) -> Agent | None:
         """Return the living or parked agent on a path."""
@@ -72,13 +72,13 @@ class AgentStore(Protocol):
         """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
 
     async def set_state(
-        self, agent_id: str, state: Literal["living", "parked", "dead"], reason: str = "", *, answer: bool = True
+        self, agent_id: str, state: Literal["living", "parked", "dead"], reason: str = "", *, untold: str | None = None
     ) -> Agent:
         """Park, unpark or bury an agent.
 
         Burying frees the path, ends its turns, deletes the timers, moves waiting messages to the dead letters, tells
-        with `answer` those agents that asked, and dismisses its children, together. Raises `ConflictError` for one who
-        is dead already.
+        those agents that asked (but the one with the id `untold`), and dismisses its children, together. Raises
+        `ConflictError` for one who is dead already.
         """
 
     async def new_session(self, agent_id: str, reason: str) -> int:

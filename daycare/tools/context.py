@@ -55,6 +55,7 @@ class Context:
         self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
         self._allowed = allowed
         self.progress = progress
+        self._session = turn.session
         self._asked = 0
         self._posts: list[Envelope] = []
         self._timers: list[NewTimer] = []
@@ -119,7 +120,7 @@ class Context:
         mark = f"ask{self._asked}"
         self._asked += 1
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
-        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id)
+        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id, self._session)
         return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
 
     async def read(self, file_id: int) -> tuple[File, bytes]:

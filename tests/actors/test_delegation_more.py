@@ -129,6 +129,7 @@ async def test_a_stop_ends_helpers_that_nobody_waits_for(tmp_path: Path, autojum
         assert "works on it" in await house.talk("go")
         await trio.sleep(5)
         assert await house.talk("/stop") == "Stopped."
+        await trio.sleep(1)
         assert await house.daemon.directory.find(SUB) is None
         await trio.sleep(600)
         assert not any("done" in text for text in await said_to(house))

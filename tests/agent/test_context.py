@@ -1,5 +1,6 @@
 """A conversation that outgrows its model's window is summed up, and nothing of it is lost or paid twice."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
-from daycare.base.limits import COMPACT_AGAIN_S
+from daycare.base.limits import COMPACT_AGAIN_S, COMPACTIONS_MAX
 from daycare.base.messages import Message, Text
 from daycare.config import ModelsSection
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig
@@ -94,13 +95,26 @@ async def test_a_later_summary_takes_over_what_the_earlier_one_knew(tmp_path: Pa
         say("I cannot do that."),
         say("<summary>broken off"),
         say(f"<summary>{LONG * 40}</summary>"),
+        say(f"<summary>{LONG * 3}</summary>"),
         Completion(message=Message("assistant", (Text("<summary>cut</summary>"),)), finish="length"),
         Completion(message=Message("assistant", ()), finish="refused"),
         UnavailableError("MODEL_FAILED", "no"),
         InvalidError("REQUEST_REFUSED", "no"),
         OVERFLOW,
     ],
-    ids=["empty", "blank", "garbled", "open", "too long", "cut", "refused", "failing", "invalid", "overflow"],
+    ids=[
+        "empty",
+        "blank",
+        "garbled",
+        "open",
+        "no shorter",
+        "too long",
+        "cut",
+        "refused",
+        "failing",
+        "invalid",
+        "overflow",
+    ],
 )
 async def test_a_summary_that_is_no_use_leaves_the_context_unchanged(
     tmp_path: Path, autojump_clock: object, bad: Completion | UnavailableError | InvalidError
@@ -251,6 +265,24 @@ async def test_a_crash_between_summary_and_turn_pays_and_compacts_once(
     assert len(summaries_asked(model)) == 1
 
 
+async def test_crashes_do_not_make_a_turn_ask_for_summaries_without_end(tmp_path: Path, autojump_clock: object) -> None:
+    model, clock = mind(lambda request: say("no")), VirtualClock()
+
+    async def story(house: House) -> None:
+        await grow(house, 4)
+
+    async def more(house: House) -> None:
+        house.counter = 100
+        await house.talk(LONG, key="last")
+
+    assert not await live(tmp_path, model, Doom(), story, config=small(), clock=clock)
+    for number in range(1, COMPACTIONS_MAX + 1):
+        doom = Doom(when=f"SELECT count(*) AS n FROM steps WHERE kind = 'summary' HAVING n = {number}")
+        assert await live(tmp_path, model, doom, more, config=small(), clock=clock)
+    assert not await live(tmp_path, model, Doom(), more, config=small(), clock=clock)
+    assert len(summaries_asked(model)) == COMPACTIONS_MAX
+
+
 async def test_a_failed_summary_is_paid_for_once(tmp_path: Path, autojump_clock: object) -> None:
     model = mind(lambda request: say("no"))
     async with open_house(tmp_path, model, config=small()) as house:
@@ -292,6 +324,9 @@ async def test_words_in_a_conversation_cannot_leave_the_block_that_says_what_the
     async with open_house(tmp_path, model, config=small()) as house:
         await grow(house, 6)
         [summary] = await stored(house)
+        asked = summaries_asked(model)[0].messages[0].text
+        found = re.match(r"<conversation (\w{12})>\n.*\n</conversation \1>\n\nNow write", asked, re.DOTALL)
+        assert found and asked.count(found[1]) == 2
         text = prompts(model)[-1].messages[0].text
         mark = text.rpartition("</summary ")[2].rstrip(">\n")
         assert len(mark) == 12 and mark not in summary.text

@@ -18,7 +18,7 @@ _decode_config = msgspec.json.Decoder(AgentConfig).decode
 _encode = msgspec.json.Encoder().encode
 _EMPTY = AgentConfig()  # shared: most agents have no settings of their own
 Spawn = Callable[[Tx, Agent, str, NewAgent, Envelope], Agent]
-Change = Callable[[Tx, str, str, str, bool], Agent]
+Change = Callable[[Tx, str, str, str, str | None], Agent]
 _COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
 
 
@@ -45,9 +45,9 @@ class Agents:
         """Make a child with its first message, together; a repeat with the same `new.born` returns the first one."""
         return await self._write(lambda tx: self._spawn(tx, parent, kind, new, first), len(first.text))
 
-    async def children(self, path: str) -> list[Agent]:
-        """Return the living helpers and searches right below a path, in order of path."""
-        return children(self._reader, path)
+    async def children(self, path: str, *, busy: bool = False) -> list[Agent]:
+        """Return the living helpers and searches right below a path, in order of path; `busy`: those with work."""
+        return [agent for agent in children(self._reader, path) if not busy or is_busy(self._reader, agent.id)]
 
     async def at(self, path: str) -> Agent | None:
         """Return the living (or parked) agent on a path."""
@@ -102,7 +102,8 @@ class Agents:
             "SELECT a.id, h.turn FROM agents a"
             " JOIN history h ON h.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
             " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND h.ended_at < ?"
-            " AND NOT EXISTS (SELECT 1 FROM inbox WHERE agent_id = a.id AND state = 0) LIMIT ?",
+            " AND NOT EXISTS (SELECT 1 FROM inbox WHERE agent_id = a.id AND state = 0)"
+            " AND NOT EXISTS (SELECT 1 FROM waits WHERE agent_id = a.id) LIMIT ?",
             (before_ms, limit),
         )
         return [(str(agent_id), int(str(turn))) for agent_id, turn in rows]
@@ -111,9 +112,9 @@ class Agents:
         """Replace an agent's configuration."""
         return await self._write(lambda tx: _configure(tx, agent_id, config))
 
-    async def set_state(self, agent_id: str, state: str, reason: str = "", *, answer: bool = True) -> Agent:
+    async def set_state(self, agent_id: str, state: str, reason: str = "", *, untold: str | None = None) -> Agent:
         """Park, unpark or bury an agent. Burying moves its waiting messages to the dead letters and frees its path."""
-        return await self._write(lambda tx: self._change(tx, agent_id, state, reason, answer))
+        return await self._write(lambda tx: self._change(tx, agent_id, state, reason, untold))
 
     async def new_session(self, agent_id: str, reason: str) -> int:
         """End the current session and return the next one's number."""
@@ -187,6 +188,18 @@ def children(db: apsw.Connection, path: str) -> list[Agent]:
     )
     found = [_agent(row) for row in rows]
     return [agent for agent in found if agent.path.count("/") == path.count("/") + 2]
+
+
+def is_busy(db: apsw.Connection, agent_id: str) -> bool:
+    """Return whether messages wait for an agent, or it waits for others."""
+    return bool(
+        count(
+            db,
+            "SELECT EXISTS (SELECT 1 FROM inbox WHERE agent_id = ?1 AND state = 0)"
+            " OR EXISTS (SELECT 1 FROM waits WHERE agent_id = ?1)",
+            (agent_id,),
+        )
+    )
 
 
 def new_session(tx: Tx, agent_id: str, reason: str) -> int:

@@ -17,7 +17,7 @@ def spawn(tx: Tx, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> A
     known = agents.born_of(tx, new.born)
     if known is not None:
         return known
-    busy = sum(_is_busy(tx, child) for child in agents.children(tx.db, parent.path))
+    busy = sum(agents.is_busy(tx.db, child.id) for child in agents.children(tx.db, parent.path))
     if busy >= HELPERS_MAX:
         raise BusyError(
             "HELPERS_MAX",
@@ -29,17 +29,8 @@ def spawn(tx: Tx, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> A
     return child
 
 
-def _is_busy(tx: Tx, agent: Agent) -> bool:
-    row = tx.one(
-        "SELECT EXISTS (SELECT 1 FROM inbox WHERE agent_id = ?1 AND state = 0)"
-        " OR EXISTS (SELECT 1 FROM waits WHERE agent_id = ?1)",
-        (agent.id,),
-    )
-    return bool(row and row[0])
-
-
-def set_state(tx: Tx, agent_id: str, state: str, reason: str, answer: bool) -> Agent:
-    """Change the stored state; `dead` is final. With `answer`, whoever asked the dead learns that no answer comes."""
+def set_state(tx: Tx, agent_id: str, state: str, reason: str, untold: str | None) -> Agent:
+    """Change the stored state; `dead` is final. Whoever asked the dead, but `untold`, learns that no answer comes."""
     agent = agents.must_get(tx, agent_id)
     if agent.state == "dead":
         raise ConflictError("AGENT_DEAD", f"changing {agent.path}: this incarnation is dead", hint="daycare agents")
@@ -48,11 +39,11 @@ def set_state(tx: Tx, agent_id: str, state: str, reason: str, answer: bool) -> A
     tx.commit.agents.add(agent_id)
     tx.memory.forget(agent_id, agent.path)
     if state == "dead":
-        _bury(tx, agent, reason or "its agent ended", answer)
+        _bury(tx, agent, reason or "its agent ended", untold)
     return agents.must_get(tx, agent_id)
 
 
-def _bury(tx: Tx, agent: Agent, reason: str, answer: bool) -> None:
+def _bury(tx: Tx, agent: Agent, reason: str, untold: str | None) -> None:
     turns.end_all(tx, agent.id, reason)
     tx.run("DELETE FROM timers WHERE agent_id = ?", (agent.id,))
     rows = tx.db.execute("SELECT seq, kind FROM inbox WHERE agent_id = ? AND state = 0", (agent.id,)).fetchall()
@@ -64,7 +55,7 @@ def _bury(tx: Tx, agent: Agent, reason: str, answer: bool) -> None:
             mailbox.complete(tx, agent.id, [seq], None, reason)
             tx.commit.unheard += 1
         else:
-            inbox.bury(tx, seq, "AGENT_DEAD", reason, 0, answer=answer)
+            inbox.bury(tx, seq, "AGENT_DEAD", reason, 0, untold=untold)
     for child in agents.children(tx.db, agent.path):
         if child.parent == agent.id:
             _dismiss(tx, agent, child)

@@ -103,7 +103,15 @@ class Turns:
 
     async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
         """Return an agent's turns that were set aside, as `load` would."""
-        return await self._write(lambda tx: [_load(tx, turn) for turn in waits.turns_aside(tx, agent_id)])
+
+        def run(tx: Tx) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
+            found = []
+            for number in waits.turns_aside(tx, agent_id):
+                turn, rows, steps = _load(tx, number)
+                found.append((turn, [*rows, *waits.unread(tx, agent_id, number)], steps))
+            return found
+
+        return await self._write(run)
 
     async def suspend(self, turn: int) -> None:
         """Take back the attempt of a turn that an orderly stop interrupts."""

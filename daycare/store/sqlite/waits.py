@@ -7,8 +7,8 @@ number, with its journal, its rows and the answer's.
 from collections.abc import Sequence
 
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
-from daycare.store.records import Agent, Step, Turn
-from daycare.store.sqlite import journal, timers
+from daycare.store.records import Agent, InboxRow, Step, Turn
+from daycare.store.sqlite import journal, mailbox, timers
 from daycare.store.sqlite.writer import Tx
 
 _WAITING, _HELD = 0, 3
@@ -61,6 +61,16 @@ def turns_aside(tx: Tx, agent_id: str) -> list[int]:
         "SELECT DISTINCT turn FROM waits WHERE agent_id = ? AND aside = 1 ORDER BY turn", (agent_id,)
     ).fetchall()
     return [int(str(row[0])) for row in rows]
+
+
+def unread(tx: Tx, agent_id: str, turn: int) -> list[InboxRow]:
+    """Return the answers to a turn that was set aside which have come and were not read."""
+    keys = {str(row[0]) for row in tx.db.execute("SELECT key FROM waits WHERE turn = ?", (turn,)).fetchall()}
+    rows = tx.db.execute(
+        "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (agent_id, str(EnvelopeKind.RESULT))
+    ).fetchall()
+    found = mailbox.waiting_rows(tx, [int(str(row[0])) for row in rows])
+    return [row for row in found if row.envelope.meta.get("wait") in keys]
 
 
 def _change(tx: Tx, agent_id: str, seqs: Sequence[int], before: int, after: int) -> None:
