@@ -207,10 +207,8 @@ class Window:
     ) -> InferRequest:
         """Return a shorter request than the one that was too long for a model of the plan."""
         size = int(self._ratio(plan) * _estimate(refused))
-        if by == plan[0]:
-            at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, self._contexts.clock.now_ms())
-        else:  # the first, which is away, may read more: it is not made to suffer for a stand-in
-            at_most = tokens.smaller(size)
+        # Only of the one who refused: a first choice that is away may read more than its stand-in.
+        at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, self._contexts.clock.now_ms())
         budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked = await self._fit(plan, request, said, budget, forced=True)
         if _estimate(asked) >= _estimate(refused):

@@ -151,11 +151,6 @@ class Lessons:
     def refused(self, agent_id: str, model: str, corrected: int, now_ms: int) -> int:
         """Learn that a prompt of so many tokens, as corrected, was too long; return the total to try next."""
         known = self.of(agent_id, model)
-        known.at_most = smaller(min(corrected, known.total_at(now_ms) or corrected))
+        known.at_most = int(min(corrected, known.total_at(now_ms) or corrected) * _REFUSED_SHARE)
         known.until_ms = now_ms + int(CONTEXT_REFUSED_S * 1000)
         return known.at_most
-
-
-def smaller(refused: int) -> int:
-    """Return the total to try after one that was refused."""
-    return int(refused * _REFUSED_SHARE)

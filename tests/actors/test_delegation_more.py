@@ -77,7 +77,7 @@ async def test_an_answer_that_waits_unread_at_a_reset_is_not_read_in_the_new_con
         def busy(request: InferRequest) -> Completion:
             if not _is_helper(request) and request.messages[-1].role == "tool":
                 raise UnavailableError("MODEL_BUSY", "later", retry_after_s=30)
-            return main(request)  # type: ignore[operator]
+            return main(request)
 
         model.default = busy
         await house.say("go")

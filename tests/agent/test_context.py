@@ -317,6 +317,24 @@ async def test_a_conversation_larger_than_the_window_of_another_model_is_summed_
         assert "Miso" in prompts(model)[-1].messages[0].text
 
 
+async def test_a_summary_stands_for_no_turn_that_the_model_was_not_shown(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    model, clock = mind(), VirtualClock()
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
+        await grow(house, 20, lambda number: f"FACT f{number} {LONG}")
+    async with open_house(tmp_path, model, location="daycare.db", clock=clock, config=small()) as house:
+        house.counter = 100
+        await house.talk("short")
+        for summary in await stored(house):
+            past = await house.store.summaries.oldest(
+                summary.agent_id, 1, after=0, before=summary.through + 1, max_chars=10**7
+            )
+            assert summary.text == "facts: " + " ".join(f"f{number}" for number in range(len(past.turns)))
+        left = {f"f{number}" for number in range(len(past.turns), 20)}
+        assert len(await stored(house)) > 1 and left
+
+
 async def test_words_in_a_conversation_cannot_leave_the_block_that_says_what_they_are(
     tmp_path: Path, autojump_clock: object
 ) -> None:

@@ -15,6 +15,7 @@ from .judge import DEAD, DONE, HELD, WAITING, Case, Told
 from .world import ANSWERED, NAME
 
 OPEN = (WAITING, HELD)
+STOPPED = "stopped"
 NOBODY_WANTS_IT = "[stopped]"  # the last words of a turn that a person has stopped
 
 
@@ -30,14 +31,15 @@ class Errand:
     read: list[Told] = field(default_factory=list)  # turns that had the answer as a message
 
 
-def inspect(case: Case, *, quiet: bool) -> None:
+def inspect(case: Case) -> None:
     """Report what is wrong with questions, helpers and turns that wait."""
     errands = _errands(case)
     for errand in errands.values():
         _arrives_once(case, errand)
         _is_answered(case, errand)
     _nobody_works_in_vain(case, errands)
-    _nobody_waits_in_vain(case, quiet=quiet)
+    _nothing_goes_on_that_was_stopped(case)
+    _nobody_waits_in_vain(case)
     case.found.figures |= {
         "helpers": sum(agent["kind"] == "sub" for agent in case.agents.values()),
         "results": sum(_times(errand) for errand in errands.values()),
@@ -85,7 +87,7 @@ def _arrives_once(case: Case, errand: Errand) -> None:
     name, times = errand.name, _times(errand)
     if len(errand.asked) > 1:
         case.problem(f"the call for {name} is in {len(errand.asked)} histories")
-    if times > 1 or (times and (errand.result is None or errand.result["state"] != DONE)):
+    if times > 1 or (times and (errand.result is None or errand.result["state"] == WAITING)):
         case.problem(f"the answer to {name} was read {times} times; its row: {errand.result}")
     for _, result in errand.asked:
         braced = ANSWERED.findall(result.text)
@@ -97,7 +99,8 @@ def _arrives_once(case: Case, errand: Errand) -> None:
     answered = next((told for told in case.told if told.turn == errand.question["turn"]), None)
     said = answered is not None and answered.state == "done"
     if told is None:
-        if not case.is_dead(errand.result["agent_id"]):
+        stopped = errand.result["result"] == STOPPED and not times  # it was still unread then
+        if not stopped and not case.is_dead(errand.result["agent_id"]):
             case.problem(f"the result of {name} is done in no turn: {errand.result}")
     elif said and times != 1 and not _unwanted(told):
         case.problem(f"the answer to {name} was taken by turn {told.turn} ({told.state}), and read {times} times")
@@ -159,7 +162,29 @@ def _nobody_works_in_vain(case: Case, errands: dict[str, Errand]) -> None:
             case.problem(f"the answer to {errand.name} was read although its helper was told to stop before it came")
 
 
-def _nobody_waits_in_vain(case: Case, *, quiet: bool) -> None:
+def _nothing_goes_on_that_was_stopped(case: Case) -> None:
+    """What a person has stopped or left behind by /reset while it waited does not go on with a late answer."""
+    stops: dict[str, list[int]] = {}
+    for row in case.inbox:
+        if row["kind"] == "command" and row["state"] == DONE and row["result"] != "Nothing is running.":
+            stops.setdefault(row["agent_id"], []).append(row["done_at"])
+    ended = {told.turn: told.ended_at for told in case.told if told.state != STOPPED}
+    for number in {*ended, *case.aside}:
+        turn = case.turns_by_number[number]
+        begun = min((case.taken[seq] for seq in json.loads(turn["seqs"])), default=number)
+        if begun == number and number not in case.aside:
+            continue
+        since, until = (
+            case.turns_by_number[begun]["started_at"],
+            ended.get(number, max(stops.get(turn["agent_id"], [0])) + 1),
+        )
+        if any(since < at < until for at in stops.get(turn["agent_id"], ())) and not any(
+            since <= moment <= until for moment in case.world.unsteady
+        ):
+            case.problem(f"turn {number} of {turn['agent_id']} was stopped while it waited, and went on")
+
+
+def _nobody_waits_in_vain(case: Case) -> None:
     """Each wait has a turn and something that will end it; each held row has a turn that waits."""
     timers = {(timer["agent_id"], timer["key"]) for timer in case.timers}
     held: Counter[int] = Counter()

@@ -64,7 +64,7 @@ def inspect(file: Path, ledger: Path, world: World, *, quiet: bool) -> Findings:
     case.reminders()
     case.charges()
     case.sessions()
-    delegation.inspect(case, quiet=quiet)
+    delegation.inspect(case)
     if quiet:
         case.rest()
     return case.found
