@@ -331,8 +331,7 @@ async def test_a_summary_stands_for_no_turn_that_the_model_was_not_shown(
                 summary.agent_id, 1, after=0, before=summary.through + 1, max_chars=10**7
             )
             assert summary.text == "facts: " + " ".join(f"f{number}" for number in range(len(past.turns)))
-        left = {f"f{number}" for number in range(len(past.turns), 20)}
-        assert len(await stored(house)) > 1 and left
+        assert len(await stored(house)) > 1
 
 
 async def test_words_in_a_conversation_cannot_leave_the_block_that_says_what_they_are(

@@ -102,6 +102,9 @@ def _arrives_once(case: Case, errand: Errand) -> None:
         stopped = errand.result["result"] == STOPPED and not times  # it was still unread then
         if not stopped and not case.is_dead(errand.result["agent_id"]):
             case.problem(f"the result of {name} is done in no turn: {errand.result}")
+    elif case.is_stale(errand.result):
+        if times:
+            case.problem(f"the answer to {name} was read in turn {told.turn}, in another conversation")
     elif said and times != 1 and not _unwanted(told):
         case.problem(f"the answer to {name} was taken by turn {told.turn} ({told.state}), and read {times} times")
 
@@ -153,13 +156,23 @@ def _nobody_works_in_vain(case: Case, errands: dict[str, Errand]) -> None:
     for errand in errands.values():
         stopped_at = [told.ended_at for told, _ in errand.asked if errand.name[0] == "h" and _unwanted(told)]
         for told in errand.read if stopped_at else ():
-            if case.turns_by_number[told.turn]["started_at"] > stopped_at[0]:
+            late = _stop_came_before_result(case, errand)
+            if late and case.turns_by_number[told.turn]["started_at"] > stopped_at[0]:
                 case.problem(f"turn {told.turn} read the answer to {errand.name} although that was stopped before")
     told_to_stop = {(row["agent_id"]): row for row in case.inbox if row["key"].startswith("stop:")}
     for errand in errands.values():
         stop = told_to_stop.get(errand.question["agent_id"]) if errand.question is not None else None
         if stop is not None and errand.read and errand.result and errand.result["seq"] > stop["seq"]:
             case.problem(f"the answer to {errand.name} was read although its helper was told to stop before it came")
+
+
+def _stop_came_before_result(case: Case, errand: Errand) -> bool:
+    """Tell whether a person said stop between a question and its result. A result that was there is read yet."""
+    question, result = errand.question, errand.result
+    if question is None or result is None:
+        return False
+    stops = [row["seq"] for row in case.inbox if row["agent_id"] == result["agent_id"] and row["kind"] == "command"]
+    return any(question["seq"] < seq < result["seq"] for seq in stops)
 
 
 def _nothing_goes_on_that_was_stopped(case: Case) -> None:

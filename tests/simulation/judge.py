@@ -94,6 +94,7 @@ class Case:
                 "SELECT t.*, coalesce(h.state, 'open') AS state, h.ended_at, h.messages"
                 " FROM turns t LEFT JOIN history h USING (turn) ORDER BY turn",
             )
+        self.turns_by_number = {row["turn"]: row for row in turns}
         self.told = [
             _told(row, self.agents[row["agent_id"]]["path"], self.problem)
             for row in turns
@@ -110,7 +111,6 @@ class Case:
             if row["state"] != "split":
                 for seq in json.loads(row["seqs"]):
                     self.taken.setdefault(seq, row["turn"])
-        self.turns_by_number = {row["turn"]: row for row in turns}
         newest = {row["agent_id"]: row["turn"] for row in turns}
         for turn in self.open:
             if newest[turn["agent_id"]] != turn["turn"] and turn["turn"] not in self.aside:
@@ -118,12 +118,14 @@ class Case:
         self.read = Counter(name for told in self.told for name in told.names)
         self.by_key = {(row["agent_id"], row["key"]): row for row in self.inbox}
         awaited = {(step["turn"], json.loads(step["body"]).get("wait")) for step in self.all_steps}
-        # Rows that were a call's result, or came too late to be one: they belong to a turn and are no message of it.
+        # Rows that were a call's result, or came too late for anybody: they belong to a turn and are no message of it.
         self.no_messages = {
             row["seq"]
             for row in self.inbox
             if row["kind"] == "result"
-            if row["key"].startswith("late:") or (row["turn"], row["key"].partition(":")[2]) in awaited
+            if row["key"].startswith("late:")
+            or self.is_stale(row)
+            or (row["turn"], row["key"].partition(":")[2]) in awaited
         }
         self.letters = Counter(letter["seq"] for letter in self.dead if letter["source"] == "inbox")
         self.found.figures = {
@@ -325,6 +327,12 @@ class Case:
         if waiting or unheard or opened or self.timers or self.waits:
             left = f"timers {len(self.timers)}, waits {self.waits}"
             self.problem(f"at rest: waiting {waiting}, unheard {unheard}, open {opened}, {left}")
+
+    def is_stale(self, result: dict[str, Any]) -> bool:
+        """Tell whether a result was read in another conversation than the one it was asked for in."""
+        reader = self.turns_by_number.get(result["turn"])
+        asker = self.turns_by_number[int(result["key"].split(":")[3])]
+        return reader is not None and reader["session"] != asker["session"]
 
     def is_dead(self, agent_id: str) -> bool:
         """Tell whether an agent has died."""
