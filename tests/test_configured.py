@@ -68,15 +68,15 @@ async def test_a_key_counts_while_it_is_stored_and_stays_secret(tmp_path: Path) 
             vault,
         )
         (work,) = (each for each in seen if each.name == "work")
-        assert not found["work"].ready and work.secret() is None
+        assert (found["work"].ready, work.secret()) == (False, None)
         await store.secrets.put("office", "ann", vault.seal("rather-secret"))
-        assert found["work"].ready and work.secret() == "rather-secret"
+        assert (found["work"].ready, work.secret()) == (True, "rather-secret")
         assert not found["openai"].ready, "a key is one provider's"
         assert "rather" not in repr(found["work"]) and "rather" not in without_secrets("it is rather-secret")
         await store.secrets.put("office", "ann", vault.seal("another-secret"))
         assert work.secret() == "another-secret"
         await store.secrets.remove("office")
-        assert not found["work"].ready and work.secret() is None
+        assert (found["work"].ready, work.secret()) == (False, None)
 
 
 async def test_what_the_file_says_of_models_corrects_the_catalog(tmp_path: Path) -> None:
