@@ -389,7 +389,7 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
             call = open_calls.pop(0)
             status = "error" if step.idempotent else "uncertain"
             while_ = "before it was answered" if step.wait else "while it ran"
-            message = step.message or tool_message(call, f"{status}: {ending} {while_}", status, now_ms)
+            message = step.message or tool_message(call, f"{ending} {while_}", status, now_ms)
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))

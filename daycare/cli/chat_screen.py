@@ -114,6 +114,17 @@ class Screen:
             case "tool.finished":
                 self._end_line()
                 self._dim(f"  · {one_line(data['tool'])}: {one_line(data['status'])}")
+            case "tool.progress":
+                self._end_line()
+                self._dim(f"  · {one_line(data['tool'])}: {one_line(data['text'], 200)}")
+            case "turn.waiting":
+                self._end_line()
+                self._running.discard(data["turn"])
+                number = data["answers"]
+                self._dim(f"  · waiting for {number} {'answer' if number == 1 else 'answers'}; go on if you like")
+            case "context.compacted":
+                self._end_line()
+                self._dim("  · summed up the earlier conversation")
             case "turn.finished":
                 self._finish(data)
             case "turn.failed":

@@ -65,6 +65,19 @@ def test_text_of_a_try_that_failed_is_void(capsys: Capture) -> None:
     assert capsys.readouterr().out == "It is s\n  ! cut (asking again)\nIt is six.\n"
 
 
+def test_a_turn_that_waits_for_others_is_told_and_does_not_look_busy(capsys: Capture) -> None:
+    shown = screen()
+    shown.show_event(event("turn.started", turn=1))
+    shown.show_event(event("tool.progress", turn=1, step=1, tool="dig", text="half way"))
+    assert shown.busy
+    shown.show_event(event("turn.waiting", turn=1, answers=2))
+    assert not shown.busy
+    shown.show_event(event("context.compacted", turns=3, through=9, tokens_before=9, tokens_after=3))
+    assert capsys.readouterr().out == (
+        "  · dig: half way\n  · waiting for 2 answers; go on if you like\n  · summed up the earlier conversation\n"
+    )
+
+
 def test_second_reply_of_a_turn_is_shown(capsys: Capture) -> None:
     shown = screen()
     shown.show_event(event("turn.finished", reply="done", seqs=[1]))
