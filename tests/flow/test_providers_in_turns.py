@@ -49,6 +49,7 @@ async def test_a_key_added_rotated_and_removed_counts_in_the_next_turn_and_is_ne
             assert failed["code"] == "KEY_REFUSED" and "daycare keys add" not in str(failed["reason"])
             await _key(house, NEW)
             assert "and now?" in await house.hear(asked, 20)
+            await house.daemon.pool.aclose()
             everything = str(house.events()) + "".join(await house.store.ledger.events(limit=1_000))
     everything += "".join(capfd.readouterr())
     assert OLD not in everything and NEW not in everything
