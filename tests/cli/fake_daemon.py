@@ -129,6 +129,8 @@ class FakeDaemon:
         match method, route:
             case "GET", "/v1/status":
                 return 200, self.status
+            case "GET", "/v1/plugins":
+                return 200, {"plugins": []}
             case "POST", "/v1/messages":
                 return self._message(body)
             case "GET", "/v1/replies":
