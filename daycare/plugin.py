@@ -108,6 +108,21 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
     options: Mapping[str, Any] = {}
 
 
+class Embedder(Protocol):
+    """Turns texts into vectors whose dot product says how alike they are.
+
+    Makes one call and never retries; raises as a `Provider` does.
+    """
+
+    name: str
+    needs_key: bool
+    dimensions: int
+
+    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Return a vector of `dimensions` numbers and of length 1 for each text, in order."""
+        ...
+
+
 # -- tools -----------------------------------------------------------------------------------------------------------
 
 
@@ -421,7 +436,7 @@ class HookSet(msgspec.Struct, frozen=True, kw_only=True):
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry point of `daycare.plugins` names.
 
-    `providers` maps a provider kind to its factory; `tools` are offered to every agent that may use them; `connectors`
+    `providers` maps a provider kind to its factory, `embedders` an embedder kind; `tools` are offered to every agent that may use them; `connectors`
     maps a connector name to its factory; `hooks` are called when something happens. `config` is the type of the
     `[plugins.NAME]` section of config.toml. `version` is that of the package where it is empty.
 
@@ -436,6 +451,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     contract: int = CONTRACT_VERSION
     providers: Mapping[str, Callable[[ProviderConfig], Provider]] = {}
+    embedders: Mapping[str, Callable[[ProviderConfig], Embedder]] = {}
     tools: Sequence[Tool] = ()
     connectors: Mapping[str, Callable[[], Connector]] = {}
     hooks: HookSet = HookSet()

@@ -40,6 +40,7 @@ def provides(plugin: Plugin) -> dict[str, list[str]]:
     found = {
         "tools": [tool.spec.name for tool in plugin.tools],
         "providers": list(plugin.providers),
+        "embedders": list(plugin.embedders),
         "connectors": list(plugin.connectors),
         "hooks": hooks,
     }
@@ -66,7 +67,11 @@ def _flaws(plugin: Any) -> Iterator[str]:
             yield from _coroutine(getattr(plugin.hooks, field), f"hook {field}")
     else:
         yield "its hooks are no HookSet"
-    for what, factories in (("connector", plugin.connectors), ("provider kind", plugin.providers)):
+    for what, factories in (
+        ("connector", plugin.connectors),
+        ("provider kind", plugin.providers),
+        ("embedder kind", plugin.embedders),
+    ):
         if not isinstance(factories, Mapping):
             yield f"its {what}s are no mapping of names to factories"
             continue
