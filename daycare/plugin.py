@@ -436,9 +436,10 @@ class HookSet(msgspec.Struct, frozen=True, kw_only=True):
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry point of `daycare.plugins` names.
 
-    `providers` maps a provider kind to its factory, `embedders` an embedder kind; `tools` are offered to every agent that may use them; `connectors`
-    maps a connector name to its factory; `hooks` are called when something happens. `config` is the type of the
-    `[plugins.NAME]` section of config.toml. `version` is that of the package where it is empty.
+    `providers` maps a provider kind to its factory, `embedders` an embedder kind; `tools` are offered to every agent
+    that may use them; `connectors` maps a connector name to its factory; `hooks` are called when something happens.
+    `config` is the type of the `[plugins.NAME]` section of config.toml. `version` is that of the package where it is
+    empty.
 
     `setup` is called once, in a worker thread and before anything runs: it returns the plugin with what it provides
     under these settings (`msgspec.structs.replace(plugin, tools=...)`). `start` runs as long as the plugin lives: it is
