@@ -69,9 +69,9 @@ def test_a_turn_that_waits_for_others_is_told_and_does_not_look_busy(capsys: Cap
     shown = screen()
     shown.show_event(event("turn.started", turn=1))
     shown.show_event(event("tool.progress", turn=1, step=1, tool="dig", text="half way"))
-    assert shown.busy
+    busy = [shown.busy]
     shown.show_event(event("turn.waiting", turn=1, answers=2))
-    assert not shown.busy
+    assert [*busy, shown.busy] == [True, False]
     shown.show_event(event("context.compacted", turns=3, through=9, tokens_before=9, tokens_after=3))
     assert capsys.readouterr().out == (
         "  · dig: half way\n  · waiting for 2 answers; go on if you like\n  · summed up the earlier conversation\n"
