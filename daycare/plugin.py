@@ -10,6 +10,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import msgspec
 
 from daycare.base.messages import File, Message, Origin, Usage
+from daycare.base.moments import BeforeTurn as BeforeTurn
+from daycare.base.moments import MessageSeen as MessageSeen
+from daycare.base.moments import SessionEnded as SessionEnded
+from daycare.base.moments import TurnEnded as TurnEnded
 
 CONTRACT_VERSION = 1
 
@@ -366,56 +370,6 @@ class PluginContext(Protocol):
         Raises `ConflictError` while the plugin does not run, `BusyError` when it has 256 of them.
         """
         ...
-
-
-class BeforeTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """`message:before`: a turn is about to begin with these messages."""
-
-    path: str
-    user: str
-    turn: int
-    trace: str
-    messages: tuple[Message, ...]
-
-
-class MessageSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """`message:after`: a message was accepted, or answered with `reply`. `seq` is its number."""
-
-    state: Literal["accepted", "answered"]
-    path: str
-    user: str
-    seq: int
-    trace: str
-    sender: str
-    text: str
-    reply: str = ""
-
-
-class TurnEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """`turn:end`: a turn was committed. `messages` is all of it, tool calls included.
-
-    `usage` sums its model calls since it was last interrupted.
-    """
-
-    path: str
-    user: str
-    agent_id: str
-    session: int
-    turn: int
-    trace: str
-    messages: tuple[Message, ...]
-    usage: Usage = Usage()
-    stopped: bool = False
-
-
-class SessionEnded(msgspec.Struct, frozen=True, kw_only=True):
-    """`session:end`: a conversation is over; the next turn begins a new one, or the agent has died."""
-
-    path: str
-    user: str
-    agent_id: str
-    session: int
-    reason: str
 
 
 class HookSet(msgspec.Struct, frozen=True, kw_only=True):
