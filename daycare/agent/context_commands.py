@@ -43,7 +43,7 @@ class ContextCommands:
             ("system", system * ratio, ""),
             ("tools", view.tools_tokens * ratio, str(len(view.request.tools))),
             ("summary", view.summary_tokens * ratio, f"up to turn {summary.through}" if summary else "none yet"),
-            ("history", history * ratio, f"{len(view.turns)} turns{'' if view.whole else ', older ones left out'}"),
+            ("history", history * ratio, f"{_turns(len(view.turns))}{'' if view.whole else ', older ones left out'}"),
             ("this turn", max(budget.total - view.total * ratio, 0), "free"),
             ("answer", budget.room, "kept free"),
             ("reserve", budget.reserve, "kept free"),
@@ -87,7 +87,7 @@ class ContextCommands:
             return Answer("There is nothing to compact: a summary and the newest turns are all there is.")
         _, _, _, after = await self._look(agent)
         return Answer(
-            f"Compacted {turns} turns: {round(view.total * ratio):,} tokens before, {round(after.total * ratio):,} "
+            f"Compacted {_turns(turns)}: {round(view.total * ratio):,} tokens before, {round(after.total * ratio):,} "
             "now. Nothing is lost: the turns are kept, I read their summary."
         )
 
@@ -103,3 +103,7 @@ class ContextCommands:
 
         request = replace(assemble(self._persona, agent, user), tools=tuple(self._specs(agent)))
         return user, plan, budget, await self._contexts.view(agent, user, agent.session, plan, budget, request)
+
+
+def _turns(number: int) -> str:
+    return f"{number} turn{'' if number == 1 else 's'}"
