@@ -28,8 +28,7 @@ _NAMED = ("openat", "unlink", "unlinkat", "rename", "renameat", "link", "linkat"
 _OFTEN = ("fdatasync", "pwrite64", "write", "sendto")  # what a promise is made of
 _OFTEN_WEIGHT = 3  # against any other call
 _CALLS = ",".join(f"?{call}" for call in (*_OFTEN, *_NAMED, "fsync", "ftruncate"))  # "?": not every machine has it
-# The kernel itself lets pass what is not traced: stopping at every call makes a start take five times as long.
-_STRACE = ("strace", "-f", "--seccomp-bpf", "-qq")
+_STRACE = ("strace", "-f", "-qq")  # not --seccomp-bpf: it is quicker, and on some kernels the signal never comes
 _LINE = re.compile(r"^(\d+) +(\w+)\((.*)$")
 Targets = dict[str, list[int]]  # a call's name, and which of them are worth hitting
 
