@@ -11,9 +11,9 @@ from daycare.agent.commands import Answer, Commands
 from daycare.agent.endings import Endings
 from daycare.agent.kinds import route
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import AgentDied
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, dismissal
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -56,20 +56,17 @@ class Control:
     async def _dismiss_helpers(self, agent: Agent, row: InboxRow) -> None:
         """What an agent is told to stop, its helpers stop as well; nobody waits for a word of theirs any more."""
         for child in await self.store.agents.children(agent.path):
-            dismissal = Envelope(
-                to=child.path,
-                agent_id=child.id,
-                user=child.user,
-                origin=Origin.AGENT,
-                sender=agent.path,
+            message = dismissal(
+                child.path,
+                child.id,
+                child.user,
+                parent=agent.path,
                 key=f"stop:{row.seq}",
-                text=f"{agent.path} was stopped",
+                reason=f"{agent.path} was stopped",
                 trace=row.envelope.trace,
-                kind=EnvelopeKind.DISMISS,
-                lane=Lane.CONTROL,
             )
-            with suppress(DaycareError):  # it has died meanwhile
-                await self.router.post(dismissal)
+            with suppress(NotFoundError):  # it has died meanwhile
+                await self.router.post(message)
 
     async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
         """Run a command; one that fails says so and is over, as it would stand before every later message."""

@@ -90,6 +90,22 @@ def asking(wait: str, asker: str, session: int) -> dict[str, str]:
     return {"wait": wait, "asker": asker, "session": str(session)}
 
 
+def dismissal(child: str, child_id: str, user: str, *, parent: str, key: str, reason: str, trace: str) -> Envelope:
+    """Return the message by which an agent ends one of its helpers, a living incarnation of the path `child`."""
+    return Envelope(
+        to=child,
+        agent_id=child_id,
+        user=user,
+        origin=Origin.AGENT,
+        sender=parent,
+        key=key,
+        text=reason,
+        trace=trace,
+        kind=EnvelopeKind.DISMISS,
+        lane=Lane.CONTROL,
+    )
+
+
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model
 NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
 

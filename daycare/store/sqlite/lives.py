@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.limits import HELPERS_MAX
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, dismissal
 from daycare.store.records import Agent, NewAgent
 from daycare.store.sqlite import agents, inbox, mailbox, turns
 from daycare.store.sqlite.writer import Tx
@@ -63,17 +63,14 @@ def _bury(tx: Tx, agent: Agent, reason: str, untold: str | None) -> None:
 
 def _dismiss(tx: Tx, parent: Agent, child: Agent) -> None:
     """A helper has nobody left to help."""
-    message = Envelope(
-        to=child.path,
-        agent_id=child.id,
-        user=child.user,
-        origin=Origin.AGENT,
-        sender=parent.path,
+    message = dismissal(
+        child.path,
+        child.id,
+        child.user,
+        parent=parent.path,
         key=f"dismiss:{parent.id}",
-        text="its parent ended",
+        reason="its parent ended",
         trace="",
-        kind=EnvelopeKind.DISMISS,
-        lane=Lane.CONTROL,
     )
     with suppress(DaycareError):  # its control lane is full: it is found idle later
         inbox.post(tx, message)
