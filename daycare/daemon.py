@@ -15,22 +15,31 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Life
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.arrivals import Arrivals
+from daycare.agent.attachments import Files
 from daycare.agent.commands import Commands
 from daycare.agent.context import Contexts
 from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.endings import Endings
 from daycare.agent.notify import Notifier
+from daycare.agent.pace import Pace
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona
+from daycare.agent.setting_commands import SettingCommands
+from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
+from daycare.base.limits import STRANGERS_MAX
 from daycare.base.messages import File
+from daycare.base.pairing import is_out
 from daycare.config import Config
 from daycare.connectors.courier import Courier
+from daycare.connectors.host import Host
+from daycare.connectors.presence import Presence
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
@@ -59,6 +68,8 @@ NOTEWORTHY = frozenset(
         "notice",
         "plugin.failed",
         "provider.away",
+        "connector.health",
+        "stranger.knocked",
         "context.compaction_failed",
         "context.trimmed",
     )
@@ -105,6 +116,13 @@ class Daemon:
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
         self.trouble: str | None = None
         self.working = False
+        self.host = Host(
+            store,
+            self.bus,
+            clock,
+            lambda connector, batch, cursor: self.flow.receive(connector, batch, cursor),
+            lambda: self.commands.listed(),
+        )
         self.extensions = Extensions(
             config,
             home.path,
@@ -113,6 +131,7 @@ class Daemon:
             store.secrets.get,
             vault.open,
             lambda inbound: self.flow.accept(inbound),
+            self.host,
             plugins,
         )
         plugins = self.extensions.plugins
@@ -124,10 +143,18 @@ class Daemon:
             self._outage,
         )
         self.directory = Directory(store, self.connectors)
+        self.files = Files(store, self.connectors)
         self.router = Router(store, self.directory, self.bus, clock)
         runner = Runner(
             [tool for plugin in plugins for tool in plugin.tools],
-            Desk(self.directory.of_user, self.router.post, self.directory.help, self.directory.all_of, self._file),
+            Desk(
+                self.directory.of_user,
+                self.router.post,
+                self.directory.help,
+                self.directory.all_of,
+                self._file,
+                store.files.put,
+            ),
             clock,
             store.files.put,
             config.tools.by_role(),
@@ -135,9 +162,15 @@ class Daemon:
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
         self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks)
         self.commands = Commands()
-        contexts = Contexts(store, self.pool, self.bus, clock)
+        contexts = Contexts(store, self.files, self.pool, self.bus, clock)
         persona = Persona(config.agent.name, config.agent.tone)
+        StatusCommands(
+            store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
+        ).add_to(self.commands)
         ContextCommands(contexts, persona, runner.specs).add_to(self.commands)
+        SettingCommands(store, self.directory, self.pool).add_to(self.commands)
+        for word, command in self.extensions.commands.items():
+            self.commands.add(word, command)
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
@@ -152,6 +185,7 @@ class Daemon:
             clock=clock,
             connectors=self.connectors,
             hooks=self.extensions.hooks,
+            arrivals=Arrivals(store, self.directory, Pace(), clock),
         )
         self.supervisor = Supervisor(
             store,
@@ -168,6 +202,13 @@ class Daemon:
         self.timers = TimerService(store, clock)
         self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
+        self.presence = Presence(
+            self.bus,
+            self.connectors,
+            lambda path, user, connector: self.flow.address(user, connector),
+            store.intake.remember,
+            store.intake.recall_all,
+        )
         self.owner = owner
         self.services = Services(
             store=store,
@@ -181,6 +222,7 @@ class Daemon:
             accept=self.flow.accept,
             status=self.status,
             stop=self.stop.ask,
+            read_file=self._file,
             plugins=self.extensions.report,
             owner=owner,
             mode=mode,
@@ -216,6 +258,7 @@ class Daemon:
             for part in (
                 self.timers.run,
                 self.courier.run,
+                self.presence.run,
                 self.notifier.run,
                 self._record,
                 self.upkeep.run,
@@ -226,7 +269,7 @@ class Daemon:
             nursery.cancel_scope.cancel()
 
     async def _file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
-        file, data = await self.store.files.get(file_id, user), await self.store.files.read(file_id, user)
+        file, data = await self.store.files.get(file_id, user), await self.files.read(file_id, user)
         return None if file is None or data is None else (file, data)
 
     async def status(self) -> Mapping[str, Any]:
@@ -259,7 +302,11 @@ class Daemon:
             },
             "models": self.config.models.by_role(),
             "providers": self.pool.configured,
-            "connectors": sorted(self.connectors),
+            "connectors": self.host.status(self.connectors),
+            "strangers": sum(
+                not each.denied and is_out(each.code_until, each.tries, self.clock.now_ms())
+                for each in await self.store.strangers.find(STRANGERS_MAX)
+            ),
             "spent": await self.store.ledger.spent(),
         }
 

@@ -3,6 +3,7 @@
      connector / cron / API / another agent
           |  Inbound
      accept()      who -> may they -> which agent -> post         == inbox row committed: only now acknowledge ==
+     receive()     the same for a batch of a connector            == rows and cursor committed together ==
           |
      take_turn()   claim -> journal -> prompt -> think -> finish  == one transaction: history, replies, inbox ==
           |
@@ -11,8 +12,9 @@
 Each function is a list of named steps; each step is a function below it or one call into an engine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -20,26 +22,50 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
-from daycare.agent.attachments import keep
-from daycare.agent.commands import is_command
+from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import message_of
+from daycare.agent.kinds import is_note, messages_of
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
-from daycare.base.events import DeliveryFailed, ReplySent, TurnStarted
-from daycare.base.ids import new_trace_id
-from daycare.base.limits import ATTEMPTS_MAX, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S
-from daycare.base.messages import Envelope, EnvelopeKind, File, Lane
-from daycare.base.path import Path
+from daycare.base.errors import (
+    AwayError,
+    BusyError,
+    DaycareError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
+from daycare.base.events import DeliveryFailed, ReplySent, StrangerKnocked, TurnStarted
+from daycare.base.limits import (
+    ATTEMPTS_MAX,
+    BATCH_MAX_ITEMS,
+    DELIVERY_ATTEMPTS_MAX,
+    DELIVERY_DEADLINE_S,
+    OUTAGE_MAX_S,
+    RETRY_MAX_S,
+)
+from daycare.base.messages import EnvelopeKind, File
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
-from daycare.plugin import Connector, Inbound, Outgoing
+from daycare.plugin import Attachment, Connector, Inbound, Outcome, Outgoing, Unreadable
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, OutboxRow, Policy, Receipt, Step, Turn, User
+from daycare.store.records import (
+    Agent,
+    InboxRow,
+    Knock,
+    OutboxRow,
+    Policy,
+    Receipt,
+    Step,
+    Taken,
+    Turn,
+    User,
+)
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,6 +82,7 @@ class Flow:
     clock: Clock
     connectors: Mapping[str, Connector]
     hooks: Hooks
+    arrivals: Arrivals
 
     # == in ==========================================================================================================
 
@@ -64,54 +91,42 @@ class Flow:
 
         Raises `ForbiddenError` for strangers, `InvalidError` for bad input, `BusyError` when the inbox is full.
         """
-        user = await self._who(inbound)
-        path = await self._which_agent(user, inbound)
-        files = await keep(self.store, user.id, inbound)
-        envelope = self._envelope(user, path, inbound, files)
-        create = self.directory.new(path, origin=inbound.origin) if path.is_foreground else None
-        receipt = await self.router.post(envelope, create)
-        self.hooks.accepted(envelope, receipt)
+        arrival = await self.arrivals.admit(inbound)
+        receipt = await self.router.post(arrival.envelope, arrival.create)
+        self.hooks.accepted(arrival.envelope, receipt)
         return receipt
 
-    async def _who(self, inbound: Inbound) -> User:
-        user = await self.store.people.by_key(inbound.sender)
-        if user is None:
-            raise ForbiddenError(
-                "STRANGER",
-                f"accepting a message from {inbound.sender}: nobody here has that address",
-                hint=f"daycare users link USER {inbound.sender}",
-            )
-        return user
+    async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = "") -> list[Outcome]:
+        """Make what came over a connector committed messages, together with where to read on; all or nothing.
 
-    async def _which_agent(self, user: User, inbound: Inbound) -> Path:
-        if not inbound.path:
-            return Path.connector(user.id, inbound.connector)
-        path = self.directory.parse(inbound.path)
-        if path.user != user.id:
-            raise ForbiddenError(
-                "OTHER_USER", f"posting to {path}: it belongs to another user", hint="only agents of one's own answer"
-            )
-        return path
+        Strangers are counted, and shown a code at most. What is wrong with one item keeps no other out.
+        """
+        if len(batch) > BATCH_MAX_ITEMS:
+            raise InvalidError("BATCH_TOO_LONG", f"receiving {len(batch)} items of {connector}: {BATCH_MAX_ITEMS} fit")
+        entries = [await self.arrivals.judge(connector, item) for item in batch]
+        rows = [entry.row for entry in entries if entry.row is not None]
+        taken = iter(await self.store.intake.take(connector, rows, cursor))
+        return [
+            self._outcome(item, entry, next(taken))
+            if entry.row is not None
+            else Outcome(state="limited", say=entry.say)
+            for item, entry in zip(batch, entries, strict=True)
+        ]
 
-    def _envelope(self, user: User, path: Path, inbound: Inbound, files: tuple[File, ...]) -> Envelope:
-        text = inbound.text.replace("\x00", "")
-        if not text.strip() and not files:
-            raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
-        command = is_command(text)
-        return Envelope(
-            to=str(path),
-            user=user.id,
-            origin=inbound.origin,
-            sender=inbound.sender,
-            key=inbound.key,
-            text=text,
-            trace=new_trace_id(),
-            kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
-            lane=Lane.CONTROL if command else Lane.MESSAGES,
-            files=files,
-            reply_target=inbound.reply_target,
-            meta=dict(inbound.meta),
-        )
+    def _outcome(self, item: Inbound | Unreadable, entry: Entry, taken: Taken) -> Outcome:
+        """Tell what the commit made of an item; observers hear of messages only now."""
+        if isinstance(entry.row, Knock):
+            if taken.show_code:
+                self.bus.publish(StrangerKnocked(at_ms=self.clock.now_ms(), key=entry.row.key, name=entry.row.name))
+            return Outcome(state="stranger", say=entry.say if taken.show_code else "")
+        if taken.receipt is None or taken.envelope is None:
+            if isinstance(item, Unreadable):
+                return Outcome(state="unreadable")
+            told = self.arrivals.pace.tell(item.sender, self.clock.now_ms())
+            return Outcome(state="refused", say=f"I could not take your message: {taken.refused}." if told else "")
+        self.router.announce(taken.envelope, taken.receipt)
+        self.hooks.accepted(taken.envelope, taken.receipt)
+        return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq)
 
     # == turn ========================================================================================================
 
@@ -127,9 +142,13 @@ class Flow:
         if not steps and all(_is_stale(row, turn) for row in rows):
             await self.endings.finished(agent, lane, turn, Thought(rows=tuple(rows), history=(), reply=""))
             return
+        if not steps and all(is_note(row) for row in rows):
+            noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
+            await self.endings.finished(agent, lane, turn, noted)
+            return
         self._announce(agent, turn, rows)
         user = await self._person(agent)
-        told = await self.hooks.before(agent, turn, [message_of(row) for row in rows])
+        told = await self.hooks.before(agent, turn, messages_of(rows))
         prompt = replace(assemble(self.persona, agent, user), messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
@@ -196,37 +215,55 @@ class Flow:
     # == out =========================================================================================================
 
     async def deliver(self, row: OutboxRow) -> float | None:
-        """Deliver one reply: journal the try, send, commit the receipt. Returns seconds until the next try, or None.
+        """Deliver one part of a reply: journal the try, send, commit the receipt.
 
-        A try that was journaled and not confirmed may have arrived: the next one is marked as a possible duplicate.
+        Returns seconds until the next try or part, None when all of it is done with. A try that was journaled and not
+        confirmed may have arrived: the next one is marked as a possible duplicate.
         """
         target = await self._target(row)
         if target is None:
             nowhere = NotFoundError("NO_ADDRESS", f"{row.user} has no address on {row.connector}")
             await self._give_up(row, nowhere)
             return None
+        try:
+            parts = await self._parts(row, target)
+            if (wait_s := self._connector(row, lambda it: it.delay_s(target))) > 0:
+                return wait_s
+        except DaycareError as refused:
+            await self._give_up(row, refused)
+            return None
         attempt = await patiently(lambda: self.store.outbox.start(row.seq))
         if attempt == 0:
             return None  # confirmed or given up meanwhile
         try:
-            receipt = await self._send(row, target)
+            receipt = await self._send(row, parts[row.parts_sent])
         except UnavailableError as error:
             return await self._try_later(row, attempt, error)
+        except BusyError as error:
+            return await self._wait(row, error)
         except DaycareError as refused:
             await self._give_up(row, refused)
             return None
+        done = row.parts_sent + 1
+        if done < len(parts):
+            await patiently(lambda: self.store.outbox.part_sent(row.seq, done, receipt))
+            return 0.0
         await self._confirm(row, receipt)
         return None
 
     async def _target(self, row: OutboxRow) -> str | None:
-        if row.target is not None:
-            return row.target
-        user = await self.store.people.get(row.user)
-        prefix = f"{row.connector}:"
+        return row.target if row.target is not None else await self.address(row.user, row.connector)
+
+    async def address(self, user_id: str, connector: str) -> str | None:
+        """Return where a user is on a connector, as it is known now."""
+        user = await self.store.people.get(user_id)
+        prefix = f"{connector}:"
         keys = [key for key in user.keys if key.startswith(prefix)] if user else []
         return keys[0].removeprefix(prefix) if keys else None
 
-    async def _send(self, row: OutboxRow, target: str) -> str:
+    async def _parts(self, row: OutboxRow, target: str) -> Sequence[Outgoing]:
+        """Return what goes out, in parts that the platform takes; always the same for the same reply."""
+        files = [await self._attachment(row, file) for file in row.files]
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
@@ -235,10 +272,35 @@ class Flow:
             target=target,
             text=row.text,
             maybe_duplicate=row.state == "sending",
+            files=tuple(file for file in files if file is not None),
+            choices=row.choices,
+            reply_to=row.reply_to,
+            silent=row.silent,
+            effect=row.effect,
         )
+        parts = self._connector(row, lambda it: it.split(outgoing))
+        if row.parts_sent >= len(parts):
+            raise InvalidError("PARTS_GONE", f"{row.connector} now makes {len(parts)} parts of reply {row.seq}")
+        return [replace(part, key=f"{part.key}:{n}") if n else part for n, part in enumerate(parts)]
+
+    async def _attachment(self, row: OutboxRow, file: File) -> Attachment | None:
+        data = await self.store.files.read(file.id, row.user)
+        return None if data is None else Attachment(name=file.name, media_type=file.media_type, data=data)
+
+    def _connector(self, row: OutboxRow, ask: Callable[[Connector], T]) -> T:
+        """Ask a connector for what needs no waiting; what it raises by mistake gives the reply up."""
+        try:
+            return ask(self.connectors[row.connector])
+        except DaycareError:
+            raise
+        except Exception as defect:
+            what = f"{row.connector} crashed: {type(defect).__name__}: {defect}"
+            raise InvalidError("CONNECTOR_CRASHED", what, hint="daycare logs") from defect
+
+    async def _send(self, row: OutboxRow, part: Outgoing) -> str:
         try:
             with trio.fail_after(DELIVERY_DEADLINE_S):
-                return await self.connectors[row.connector].send(outgoing)
+                return await self.connectors[row.connector].send(part)
         except trio.TooSlowError as late:
             raise UnavailableError(
                 "DELIVERY_LATE", f"{row.connector} did not answer within {DELIVERY_DEADLINE_S:g} s"
@@ -264,14 +326,36 @@ class Flow:
         await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message))
 
     async def _try_later(self, row: OutboxRow, attempt: int, error: UnavailableError) -> float | None:
-        if attempt >= DELIVERY_ATTEMPTS_MAX:
+        """The platform did not confirm: try again, a few times, or for a day if it is away altogether."""
+        now_ms = self.clock.now_ms()
+        away = isinstance(error, AwayError)
+        if attempt >= DELIVERY_ATTEMPTS_MAX if not away else now_ms - row.created_at > OUTAGE_MAX_S * 1000:
             await self._give_up(row, error)
             return None
-        retry_s = error.retry_after_s or min(2.0**attempt, 300.0)
+        retry_s = error.retry_after_s or (RETRY_MAX_S / 10 if away else min(2.0**attempt, RETRY_MAX_S))
+        await patiently(
+            lambda: self.store.outbox.retry(
+                row.seq,
+                error.message,
+                now_ms + int(retry_s * 1000),
+                untouched=away or error.code == "NOT_SENT",
+                uncounted=away,
+            )
+        )
+        if row.error != error.message:
+            self._publish_failure(row, error)
+        return retry_s
+
+    async def _wait(self, row: OutboxRow, error: BusyError) -> float:
+        """The platform takes nothing for a while, and surely not this: that costs the reply nothing."""
+        retry_s = error.retry_after_s if error.retry_after_s is not None else 1.0
         retry_at = self.clock.now_ms() + int(retry_s * 1000)
         await patiently(
-            lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=error.code == "NOT_SENT")
+            lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=True, uncounted=True)
         )
+        return retry_s
+
+    def _publish_failure(self, row: OutboxRow, error: DaycareError) -> None:
         self.bus.publish(
             DeliveryFailed(
                 **about_row(self.clock, row),
@@ -280,7 +364,6 @@ class Flow:
                 reason=error.message,
             )
         )
-        return retry_s
 
 
 def _is_stale(row: InboxRow, turn: Turn) -> bool:

@@ -9,7 +9,19 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
-from daycare.base.messages import File, Message, Origin, Usage
+from daycare.base.connector import Attachment as Attachment
+from daycare.base.connector import BaseConnector as BaseConnector
+from daycare.base.connector import Capabilities as Capabilities
+from daycare.base.connector import Connector as Connector
+from daycare.base.connector import Health as Health
+from daycare.base.connector import Identity as Identity
+from daycare.base.connector import Inbound as Inbound
+from daycare.base.connector import Outcome as Outcome
+from daycare.base.connector import Outgoing as Outgoing
+from daycare.base.connector import RemoteFile as RemoteFile
+from daycare.base.connector import Unreadable as Unreadable
+from daycare.base.messages import Choice as Choice
+from daycare.base.messages import File, Message, Usage
 from daycare.base.moments import BeforeTurn as BeforeTurn
 from daycare.base.moments import MessageSeen as MessageSeen
 from daycare.base.moments import SessionEnded as SessionEnded
@@ -186,6 +198,18 @@ class ToolContext(Protocol):
         """Return a file of this user, an attachment or a kept result. Raises `NotFoundError`."""
         ...
 
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """Let the turn's reply come with answers to choose from; the person may write something else as well."""
+        ...
+
+    async def attach(self, file_id: int) -> File:
+        """Let the turn's reply come with a file of this user. Raises `NotFoundError`, `InvalidError` past 10 files."""
+        ...
+
+    async def write(self, name: str, media_type: str, data: bytes) -> File:
+        """Keep a new file of this user, to be attached or read later. A repeat after a crash finds the first."""
+        ...
+
     async def agents(self) -> list[tuple[str, str]]:
         """Return (path, description) of the user's living agents, this one included."""
         ...
@@ -208,65 +232,6 @@ class Tool(Protocol):
 
     def decode(self, arguments: Mapping[str, Any]) -> Any:
         """Validate raw arguments; raise `msgspec.ValidationError` naming the wrong or unknown field."""
-        ...
-
-
-# -- connectors ------------------------------------------------------------------------------------------------------
-
-
-class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply on its way out. `target` is the connector key's part after `name:`; `key` is stable over retries."""
-
-    outbox: int
-    key: str
-    path: str
-    user: str
-    target: str
-    text: str
-    maybe_duplicate: bool = False
-
-
-class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that somebody sent along. `media_type` as the platform says, empty if it does not."""
-
-    name: str
-    media_type: str = ""
-    data: bytes
-
-
-class Inbound(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person (or program) said, on its way in.
-
-    `sender` is the connector key, `telegram:42`; `key` the platform's stable id of this very event, so that a repeat is
-    recognised; `path` the agent meant, empty for the one that belongs to the connector. `reply_target` overrides where
-    the answer goes on that platform.
-    """
-
-    connector: str
-    sender: str
-    key: str
-    text: str
-    path: str = ""
-    origin: Origin = Origin.PERSON
-    files: tuple[Attachment | File, ...] = ()  # as they came, or as the store keeps them already
-    reply_target: str | None = None
-    meta: Mapping[str, str] = {}
-
-
-class Connector(Protocol):
-    """A way people talk to agents.
-
-    `send` returns a receipt once the platform has the message. It may be called again with the same `key` after a
-    crash; where the platform cannot deduplicate, `maybe_duplicate` is set and the text should say so. It raises
-    `UnavailableError` (retried), or `InvalidError`/`ForbiddenError` (given up, visible as a dead letter). Calls for
-    one target come one after another, in order.
-    """
-
-    name: str
-    pull: bool  # True: readers fetch replies and confirm them, nothing is pushed
-
-    async def send(self, outgoing: Outgoing) -> str:
-        """Deliver one reply and return the platform's receipt."""
         ...
 
 
@@ -357,11 +322,42 @@ class PluginContext(Protocol):
         """
         ...
 
-    async def accept(self, inbound: "Inbound") -> int:
+    async def accept(self, inbound: Inbound) -> int:
         """Take in what somebody said over one of the plugin's connectors; returns its number once it is committed.
 
         Raises `ForbiddenError` for a stranger or another's connector, `InvalidError`, and `BusyError` for a full inbox.
         """
+        ...
+
+    async def receive(
+        self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = ""
+    ) -> Sequence[Outcome]:
+        """Take in what came over a connector, in order, together with where to read on: one commit, or nothing.
+
+        Acknowledge to the platform after it returns, never before. What is wrong with one of them is told in its
+        `Outcome` and keeps none of the others out; a stranger's is counted and leads to a pairing code at most. Raises
+        `UnavailableError` or `BusyError` when the store takes nothing now: repeat all of it.
+        """
+        ...
+
+    async def recall(self, connector: str, name: str = "cursor") -> str:
+        """Return what was remembered last under a name of one's connector, empty if nothing: `cursor` of `receive`."""
+        ...
+
+    async def remember(self, connector: str, name: str, value: str) -> None:
+        """Keep a short value over restarts; at most 256 names a connector and 4,000 characters a value."""
+        ...
+
+    async def moved(self, connector: str, old: str, new: str) -> None:
+        """Tell that a chat has another key now: its user, its waiting replies and its topics follow. Idempotent."""
+        ...
+
+    def report(self, connector: str, health: Health) -> None:
+        """Tell how a connection is: shown by `status`, and an event when it changes."""
+        ...
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """Return (word, help) of each chat command, for a platform's menu."""
         ...
 
     def start_soon(self, task: Callable[..., Awaitable[object]], *arguments: Any) -> None:
@@ -387,11 +383,23 @@ class HookSet(msgspec.Struct, frozen=True, kw_only=True):
     session_end: Callable[[PluginContext, SessionEnded], Awaitable[None]] | None = None
 
 
+class ChatCommand(msgspec.Struct, frozen=True):
+    """A chat command of a plugin: what it does in a few words, and how.
+
+    `run` is given the plugin's context, the agent's path, the user and what stands behind the command; it returns the
+    answer. It has 30 s.
+    """
+
+    help: str
+    run: Callable[[PluginContext, str, str, str], Awaitable[str]]
+
+
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry point of `daycare.plugins` names.
 
     `providers` maps a provider kind to its factory, `embedders` an embedder kind; `tools` are offered to every agent
-    that may use them; `connectors` maps a connector name to its factory; `hooks` are called when something happens.
+    that may use them; `connectors` maps a connector name to its factory, `commands` the word of a chat command, without
+    its slash, to what it does; `hooks` are called when something happens.
     `config` is the type of the `[plugins.NAME]` section of config.toml. `version` is that of the package where it is
     empty.
 
@@ -409,6 +417,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     embedders: Mapping[str, Callable[[ProviderConfig], Embedder]] = {}
     tools: Sequence[Tool] = ()
     connectors: Mapping[str, Callable[[], Connector]] = {}
+    commands: Mapping[str, ChatCommand] = {}
     hooks: HookSet = HookSet()
     config: type[msgspec.Struct] | None = None
     setup: "Callable[[PluginContext], Plugin] | None" = None

@@ -176,7 +176,9 @@ CREATE TABLE outbox (
     sent_at INTEGER,
     receipt TEXT,
     error TEXT,
-    text TEXT NOT NULL
+    text TEXT NOT NULL,
+    parts_sent INTEGER NOT NULL DEFAULT 0, -- a long reply goes out in parts, each confirmed by itself
+    extra TEXT
 );
 CREATE INDEX outbox_waiting ON outbox (connector) WHERE state < 2;
 CREATE INDEX outbox_waiting_by_path ON outbox (path) WHERE state < 2;
@@ -239,7 +241,8 @@ CREATE TABLE spend (
     UNIQUE (turn, step)
 );
 
--- What people attach, and results of tools that are too long for a prompt.
+-- What people attach, and results of tools that are too long for a prompt. A file without data is still with its
+-- platform: `remote` says where, and it is fetched when somebody reads it.
 CREATE TABLE files (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
@@ -248,9 +251,41 @@ CREATE TABLE files (
     name TEXT NOT NULL,
     media_type TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    data BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    data BLOB,
+    remote TEXT,
     UNIQUE (user, key)
 );
+
+-- Who knocked and is nobody's key yet: a counter, and at most one pairing code at a time, whose hash is kept.
+CREATE TABLE strangers (
+    connector_key TEXT PRIMARY KEY,
+    connector TEXT NOT NULL,
+    user TEXT NOT NULL DEFAULT '', -- nobody yet
+    origin TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    knocks INTEGER NOT NULL,
+    first_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    noticed_at INTEGER NOT NULL,
+    denied INTEGER NOT NULL DEFAULT 0,
+    code_hash TEXT,
+    code_until INTEGER NOT NULL DEFAULT 0,
+    tries INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX strangers_by_age ON strangers (connector, last_at);
+
+-- What a connector remembers over restarts: where to read on, how long it was told to wait.
+CREATE TABLE connector_memory (
+    connector TEXT NOT NULL,
+    name TEXT NOT NULL,
+    user TEXT NOT NULL DEFAULT '', -- the daemon's own
+    origin TEXT NOT NULL DEFAULT 'system',
+    value TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (connector, name)
+) WITHOUT ROWID;
 
 -- Encrypted; the key that opens them is never in this file.
 CREATE TABLE secrets (

@@ -29,7 +29,7 @@ MOVES: dict[Life, frozenset[Life]] = {
     Life.DEAD: frozenset(),
 }
 
-_PEOPLE = (Origin.PERSON, Origin.GROUP)
+_PEOPLE = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 
 
 class Activation:
@@ -156,7 +156,8 @@ class Activation:
     def claim(self) -> list[InboxRow]:
         """Take the rows of the next turn: the first, and what the same person said right after it."""
         first = self.rows.pop(0)
-        return [first, *self._mergeable([first])]
+        taken = [first, *self._mergeable([first])]
+        return [*taken, *self._edits_of(taken)]
 
     def unclaim(self, rows: list[InboxRow]) -> None:
         """Put claimed rows back: their turn could not be journaled."""
@@ -172,7 +173,20 @@ class Activation:
 
     def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
         """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""
-        return self._mergeable(turn_rows)
+        taken = self._mergeable(turn_rows)
+        return [*taken, *self._edits_of([*turn_rows, *taken])]
+
+    def _edits_of(self, rows: list[InboxRow]) -> list[InboxRow]:
+        """Take what corrects these rows, whoever wrote in between: they are to be read in their last words."""
+        keys = {row.envelope.key for row in rows}
+        found = [
+            row
+            for row in self.rows
+            if row.envelope.meta.get("edits") in keys and row.envelope.kind is EnvelopeKind.TEXT
+        ]
+        if found:
+            self.drop({row.seq for row in found})
+        return found
 
     def _mergeable(self, taken: list[InboxRow]) -> list[InboxRow]:
         first = taken[0]
@@ -194,9 +208,9 @@ def _merges(first: InboxRow, row: InboxRow) -> bool:
     a, b = first.envelope, row.envelope
     return (
         a.origin in _PEOPLE
+        and b.origin in _PEOPLE
         and a.kind is EnvelopeKind.TEXT
         and not a.chain
         and first.attempts == 0 == row.attempts
-        and (a.sender, a.user, a.origin, a.kind, a.chain, a.reply_target)
-        == (b.sender, b.user, b.origin, b.kind, b.chain, b.reply_target)
+        and (a.sender, a.user, a.kind, a.chain, a.reply_target) == (b.sender, b.user, b.kind, b.chain, b.reply_target)
     )

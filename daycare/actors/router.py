@@ -47,10 +47,11 @@ class Router:
             if agent is not None and agent.user != envelope.user:
                 await self._directory.of_user(envelope.to, envelope.user)  # refuses
         receipt = await self._store.inbox.post(envelope, create)
-        self._announce(envelope, receipt)
+        self.announce(envelope, receipt)
         return receipt
 
-    def _announce(self, envelope: Envelope, receipt: Receipt) -> None:
+    def announce(self, envelope: Envelope, receipt: Receipt) -> None:
+        """Let observers know of a message that was committed."""
         self._bus.publish(
             MessageAccepted(
                 at_ms=self._clock.now_ms(),
@@ -77,7 +78,7 @@ class Router:
             check(each)
         receipts = await self._store.inbox.post_all([(each, None) for each in batch])
         for each, receipt in zip(batch, receipts, strict=True):
-            self._announce(each, receipt)
+            self.announce(each, receipt)
         return receipts
 
     async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:

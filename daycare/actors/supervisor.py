@@ -381,13 +381,13 @@ class Supervisor:
         envelope = row.envelope
         if envelope.lane is Lane.CONTROL:
             word = envelope.text.split(maxsplit=1)[0].partition("@")[0] if envelope.text.strip() else ""
-            command = envelope.kind is EnvelopeKind.COMMAND and word in ("/stop", "/reset", "/new")
+            command = envelope.kind is EnvelopeKind.COMMAND and word in ("/stop", "/cancel", "/reset", "/new")
             if envelope.kind is EnvelopeKind.DISMISS or command:
                 if lane.stop_reason != STOPPED:
                     lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED
                 lane.scope.cancel()
-        elif lane.policy is Policy.INTERRUPT:
+        elif lane.policy is Policy.INTERRUPT and envelope.kind is not EnvelopeKind.NOTE:
             lane.stop_reason = INTERRUPTED
             lane.scope.cancel()
 

@@ -2,12 +2,30 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from difflib import get_close_matches
+from typing import Final, NamedTuple
 
 from daycare.actors.lifecycle import Activation
-from daycare.store.records import Agent, InboxRow
+from daycare.base.messages import Origin
+from daycare.store.contract import PeopleStore
+from daycare.store.records import Agent, InboxRow, User
 
-_COMMAND = re.compile(r"/([a-z][a-z_]{0,31})(?:@\w{1,64})?(?=\s|$)")
+WORD: Final = re.compile(r"[a-z][a-z_]{0,31}")  # what every messenger takes as a command
+_COMMAND: Final = re.compile(rf"/({WORD.pattern})(?:@\w{{1,64}})?(?=\s|$)")
+MENU: Final[tuple[str, ...]] = (
+    "new",
+    "stop",
+    "status",
+    "trace",
+    "agents",
+    "model",
+    "context",
+    "compact",
+    "whoami",
+    "help",
+)
+# What no plugin may take; the last two are the terminal's own.
+BUILT_IN: Final = frozenset((*MENU, "start", "reset", "cancel", "memory", "approve", "retry", "quit", "exit"))
 
 
 class Answer(NamedTuple):
@@ -19,15 +37,26 @@ class Answer(NamedTuple):
 
 
 class Command(NamedTuple):
-    """A chat command: what it does in a few words, and how. `run` gets what stands behind the command's word."""
+    """A chat command: what it does in a few words, and how. `run` gets what stands behind the command's word.
+
+    A `hidden` one is in no menu. The lane waits while it runs, `/stop` included. After a crash it may run again.
+    """
 
     help: str
     run: Callable[[Agent, Activation, InboxRow, str], Awaitable[Answer]]
+    hidden: bool = False
 
 
 def is_command(text: str) -> bool:
     """Return whether a message is a command: a slash and one plain word, so that a path is none."""
     return _COMMAND.match(text) is not None
+
+
+async def who_asks(people: PeopleStore, row: InboxRow) -> User | None:
+    """Return the person who typed a command: in a group one of many, and perhaps nobody we know."""
+    if row.envelope.origin not in (Origin.PERSON, Origin.GROUP):
+        return None
+    return await people.by_key(row.envelope.sender)
 
 
 class Commands:
@@ -37,8 +66,9 @@ class Commands:
         self._commands: dict[str, Command] = {}
         self.add("help", Command("show what can be said here", self._help))
         self.add("stop", Command("stop what I am doing", _stop))
-        self.add("reset", Command("start a new conversation; the old one is kept", _reset))
-        self.add("new", Command("the same as /reset", _reset))
+        self.add("cancel", Command("the same as /stop", _stop, hidden=True))
+        self.add("new", Command("start a new conversation; the old one is kept", _new))
+        self.add("reset", Command("the same as /new", _new, hidden=True))
         self.add("whoami", Command("show who you are to me", _whoami))
 
     def add(self, name: str, command: Command) -> None:
@@ -46,8 +76,10 @@ class Commands:
         self._commands[name] = command
 
     def listed(self) -> list[tuple[str, str]]:
-        """Return (word, help) of every command, for menus."""
-        return [(name, command.help) for name, command in sorted(self._commands.items())]
+        """Return (word, help) of what belongs into a menu: ours first, what is needed most on top, then plugins'."""
+        names = [name for name in MENU if name in self._commands]
+        names += sorted(self._commands.keys() - set(names))
+        return [(name, self._commands[name].help) for name in names if not self._commands[name].hidden]
 
     async def run(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
         """Carry out the command of a control message; an unknown one is answered, never swallowed."""
@@ -55,8 +87,13 @@ class Commands:
         match = _COMMAND.match(text)
         command = self._commands.get(match[1]) if match else None
         if match is None or command is None:
-            return Answer(f"I do not know {text.split(maxsplit=1)[0] if text else 'that'}. /help shows what I know.")
+            return Answer(self._unknown(match[1] if match else ""))
         return await command.run(agent, lane, row, text[match.end() :].strip())
+
+    def _unknown(self, word: str) -> str:
+        near = get_close_matches(word, [name for name, _ in self.listed()], n=1, cutoff=0.65) if word else []
+        meant = f"Did you mean /{near[0]}? " if near else ""
+        return f"I do not know {f'/{word}' if word else 'that'}. {meant}/help shows what I know."
 
     async def _help(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         return Answer("\n".join(f"/{name} - {help_}" for name, help_ in self.listed()))
@@ -68,7 +105,7 @@ async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Ans
     return Answer("Stopped.", stops=True)
 
 
-async def _reset(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+async def _new(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
     return Answer("A new conversation begins. The old one is kept.", stops=True, new_session="reset")
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.agent.attachments import shown
+from daycare.agent.attachments import Files, shown
 from daycare.agent.compaction import Charge, Compactor, Job
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
@@ -54,8 +54,9 @@ class Remembered(msgspec.Struct):
 class Contexts:
     """Opens the windows of turns, and keeps what one turn teaches the next."""
 
-    def __init__(self, store: Store, pool: Pool, bus: Bus, clock: Clock) -> None:
+    def __init__(self, store: Store, files: Files, pool: Pool, bus: Bus, clock: Clock) -> None:
         self.store = store
+        self.files = files
         self.pool = pool
         self.bus = bus
         self.clock = clock
@@ -108,7 +109,7 @@ class Contexts:
         first = [recalled(summary)] if summary else []
         messages = [*first, *(message for turn in past.turns for message in turn.messages), *said]
         sees = self.pool.facts(plan[0]).images
-        flat = await shown(self.store, agent.user, stamped(messages, user.zone), sees=sees)
+        flat = await shown(self.files, agent.user, stamped(messages, user.zone), sees=sees)
         return _viewed(request, bool(first), past.turns, flat, whole=past.whole and left_out <= mark)
 
 

@@ -16,7 +16,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import TurnFinished, TurnWaiting
 from daycare.base.limits import RESULT_MAX_CHARS
-from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.messages import Choice, Envelope, EnvelopeKind, Origin
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -89,16 +89,29 @@ class Endings:
         )
         return begun
 
-    async def _replies(self, agent: Agent, thought: Thought) -> tuple[Reply, ...]:
-        """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own."""
+    async def _replies(self, agent: Agent, thought: Thought, choices: tuple[Choice, ...] = ()) -> tuple[Reply, ...]:
+        """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own.
+
+        Files and choices go with the last words, which name the question they answer.
+        """
         texts = [text for text in (thought.reply, *thought.warnings) if text]
-        addresses = {
-            address: None
+        choices, files = choices or thought.effects.choices, thought.effects.files
+        if not texts and (files or choices):
+            texts = [""]
+        questions = {
+            address: row.envelope.meta.get("message", "")
             for row in thought.rows
             if (address := route(agent, row.envelope, self.connectors)) is not None
         }
+        replies = [
+            Reply(connector=connector, target=target, text=text, reply_to=question)
+            for (connector, target), question in questions.items()
+            for text in texts
+        ]
+        last = len(texts)
         return tuple(
-            Reply(connector=connector, target=target, text=text) for connector, target in addresses for text in texts
+            replace(reply, choices=choices, files=files) if number % last == 0 else reply
+            for number, reply in enumerate(replies, 1)
         )
 
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
@@ -134,8 +147,9 @@ class Endings:
             lane.turn = None
             return
         sorry = f"I could not answer this: {error.message}. It is kept; `daycare dead list` shows it."
+        again = Choice("Try again", f"/retry turn {turn.turn}")
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
-        replies = await self._replies(agent, replace(thought, reply=sorry))
+        replies = await self._replies(agent, replace(thought, reply=sorry), (again,))
         posts = [
             notice
             for row in thought.rows

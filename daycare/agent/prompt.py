@@ -26,6 +26,7 @@ class Persona:
     """The installation's agent: its name and tone, set once at start."""
 
     def __init__(self, name: str, tone: str) -> None:
+        self.name = name
         self.text = f"Your name is {name}. Your tone is {tone}."
 
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.agent.context import Contexts, Window
-from daycare.agent.kinds import message_of
+from daycare.agent.kinds import messages_of
 from daycare.agent.patience import patiently
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
@@ -91,7 +91,7 @@ class Course:
 
     def add_effects(self, more: Effects | None) -> None:
         """Add what a tool wants done when the turn commits."""
-        self.effects = joined(self.effects, more)
+        self.effects += more or Effects()
 
 
 class Thinker:
@@ -122,7 +122,7 @@ class Thinker:
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
-        course = Course(agent, user, turn, prompt, first, [message_of(row) for row in first])
+        course = Course(agent, user, turn, prompt, first, messages_of(first))
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         while True:
@@ -154,7 +154,7 @@ class Thinker:
                 course.close_calls()
                 added = [row for row in rows if row.seq in step.seqs]
                 course.rows += added
-                course.said += [message_of(row) for row in added]
+                course.said += messages_of(added)
             elif step.message is not None:
                 course.results.append(step.message)
                 course.add_effects(step.effects)
@@ -359,7 +359,7 @@ class Thinker:
         )
         await patiently(lambda: self._store.turns.journal([step]))
         course.rows += added
-        course.said += [message_of(row) for row in added]
+        course.said += messages_of(added)
 
     def _tool_finished(self, course: Course, number: int, call: ToolCall, status: str) -> None:
         self._bus.publish(
@@ -377,7 +377,7 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
     """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole."""
     answers = answers_among(rows, steps)
     rows = [row for row in rows if row not in answers]
-    said = [message_of(row) for row in rows]
+    said = messages_of(rows)
     open_calls: list[ToolCall] = []
     warnings: list[str] = []
     kept = Effects()
@@ -393,7 +393,7 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))
-            kept = joined(kept, step.effects)
+            kept += step.effects or Effects()
     said += [tool_message(call, f"not run: {ending}", "error", now_ms) for call in open_calls]
     said.append(Message("assistant", (Text(ending),), now_ms, Origin.SYSTEM))
     return Thought(
@@ -415,13 +415,6 @@ def is_answer(row: InboxRow, step: Step) -> bool:
     """Return whether a row holds the result of a step's call."""
     envelope = row.envelope
     return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait
-
-
-def joined(first: Effects, second: Effects | None) -> Effects:
-    """Return the effects of two steps together, in order."""
-    if second is None:
-        return first
-    return Effects(posts=(*first.posts, *second.posts), timers=(*first.timers, *second.timers))
 
 
 def tool_message(call: ToolCall, text: str, status: str, at_ms: int) -> Message:

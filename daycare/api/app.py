@@ -11,8 +11,10 @@ from daycare.api import (
     routes_agents,
     routes_control,
     routes_dead,
+    routes_files,
     routes_messages,
     routes_models,
+    routes_pairings,
     routes_people,
     routes_plugins,
 )
@@ -27,10 +29,12 @@ def build(services: Services) -> Starlette:
     app = Starlette(
         routes=[
             *routes_messages.Messages(services, closing).routes(),
+            *routes_files.Files(services).routes(),
             *routes_agents.Agents(services).routes(),
             *routes_dead.DeadLetters(services).routes(),
             *routes_people.People(services).routes(),
             *routes_people.Keys(services).routes(),
+            *routes_pairings.Pairings(services).routes(),
             *routes_plugins.Plugins(services).routes(),
             *routes_models.Models(services).routes(),
             *routes_control.Control(services, closing).routes(),
@@ -62,7 +66,7 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         try:
-            is_file = scope["path"] == routes_messages.FILES
+            is_file = scope["path"] == routes_files.FILES
             with trio.fail_after(API_BODY_DEADLINE_S):
                 body = await _read(receive, FILE_MAX_BYTES if is_file else API_BODY_MAX_BYTES)
         except trio.TooSlowError:

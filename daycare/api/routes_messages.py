@@ -1,6 +1,5 @@
 """Messages in, replies out: what a terminal or a program needs to talk to an agent."""
 
-import mimetypes
 import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -24,7 +23,6 @@ from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt
 
-FILES = "/v1/files"
 DIRECT = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
 
@@ -37,15 +35,6 @@ class Post(Document, frozen=True, kw_only=True):
     key: str | None = None
     user: str | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
-
-
-class Upload(Document, frozen=True, kw_only=True):
-    """A file of which the body is the bytes. `key` makes a repeat harmless; `user` is whose it is."""
-
-    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    type: str = ""
-    key: str | None = None
-    user: str | None = None
 
 
 class Page(PathQuery, frozen=True, kw_only=True):
@@ -73,7 +62,6 @@ class Messages:
         """Return the routes of this file."""
         return [
             Route("/v1/messages", self.post, methods=["POST"]),
-            Route(FILES, self.upload, methods=["POST"]),
             Route("/v1/stop", self.stop, methods=["POST"]),
             Route("/v1/inbox", self.inbox),
             Route("/v1/replies", self.replies),
@@ -101,19 +89,6 @@ class Messages:
         if receipt.state == "done":
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
         return answer(view, 200 if receipt.state == "done" else 202)
-
-    async def upload(self, request: Request) -> Response:
-        """Keep a file, so that messages can name it."""
-        wish = query(request, Upload)
-        user = self._services.owner if wish.user is None else wish.user
-        if await self._store.people.get(user) is None:
-            raise NotFoundError("USER_UNKNOWN", f"keeping {wish.name}: no user {user}", hint="daycare users list")
-        key = _fresh_key() if wish.key is None else wish.key
-        media_type = wish.type or mimetypes.guess_type(wish.name)[0] or "application/octet-stream"
-        file = await self._store.files.put(
-            f"{DIRECT}:{key}", user, Origin.PERSON, wish.name, media_type, await request.body()
-        )
-        return answer(file, 201)
 
     async def _file(self, number: int, user: str) -> File:
         file = await self._store.files.get(number, user)

@@ -8,6 +8,7 @@ from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.base.clock import Clock
+from daycare.base.messages import File
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound
@@ -26,7 +27,7 @@ class Services:
 
     `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end
     (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`;
-    `plugins` tells of each plugin what `GET /v1/plugins` shows.
+    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows.
     """
 
     store: Store
@@ -42,4 +43,5 @@ class Services:
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
+    read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)

@@ -185,6 +185,21 @@ class DeliveryFailed(Event, frozen=True, kw_only=True, tag="reply.failed"):
     reason: str
 
 
+class ConnectorHealth(Event, frozen=True, kw_only=True, tag="connector.health"):
+    """A connection to a platform changed its state; only `up` means that messages come in."""
+
+    connector: str
+    state: str
+    reason: str = ""
+
+
+class StrangerKnocked(Event, frozen=True, kw_only=True, tag="stranger.knocked"):
+    """Somebody whom nobody knows was shown a pairing code; `daycare pair list` shows who waits."""
+
+    key: str
+    name: str
+
+
 class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
 
@@ -238,6 +253,8 @@ AnyEvent = (
     | DeadLettered
     | ReplySent
     | DeliveryFailed
+    | ConnectorHealth
+    | StrangerKnocked
     | DiskTrouble
     | PluginStarted
     | PluginFailed

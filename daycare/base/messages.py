@@ -36,6 +36,7 @@ class EnvelopeKind(StrEnum):
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
     RESULT = "result"  # what became of something asked for: `meta["wait"]` names the call that may wait for it
+    NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
     NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
     DISMISS = "dismiss"  # finish and die with a last word to the parent (the actors' poison pill)
 
@@ -104,6 +105,13 @@ def dismissal(child: str, child_id: str, user: str, *, parent: str, key: str, re
         kind=EnvelopeKind.DISMISS,
         lane=Lane.CONTROL,
     )
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """An answer that a person can give at a touch: `says` is then taken as if they had written it."""
+
+    label: str
+    says: str
 
 
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model

@@ -71,9 +71,15 @@ class Screen:
                     if missed:
                         self._dim(f"({when(row['created_at'])})")
                     self._reply(row["text"])
+                if seq not in self._rows:
+                    self._dim_all(_extras(row))
                 self._rows.append(seq)
                 confirmed.append(seq)
         return confirmed
+
+    def _dim_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._dim(line)
 
     def show_answer(self, answer: Json) -> None:
         """Show the answer of a message that was waited for."""
@@ -181,3 +187,12 @@ class Screen:
     def _dim(self, text: str) -> None:
         text = plain(text)
         self._write(f"\x1b[2m{text}\x1b[0m" if self._color else text)
+
+
+def _extras(row: Json) -> Iterable[str]:
+    """What comes with a reply besides its words."""
+    for file in row.get("files") or ():
+        yield f"  · file {file['id']}: {file['name']}, {file['size']} bytes; daycare files save {file['id']}"
+    choices = [choice["label"] for choice in row.get("choices") or ()]
+    if choices:
+        yield f"  · answer with: {' | '.join(choices)}"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from daycare.base.errors import (
     BusyError,
@@ -125,6 +125,15 @@ class Client:
         if not answer.is_success:
             raise _refusal(answer.status_code, answer.content)
         return int(_decode(answer.content)["id"])
+
+    def download(self, number: int, *, user: str | None = None) -> tuple[str, bytes]:
+        """Return a kept file's name and bytes. Raises NotFoundError FILE_UNKNOWN."""
+        with self._reaching():
+            answer = self._http.get(f"/v1/files/{number}", params=_present({"user": user}), timeout=REQUEST_S)
+        if not answer.is_success:
+            raise _refusal(answer.status_code, answer.content)
+        name = unquote(answer.headers.get("Content-Disposition", "").rpartition("''")[2])
+        return name, answer.content
 
     def post(
         self,

@@ -107,7 +107,8 @@ def status_facts(now: Json) -> Any:
             ),
             ("models", ", ".join(f"{role}: {model}" for role, model in now.get("models", {}).items())),
             ("providers", ", ".join(now.get("providers", ()))),
-            ("connectors", ", ".join(now.get("connectors", ()))),
+            ("connectors", "\n".join(_connection(name, health) for name, health in now.get("connectors", {}).items())),
+            ("strangers", _strangers(now.get("strangers", 0))),
             ("spent", _spent(now.get("spent", {}))),
         )
     )
@@ -155,6 +156,22 @@ def _state(now: Json) -> str:
     doing = "stopping" if now.get("stopping") else "working" if takes_turns(now) else "serving another command"
     inside = " inside of a chat" if now.get("mode") == "chat" else ""
     return f"{doing}{inside}, process {now['pid']}, up {span(time.time() - now['started_at'] / 1000)}"
+
+
+def _connection(name: str, health: Json) -> str:
+    """Return how a connection is: `telegram: conflict for 2 min 3 s, somebody else polls (hint)`."""
+    text = f"{name}: {health['state']}"
+    if health.get("identity"):
+        text += f" as {health['identity']}"
+    if health["state"] != "up" and health.get("since"):
+        text += f" for {span(time.time() - health['since'] / 1000)}"
+    if health.get("reason"):
+        text += f", {health['reason']}"
+    return text + (f" ({health['hint']})" if health.get("hint") else "")
+
+
+def _strangers(count: int) -> str:
+    return f"{count} stranger{' waits' if count == 1 else 's wait'}: daycare pair list" if count else ""
 
 
 def _spent(spent: Json) -> str:

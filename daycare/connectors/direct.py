@@ -1,12 +1,12 @@
 """The terminal's connector: replies wait in the outbox until a terminal fetches and confirms them."""
 
 from daycare.base.errors import UnavailableError
-from daycare.plugin import Outgoing, Plugin
+from daycare.plugin import BaseConnector, Outgoing, Plugin
 
 NAME = "direct"
 
 
-class Direct:
+class Direct(BaseConnector):
     """A pull connector; nothing is pushed."""
 
     name = NAME

@@ -140,9 +140,25 @@ class Pool:
         """The names of the providers that somebody set up and that lack nothing, sorted."""
         return sorted(name for name, source in self._providers.items() if source.chosen)
 
+    @property
+    def away(self) -> dict[str, str]:
+        """The providers that are away now, each with why."""
+        found = ((name, breaker.error) for name, breaker in self._breakers.items())
+        return {name: error.message for name, error in found if error is not None}
+
     def facts(self, choice: Choice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
         return self._providers[choice.provider].facts(choice.model)
+
+    async def offered(self, provider: str) -> list[str]:
+        """Return the models that a provider says it has, empty if it does not say; takes 5 s at most."""
+        source = self._providers.get(provider)
+        if source is None or not source.ready:
+            return []
+        listing = self._listings[provider]
+        if not self._breakers[provider].away:
+            await listing.get()
+        return [*listing.known, *source.corrections] if listing.known else []
 
     async def models(self) -> survey.Survey:
         """Return what can be used now, and why the rest cannot. A provider that does not answer holds up nobody."""

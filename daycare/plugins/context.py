@@ -1,10 +1,10 @@
 """What a plugin may touch: its settings, folder, secrets and connectors. Nothing of its neighbours."""
 
 import threading
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -14,15 +14,43 @@ from daycare.base.errors import BusyError, ConflictError, DaycareError, Forbidde
 from daycare.base.limits import PLUGIN_TASKS_MAX
 from daycare.observe import log
 from daycare.observe.redact import hide
-from daycare.plugin import Inbound, Logger
+from daycare.plugin import Health, Inbound, Logger, Outcome, Unreadable
 from daycare.store.records import Receipt
+
+
+class Host(Protocol):
+    """What the daemon does for connections."""
+
+    async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
+        """Commit what came over a connector."""
+        ...
+
+    async def recall(self, connector: str, name: str) -> str:
+        """Return what a connector remembered."""
+        ...
+
+    async def remember(self, connector: str, name: str, value: str) -> None:
+        """Keep a value for a connector."""
+        ...
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """Return the chat commands."""
+        ...
+
+    async def moved(self, connector: str, old: str, new: str) -> None:
+        """Let a chat's key be another one."""
+        ...
+
+    def report(self, connector: str, health: Health) -> None:
+        """Take a connection's word for how it is."""
+        ...
 
 
 @dataclass(frozen=True)
 class Surroundings:
     """What contexts are made of; nothing of it checks whose it is, contexts do.
 
-    `token` finds a stored secret by name, `unseal` decrypts it; `accept` commits a message.
+    `token` finds a stored secret by name, `unseal` decrypts it; `accept` commits a message; `host` serves connectors.
     """
 
     folder: Path
@@ -30,6 +58,7 @@ class Surroundings:
     token: Callable[[str], bytes | None]
     unseal: Callable[[bytes], str]
     accept: Callable[[Inbound], Awaitable[Receipt]]
+    host: Host | None = None  # none where plugins are only looked at
 
 
 class Context:
@@ -83,13 +112,59 @@ class Context:
 
     async def accept(self, inbound: Inbound) -> int:
         """Take in a message of one of the plugin's connectors."""
-        if inbound.connector not in self.connectors or not inbound.sender.startswith(f"{inbound.connector}:"):
+        self._check(inbound.connector, inbound.sender, inbound.chat, inbound.within)
+        return (await self._around.accept(inbound)).seq
+
+    async def receive(
+        self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = ""
+    ) -> Sequence[Outcome]:
+        """Take in what came over one of the plugin's connectors."""
+        for item in batch:
+            if isinstance(item, Inbound):
+                self._check(item.connector, item.sender, item.chat, item.within)
+                if item.connector != connector:
+                    self._check("", item.sender)
+        self._check(connector)
+        return await self._host.receive(connector, batch, cursor)
+
+    async def recall(self, connector: str, name: str = "cursor") -> str:
+        """Return what one of the plugin's connectors remembered."""
+        self._check(connector)
+        return await self._host.recall(connector, name)
+
+    async def remember(self, connector: str, name: str, value: str) -> None:
+        """Keep a value for one of the plugin's connectors."""
+        self._check(connector)
+        await self._host.remember(connector, name, value)
+
+    async def moved(self, connector: str, old: str, new: str) -> None:
+        """Let a chat of one of the plugin's connectors have another key."""
+        self._check(connector, old, new)
+        await self._host.moved(connector, old, new)
+
+    def report(self, connector: str, health: Health) -> None:
+        """Tell how one of the plugin's connections is."""
+        self._check(connector)
+        self._host.report(connector, health)
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        """Return the chat commands."""
+        return self._host.commands()
+
+    @property
+    def _host(self) -> Host:
+        if self._around.host is None:
+            raise ConflictError("CHECK_ONLY", f"connecting the plugin {self.name}: this is a check")
+        return self._around.host
+
+    def _check(self, connector: str, *keys: str) -> None:
+        """Refuse what concerns another plugin's connector; an empty key is none."""
+        if connector not in self.connectors or any(key and not key.startswith(f"{connector}:") for key in keys):
             raise ForbiddenError(
                 "CONNECTOR_FOREIGN",
-                f"accepting a message of {inbound.sender} over {inbound.connector}: the plugin {self.name} has the "
-                f"connectors {', '.join(self.connectors) or 'none'}",
+                f"speaking for {' '.join(filter(None, keys)) or 'nobody'} over {connector or 'another connector'}: the "
+                f"plugin {self.name} has the connectors {', '.join(self.connectors) or 'none'}",
             )
-        return (await self._around.accept(inbound)).seq
 
     def start_soon(self, task: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """Run a background task within the plugin's life."""

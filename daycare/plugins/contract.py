@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from daycare.agent.commands import BUILT_IN, WORD
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_name
-from daycare.plugin import CONTRACT_VERSION, HookSet, Plugin, ToolSpec
+from daycare.plugin import CONTRACT_VERSION, ChatCommand, HookSet, Plugin, ToolSpec
 
 RESERVED: Final = ("load", "disable", "settings")  # keys of [plugins] beside the sections
 HOOKS: Final = {
@@ -20,6 +21,7 @@ HOOKS: Final = {
 }
 _TOOL_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what model servers take
 _SCHEMA_MAX_BYTES: Final = 16 * 1024  # it stands in every prompt
+_HELP_MAX_CHARS: Final = 256  # what messengers take for a line of their menu
 
 
 def flaws(plugin: object) -> list[str]:
@@ -42,6 +44,7 @@ def provides(plugin: Plugin) -> dict[str, list[str]]:
         "providers": list(plugin.providers),
         "embedders": list(plugin.embedders),
         "connectors": list(plugin.connectors),
+        "commands": list(plugin.commands),
         "hooks": hooks,
     }
     return {what: names for what, names in found.items() if names}
@@ -79,9 +82,30 @@ def _flaws(plugin: Any) -> Iterator[str]:
             yield from _name(name, f"{what} {name!r}")
             if not callable(make):
                 yield f"{what} {name!r}: its factory cannot be called"
+    if isinstance(plugin.commands, Mapping):
+        for word, command in plugin.commands.items():
+            yield from _command(word, command)
+    else:
+        yield "its commands are no mapping of words to ChatCommands"
     seen: set[str] = set()
     for tool in plugin.tools:
         yield from _tool(tool, seen)
+
+
+def _command(word: Any, command: Any) -> Iterator[str]:
+    told = f"command {word!r}"
+    if not isinstance(word, str) or not WORD.fullmatch(word):
+        yield f"{told}: its word must be 1 to 32 of a-z and _, the first a letter, without the slash"
+    elif word in BUILT_IN:
+        yield f"{told}: /{word} is one of daycare's own"
+    if not isinstance(command, ChatCommand):
+        yield f"{told} is a {type(command).__name__}, expected a ChatCommand"
+        return
+    help_: object = command.help
+    if not isinstance(help_, str) or not help_.strip() or "\n" in help_ or len(help_) > _HELP_MAX_CHARS:
+        yield f"{told}: its help must be one line of 1 to {_HELP_MAX_CHARS} characters"
+    run: object = command.run
+    yield from _coroutine(run if run is not None else "nothing", f"{told}: run")
 
 
 def _tool(tool: Any, seen: set[str]) -> Iterator[str]:

@@ -18,17 +18,19 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Plugin
 from daycare.plugins.absent import stand_in
 from daycare.plugins.admission import admit, orphans
-from daycare.plugins.context import Surroundings
+from daycare.plugins.chat_commands import offered
+from daycare.plugins.context import Host, Surroundings
 from daycare.plugins.discovery import Found, discover, given
 from daycare.plugins.running import Running
 from daycare.store.records import Receipt
 
 
 class Extensions:
-    """Finds, admits, runs and ends plugins. `plugins`, `connectors` and `hooks` are of those that take part.
+    """Finds, admits, runs and ends plugins; `plugins`, `connectors`, `commands`, `hooks` are of those that take part.
 
-    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message;
-    `extra` are plugins that a program hands in. Raises `BrokenError` for one in `[plugins] load` that does not exist.
+    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message, `host` serves
+    connectors; `extra` are plugins that a program hands in. Raises `BrokenError` for one in `[plugins] load` that does
+    not exist.
     """
 
     def __init__(
@@ -40,11 +42,12 @@ class Extensions:
         token: Callable[[str], bytes | None],
         unseal: Callable[[bytes], str],
         accept: Callable[[Inbound], Awaitable[Receipt]],
+        host: Host,
         extra: Sequence[Plugin] = (),
     ) -> None:
         wish = config.plugins
         found = [*discover(wish.load, wish.disable), *map(given, extra)]
-        around = Surroundings(home / "plugins", clock, token, unseal, accept)
+        around = Surroundings(home / "plugins", clock, token, unseal, accept, host)
         admitted, left_out = admit(found, partial(plugin_settings, home, config), around)
         absent = {section.kind for section in config.providers.values()}
         absent -= {kind for each in admitted for kind in each.plugin.providers}
@@ -54,6 +57,7 @@ class Extensions:
         self.connectors: dict[str, Connector] = {
             name: connector for each in admitted for name, connector in each.connectors.items()
         }
+        self.commands = offered(admitted, bus, clock)
         hooked = [Hooked(each.plugin.name, each.plugin.hooks, each.context) for each in admitted]
         self.hooks = Hooks(hooked, bus, clock)
         self.ended = trio.Event()

@@ -19,6 +19,7 @@ from typing import Protocol
 from daycare.base.errors import DaycareError
 from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
+from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.records import (
     Agent,
     Commit,
@@ -59,6 +60,13 @@ class PeopleStore(Protocol):
 
     async def unlink(self, connector_key: str) -> None:
         """Forget a key. Raises `NotFoundError` when nobody has it, so also on a repeat."""
+
+    async def move(self, connector: str, old: str, new: str) -> bool:
+        """Let a chat's key be another one, with the keys below it (`old:topic`) and its waiting replies; idempotent.
+
+        Keys are whole, `telegram:-42`. Where the new key leads to somebody already, that stays and the old one is
+        forgotten. Returns whether anything changed.
+        """
 
     async def remove(self, user_id: str) -> None:
         """Remove a user and forget the keys; the rows stay. Raises `ConflictError` for the last operator."""
@@ -119,7 +127,19 @@ class FileStore(Protocol):
         """Return what is known of a user's file, None for another's, an unknown or an expired one."""
 
     async def read(self, file_id: int, user: str) -> bytes | None:
-        """Return the bytes of a user's file, None as `get`."""
+        """Return the bytes of a user's file, None as `get`, and for one that is still with its platform."""
+
+    async def announce(
+        self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str
+    ) -> File:
+        """Note a file that stays with its platform for now; idempotent on (user, key). `remote` says where it is."""
+        ...
+
+    async def remote(self, file_id: int, user: str) -> str | None:
+        """Return where a user's file is as long as its bytes are not here, else None."""
+
+    async def fill(self, file_id: int, user: str, data: bytes) -> None:
+        """Keep the bytes of an announced file; idempotent. Raises `InvalidError` FILE_TOO_LARGE."""
 
 
 class OutboxStore(Protocol):
@@ -147,11 +167,19 @@ class OutboxStore(Protocol):
     async def sent(self, seqs: list[int], receipt: str) -> int:
         """Record that rows were delivered; idempotent, returns how many of them were undelivered until now."""
 
-    async def retry(self, seq: int, error: str, retry_at: int, *, untouched: bool = False) -> None:
-        """Record a failed try of an undelivered row. `untouched`: surely not taken, no duplicate can arise."""
+    async def part_sent(self, seq: int, parts: int, receipt: str) -> None:
+        """Record that so many parts of an undelivered row arrived; the next one has all its tries. Idempotent."""
+
+    async def retry(
+        self, seq: int, error: str, retry_at: int, *, untouched: bool = False, uncounted: bool = False
+    ) -> None:
+        """Record a failed try of an undelivered row. `untouched`: surely not taken, no duplicate can arise.
+
+        `uncounted` takes the try back: nobody is to blame.
+        """
 
     async def give_up(self, seq: int, code: str, reason: str) -> None:
-        """Move an undelivered row to the dead letters; idempotent."""
+        """Move an undelivered row to the dead letters, and leave its agent a note of it; idempotent."""
 
     async def count(self) -> int:
         """Return how many rows are undelivered."""
@@ -212,6 +240,9 @@ class LedgerStore(Protocol):
 
     def trace(self, trace: str) -> list[TraceEntry]:
         """Return what happened under a trace id, in order of time. Blocks for long: call it in a thread."""
+
+    def last(self, agent_id: str, sender: str) -> str:
+        """Return the trace id of the last message that somebody wrote to an agent, empty if none. Blocks, too."""
 
     async def spent(self, user: str | None = None) -> dict[str, int]:
         """Return `input_tokens`, `output_tokens`, `cost_micros` spent so far, of one user or of all."""
@@ -276,6 +307,14 @@ class Store(Protocol):
     @property
     def ledger(self) -> LedgerStore:
         """See `LedgerStore`."""
+
+    @property
+    def intake(self) -> IntakeStore:
+        """See `IntakeStore`."""
+
+    @property
+    def strangers(self) -> StrangerStore:
+        """See `StrangerStore`."""
 
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None

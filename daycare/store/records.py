@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from daycare.base.messages import Envelope, Message, Origin, Usage
+from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,18 +192,39 @@ class NewTimer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What tools asked for inside the store; applied when the turn commits, all or nothing."""
+    """What tools asked for inside the store; applied when the turn commits, all or nothing.
+
+    `choices` and `files` go out with the turn's reply.
+    """
 
     posts: tuple[Envelope, ...] = ()
     timers: tuple[NewTimer, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    files: tuple[File, ...] = ()
+
+    def __add__(self, more: "Effects") -> "Effects":
+        return Effects(
+            posts=(*self.posts, *more.posts),
+            timers=(*self.timers, *more.timers),
+            choices=(*self.choices, *more.choices),
+            files=(*self.files, *more.files),
+        )
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply to be delivered. `target` overrides the user's default address on that connector."""
+    """A reply to be delivered. `target` overrides the user's default address on that connector.
+
+    `reply_to` is the platform's number of the question; see `Outgoing` for the rest.
+    """
 
     connector: str
     text: str
     target: str | None = None
+    reply_to: str = ""
+    silent: bool = False
+    effect: str = ""
+    choices: tuple[Choice, ...] = ()
+    files: tuple[File, ...] = ()
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,13 +261,22 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     error: str | None = None
     receipt: str | None = None
+    parts_sent: int = 0
+    reply_to: str = ""
+    silent: bool = False
+    effect: str = ""
+    choices: tuple[Choice, ...] = ()
+    files: tuple[File, ...] = ()
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A message or reply that was given up on. `body` is the envelope or the reply's text, as JSON."""
+    """A message or reply that was given up on. `body` is the envelope as JSON, or the reply's text.
+
+    `intake`: something came over a connector that nobody could read; `body` is its beginning.
+    """
 
     no: int
-    source: Literal["inbox", "outbox", "post", "timer"]
+    source: Literal["inbox", "outbox", "post", "timer", "intake"]
     seq: int
     agent_id: str
     path: str
@@ -281,6 +311,63 @@ class Spend(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     cost_micros: int = 0
+
+
+class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that came over a connector, on its way into an inbox.
+
+    `edits` is the key of the message it replaces. `user`, if there is none of this id yet, is created with it.
+    """
+
+    envelope: Envelope
+    create: NewAgent | None = None
+    edits: str = ""
+    user: User | None = None
+
+
+class Knock(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody whom nobody knows wrote. `code_hash` is of the code to be shown, if the time has come for one."""
+
+    key: str
+    connector: str
+    kind: Literal["person", "group"]
+    name: str
+    code_hash: str
+
+
+class Scrap(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that cannot become a message, with the reason; `key` keeps a repeat from becoming a second letter."""
+
+    key: str
+    code: str
+    reason: str
+    body: str
+    user: str = ""
+    path: str = ""
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one of them: the row, whether a stranger is to be shown a code, or why it was refused."""
+
+    receipt: Receipt | None = None
+    show_code: bool = False
+    refused: str = ""
+    envelope: Envelope | None = None
+
+
+class Stranger(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody who knocked. `code_until` is when the code shown last expires (0: none is valid)."""
+
+    key: str
+    connector: str
+    kind: Literal["person", "group"]
+    name: str
+    knocks: int
+    first_at: int
+    last_at: int
+    denied: bool = False
+    code_until: int = 0
+    tries: int = 0
 
 
 class TraceEntry(msgspec.Struct, frozen=True, kw_only=True):

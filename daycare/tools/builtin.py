@@ -1,4 +1,4 @@
-"""The tools every agent has: messages, reminders, questions, helpers, the time."""
+"""The tools every agent has: messages, reminders, questions, helpers, files and choices for the user, the time."""
 
 from datetime import datetime
 from typing import Annotated
@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import READ_MAX_CHARS, WAIT_MAX_S
-from daycare.plugin import Plugin, StructTool, ToolContext, Waiting
+from daycare.base.limits import CHOICES_MAX, READ_MAX_CHARS, WAIT_MAX_S
+from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 
 REMIND_MAX_S = 366 * 86_400.0
 
@@ -57,6 +57,23 @@ class ReadResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: Annotated[int, msgspec.Meta(ge=0, description="Character to begin with")] = 0
 
 
+class OfferChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Let the user answer the question in your reply by a touch: with buttons where there are some."""
+
+    choices: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=60)]],
+        msgspec.Meta(min_length=1, max_length=CHOICES_MAX, description="Short answers, as the user would say them"),
+    ]
+
+
+class SendFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Send the user a file with your reply: one that was attached or kept, by its number, or a new text file."""
+
+    file: Annotated[int | None, msgspec.Meta(description="Number of the file; leave it out for a new one")] = None
+    name: Annotated[str, msgspec.Meta(max_length=100, description="Name of a new file, such as plan.md")] = ""
+    text: Annotated[str, msgspec.Meta(description="Content of a new file")] = ""
+
+
 class Now(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tell the date and time, where the user is or in another time zone."""
 
@@ -93,6 +110,21 @@ async def _read_result(context: ToolContext, arguments: ReadResult) -> str:
     return text[arguments.offset : end] + more
 
 
+async def _offer_choices(context: ToolContext, arguments: OfferChoices) -> str:
+    context.offer([Choice(label, label) for label in arguments.choices])
+    return "the user will see them with your reply"
+
+
+async def _send_file(context: ToolContext, arguments: SendFile) -> str:
+    number = arguments.file
+    if number is None:
+        if not arguments.name or not arguments.text:
+            raise InvalidError("FILE_EMPTY", "sending a new file: it needs a name and a text")
+        number = (await context.write(arguments.name, "text/plain", arguments.text.encode())).id
+    file = await context.attach(number)
+    return f"{file.name} ({file.size} bytes) goes out with your reply"
+
+
 async def _now(context: ToolContext, arguments: Now) -> str:
     try:
         zone = ZoneInfo(arguments.zone or context.zone)
@@ -121,6 +153,8 @@ plugin = Plugin(
         StructTool("spawn", Spawn, _spawn, idempotent=True),
         StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
         StructTool("read_result", ReadResult, _read_result, idempotent=True),
+        StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
+        StructTool("send_file", SendFile, _send_file, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
     ),
 )

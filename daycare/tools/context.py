@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import msgspec
 
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
-from daycare.base.limits import ASK_CHAIN_MAX, HELPER_LEVELS_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S
-from daycare.base.messages import Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.limits import ASK_CHAIN_MAX, CHOICES_MAX, FILES_MAX, HELPER_LEVELS_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S
+from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin, asking
 from daycare.plugin import Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 
@@ -16,7 +16,7 @@ class Desk(msgspec.Struct, frozen=True):
 
     `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
     config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones;
-    `file(id, user)` returns a file of the user.
+    `file(id, user)` returns a file of the user, `keep(key, user, origin, name, media_type, data)` keeps one.
     """
 
     may_reach: Callable[[str, str], Awaitable[object]]
@@ -24,6 +24,7 @@ class Desk(msgspec.Struct, frozen=True):
     help: Callable[[Agent, AgentConfig, str, Envelope], Awaitable[Agent]]
     agents: Callable[[str], Awaitable[list[Agent]]]
     file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+    keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
 
 class Context:
@@ -59,6 +60,8 @@ class Context:
         self._asked = 0
         self._posts: list[Envelope] = []
         self._timers: list[NewTimer] = []
+        self._choices: list[Choice] = []
+        self._files: list[File] = []
 
     async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when the turn commits."""
@@ -134,9 +137,32 @@ class Context:
         """Return (path, description) of the user's living agents."""
         return [(agent.path, agent.config.description) for agent in await self._desk.agents(self.user)]
 
+    def offer(self, choices: Sequence[Choice]) -> None:
+        """Let the turn's reply come with these answers to choose from."""
+        if len(self._choices) + len(choices) > CHOICES_MAX:
+            raise InvalidError("CHOICES_MAX", f"offering {len(choices)} choices: {CHOICES_MAX} are the most")
+        self._choices += choices
+
+    async def attach(self, file_id: int) -> File:
+        """Let the turn's reply come with a file of this user."""
+        file, _ = await self.read(file_id)
+        if len(self._files) >= FILES_MAX:
+            raise InvalidError("FILES_MAX", f"attaching {file.name}: {FILES_MAX} files are the most for one reply")
+        self._files.append(file)
+        return file
+
+    async def write(self, name: str, media_type: str, data: bytes) -> File:
+        """Keep a new file of this user, once for each call of the tool and name."""
+        return await self._desk.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
+
     def effects(self) -> Effects:
         """Return what was asked for so far."""
-        return Effects(posts=tuple(self._posts), timers=tuple(self._timers))
+        return Effects(
+            posts=tuple(self._posts),
+            timers=tuple(self._timers),
+            choices=tuple(self._choices),
+            files=tuple(self._files),
+        )
 
     def _envelope(self, to: str, text: str, origin: Origin, kind: EnvelopeKind, mark: str) -> Envelope:
         return Envelope(

@@ -248,6 +248,10 @@ async def open_api(
         async def status() -> Mapping[str, Any]:
             return {"version": "test", "user": "ann"}
 
+        async def read_file(number: int, user: str) -> tuple[File, bytes] | None:
+            file, data = await store.files.get(number, user), await store.files.read(number, user)
+            return None if file is None or data is None else (file, data)
+
         stops: list[tuple[bool, str]] = []
         services = Services(
             store=store,
@@ -263,6 +267,7 @@ async def open_api(
             stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",
             mode=mode,
+            read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()
 

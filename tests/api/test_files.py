@@ -40,3 +40,15 @@ async def test_what_is_no_file_of_the_user_is_refused(api: Api) -> None:
 async def test_a_file_that_is_too_large_is_refused(api: Api) -> None:
     error = (await _upload(api, b"x" * (FILE_MAX_BYTES + 1), name="a", status=413))["error"]
     assert error["code"] == "BODY_TOO_LARGE"
+
+
+async def test_a_file_is_given_to_its_user_only(api: Api) -> None:
+    await api.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
+    kept = await _upload(api, b"<script>", name="\u00fc.html")
+    route = f"/v1/files/{kept['id']}"
+    answer = await api.client.get(route)
+    assert answer.content == b"<script>"
+    assert answer.headers["content-type"] == "application/octet-stream", "a browser must not run it"
+    assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''%C3%BC.html"
+    assert (await api.client.get(route, params={"user": "bob"})).status_code == 404
+    await api.refused(400, "FILE_NUMBER", "GET", "/v1/files/x")

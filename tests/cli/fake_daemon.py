@@ -36,7 +36,8 @@ class FakeDaemon:
             "agents": {"living": 1, "parked": 0, "dead": 0, "awake": 0, "in_turn": 0},
             "inbox_waiting": 0, "outbox_waiting": 0, "dead_letters": 0,
             "store": {"location": "daycare.db", "bytes": 4096, "trouble": None},
-            "models": {"default": "offline/rules"}, "providers": ["offline"], "connectors": ["direct"], "spent": {},
+            "models": {"default": "offline/rules"}, "providers": ["offline"],
+            "connectors": {"direct": {"state": "up"}}, "strangers": 0, "spent": {},
         }  # fmt: skip
         self.canned: dict[tuple[str, str], tuple[int, Json]] = {}
         self.requests: list[tuple[str, str, Json, Any]] = []

@@ -62,6 +62,10 @@ def _replay(tx: Tx, no: int) -> int:
         raise ConflictError(
             "DEAD_REPLAYED", f"replaying dead letter {no}: that was done before", hint="daycare dead list"
         )
+    if it.source == "intake":
+        raise ConflictError(
+            "DEAD_UNREADABLE", f"replaying dead letter {no}: it could not be read", hint=f"daycare dead show {no}"
+        )
     if it.source == "outbox":
         seq = outbox.revive(tx, it.seq)
     else:

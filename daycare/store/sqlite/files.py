@@ -21,26 +21,65 @@ class Files:
             what = f"keeping {name}: {len(data)} bytes, at most {FILE_MAX_BYTES}"
             raise InvalidError("FILE_TOO_LARGE", what, hint="send a part of it")
 
-        def run(tx: Tx) -> File:
-            tx.run(
-                "INSERT INTO files (key, user, origin, name, media_type, data, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT DO NOTHING",
-                (key, user, str(origin), name, media_type, data, tx.now),
-            )
-            row = tx.one("SELECT id, name, media_type, length(data) FROM files WHERE user = ? AND key = ?", (user, key))
-            assert row is not None
-            return File(id=row[0], name=row[1], media_type=row[2], size=row[3])
+        return await self._write(
+            lambda tx: _insert(tx, key, user, origin, name, media_type, len(data), data, None), len(data)
+        )
 
-        return await self._write(run, len(data))
+    async def announce(
+        self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str
+    ) -> File:
+        """Note a file that stays with its platform for now."""
+        return await self._write(lambda tx: _insert(tx, key, user, origin, name, media_type, size, None, remote))
+
+    async def fill(self, file_id: int, user: str, data: bytes) -> None:
+        """Keep the bytes of an announced file."""
+        if len(data) > FILE_MAX_BYTES:
+            what = f"keeping file {file_id}: {len(data)} bytes, at most {FILE_MAX_BYTES}"
+            raise InvalidError("FILE_TOO_LARGE", what, hint="send a part of it")
+        await self._write(
+            lambda tx: tx.run(
+                "UPDATE files SET data = ?, size = ?, remote = NULL WHERE id = ? AND user = ? AND data IS NULL",
+                (data, len(data), file_id, user),
+            ),
+            len(data),
+        )
 
     async def get(self, file_id: int, user: str) -> File | None:
         """Return what is known of a user's file."""
         row = self._reader.execute(
-            "SELECT id, name, media_type, length(data) FROM files WHERE id = ? AND user = ?", (file_id, user)
+            "SELECT id, name, media_type, size FROM files WHERE id = ? AND user = ?", (file_id, user)
         ).fetchone()
         return None if row is None else File(id=row[0], name=row[1], media_type=row[2], size=row[3])
 
     async def read(self, file_id: int, user: str) -> bytes | None:
-        """Return the bytes of a user's file; None if there is none (any more)."""
+        """Return the bytes of a user's file; None if there is none (any more), or if they are not here yet."""
         row = self._reader.execute("SELECT data FROM files WHERE id = ? AND user = ?", (file_id, user)).fetchone()
-        return None if row is None else bytes(row[0])
+        return None if row is None or row[0] is None else bytes(row[0])
+
+    async def remote(self, file_id: int, user: str) -> str | None:
+        """Return where a file is whose bytes are not here."""
+        row = self._reader.execute(
+            "SELECT remote FROM files WHERE id = ? AND user = ? AND data IS NULL", (file_id, user)
+        ).fetchone()
+        return None if row is None else str(row[0])
+
+
+def _insert(
+    tx: Tx,
+    key: str,
+    user: str,
+    origin: Origin,
+    name: str,
+    media_type: str,
+    size: int,
+    data: bytes | None,
+    remote: str | None,
+) -> File:
+    tx.run(
+        "INSERT INTO files (key, user, origin, name, media_type, size, data, remote, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (key, user, str(origin), name, media_type, size, data, remote, tx.now),
+    )
+    row = tx.one("SELECT id, name, media_type, size FROM files WHERE user = ? AND key = ?", (user, key))
+    assert row is not None
+    return File(id=row[0], name=row[1], media_type=row[2], size=row[3])

@@ -13,6 +13,9 @@ from daycare.store.sqlite.writer import Tx
 COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
 
 
+WAITING, DONE, DEAD, HELD = range(4)  # a row's state
+
+
 class _Extra(msgspec.Struct, omit_defaults=True):
     chain: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
@@ -53,6 +56,15 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     tx.memory.waiting[agent_id] = tx.memory.waiting.get(agent_id, 0) + 1
     tx.commit.posted.append(InboxRow(seq, agent_id, envelope, 0, tx.now))
     return Receipt(seq, agent_id, trace=envelope.trace, path=envelope.to)
+
+
+def insert_dead(tx: Tx, agent_id: str, envelope: Envelope, reason: str) -> Receipt:
+    """Insert a message that its inbox has no room for as one that was given up; its key is known from now on."""
+    receipt = insert(tx, agent_id, envelope)
+    assert receipt is not None, "a known key is answered before the room is looked at"
+    tx.commit.posted.pop()  # nobody is to read it
+    complete(tx, agent_id, [receipt.seq], None, reason, dead=True)
+    return receipt
 
 
 def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, result: str, *, dead: bool = False) -> int:

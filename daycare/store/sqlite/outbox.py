@@ -3,19 +3,35 @@
 from typing import Any
 
 import apsw
+import msgspec
 
 from daycare.base.errors import ConflictError
 from daycare.base.limits import OUTBOX_MAX_MESSAGES
+from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply
-from daycare.store.sqlite import letters
+from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
 _STATES = ("waiting", "sending", "sent", "dead")
 _ROW = (
     "seq, agent_id, path, user, connector, target, text, trace, turn, state, attempts, retry_at, created_at, error,"
-    " receipt"
+    " receipt, parts_sent, extra"
 )
+_QUOTED_CHARS = 200  # of a reply in the note that says it did not arrive
+
+
+class _Extra(msgspec.Struct, omit_defaults=True, frozen=True):
+    reply_to: str = ""
+    silent: bool = False
+    effect: str = ""
+    choices: tuple[Choice, ...] = ()
+    files: tuple[File, ...] = ()
+
+
+_PLAIN = _Extra()
+_encode = msgspec.json.Encoder().encode
+_decode_extra = msgspec.json.Decoder(_Extra).decode
 
 
 class Outbox:
@@ -68,7 +84,8 @@ class Outbox:
             changed = 0
             for seq in seqs:
                 tx.run(
-                    "UPDATE outbox SET state = 2, sent_at = ?, receipt = ?, error = NULL WHERE seq = ? AND state < 2",
+                    "UPDATE outbox SET state = 2, sent_at = ?, receipt = ltrim(coalesce(receipt, '') || ' ' || ?),"
+                    " error = NULL WHERE seq = ? AND state < 2",
                     (tx.now, receipt, seq),
                 )
                 changed += tx.db.changes()
@@ -76,14 +93,28 @@ class Outbox:
 
         return await self._write(run)
 
-    async def retry(self, seq: int, error: str, retry_at: int, *, untouched: bool = False) -> None:
+    async def part_sent(self, seq: int, parts: int, receipt: str) -> None:
+        """Record that so many parts arrived; the next one has all its tries."""
+        await self._write(
+            lambda tx: tx.run(
+                "UPDATE outbox SET state = 0, parts_sent = ?, attempts = 0, error = NULL, retry_at = 0,"
+                " receipt = ltrim(coalesce(receipt, '') || ' ' || ?)"
+                " WHERE seq = ? AND state < 2 AND parts_sent < ?",
+                (parts, receipt, seq, parts),
+            )
+        )
+
+    async def retry(
+        self, seq: int, error: str, retry_at: int, *, untouched: bool = False, uncounted: bool = False
+    ) -> None:
         """Record a failed try. `untouched` says that the platform surely did not take it: no duplicate can arise."""
 
         def run(tx: Tx) -> None:
             state = 0 if untouched else 1
             tx.run(
-                "UPDATE outbox SET state = ?, error = ?, retry_at = ? WHERE seq = ? AND state < 2",
-                (state, error, retry_at, seq),
+                "UPDATE outbox SET state = ?, error = ?, retry_at = ?, attempts = max(attempts - ?, 0)"
+                " WHERE seq = ? AND state < 2",
+                (state, error, retry_at, int(uncounted), seq),
             )
 
         await self._write(run)
@@ -101,9 +132,9 @@ def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: st
     """Add a reply of an agent (id, path, user, origin). Past the bound the oldest unread one becomes a dead letter."""
     agent_id, path, user, origin = agent
     tx.run(
-        "INSERT INTO outbox (agent_id, path, turn, connector, target, user, origin, trace, created_at, text)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (agent_id, path, turn, reply.connector, reply.target, user, origin, trace, tx.now, reply.text),
+        "INSERT INTO outbox (agent_id, path, turn, connector, target, user, origin, trace, created_at, text, extra)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (agent_id, path, turn, reply.connector, reply.target, user, origin, trace, tx.now, reply.text, _extra(reply)),
     )
     seq = tx.db.last_insert_rowid()
     tx.commit.connectors.add(reply.connector)
@@ -126,6 +157,32 @@ def give_up(tx: Tx, seq: int, code: str, reason: str) -> None:
     letters.insert(
         tx, "outbox", seq, it.agent_id, it.path, it.user, row[-1], it.trace, code, reason, it.attempts, it.text
     )  # fmt: skip
+    _tell_agent(tx, it, reason)
+
+
+def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
+    """What the agent believes it has said was not heard: it reads so before its next answer."""
+    living = tx.one("SELECT 1 FROM agents WHERE id = ? AND state <> 'dead'", (it.agent_id,))
+    if living is None or it.turn is None:
+        return
+    quoted = it.text if len(it.text) <= _QUOTED_CHARS else f"{it.text[:_QUOTED_CHARS]}..."
+    note = Envelope(
+        to=it.path,
+        agent_id=it.agent_id,
+        user=it.user,
+        origin=Origin.SYSTEM,
+        sender=f"/system/{it.connector}",
+        key=f"undelivered:{it.seq}",
+        text=f"A reply did not arrive: {reason}. It began: {quoted}",
+        trace=it.trace,
+        kind=EnvelopeKind.NOTE,
+    )
+    mailbox.insert(tx, it.agent_id, note)
+
+
+def _extra(reply: Reply) -> str | None:
+    extra = _Extra(reply.reply_to, reply.silent, reply.effect, reply.choices, reply.files)
+    return None if extra == _PLAIN else _encode(extra).decode()
 
 
 def revive(tx: Tx, seq: int) -> int:
@@ -145,7 +202,8 @@ def revive(tx: Tx, seq: int) -> int:
 
 def _outbox(row: tuple[Any, ...]) -> OutboxRow:
     (seq, agent_id, path, user, connector, target, text, trace, turn, state, attempts, retry_at, created_at, error,
-     receipt) = row  # fmt: skip
+     receipt, parts_sent, extra) = row  # fmt: skip
+    more = _decode_extra(extra) if extra else _PLAIN
     return OutboxRow(
         seq=seq,
         agent_id=agent_id,
@@ -162,4 +220,10 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         created_at=created_at,
         error=error,
         receipt=receipt,
+        parts_sent=parts_sent,
+        reply_to=more.reply_to,
+        silent=more.silent,
+        effect=more.effect,
+        choices=more.choices,
+        files=more.files,
     )

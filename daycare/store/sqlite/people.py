@@ -26,17 +26,11 @@ class People:
             if _get(tx.db, user.id) is not None:
                 raise ConflictError("USER_EXISTS", f"adding user {user.id}: there is one", hint="daycare users list")
             if user.parent is not None:
-                _must(tx, user.parent)
-            tx.run(
-                "INSERT INTO users (id, name, zone, kind, operator, parent, origin, created_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
-                " zone = excluded.zone, kind = excluded.kind, operator = excluded.operator,"
-                " parent = excluded.parent, removed_at = NULL",
-                (user.id, user.name, user.zone, user.kind, user.operator, user.parent, str(origin), tx.now),
-            )
+                must(tx, user.parent)
+            _insert(tx, user, origin)
             for key in user.keys:
-                _link(tx, key, user.id, origin)
-            return _must(tx, user.id)
+                link(tx, key, user.id, origin)
+            return must(tx, user.id)
 
         return await self._write(run)
 
@@ -60,9 +54,9 @@ class People:
         """Let a connector key lead to a user. Raises `ConflictError` when it leads to another one."""
 
         def run(tx: Tx) -> User:
-            _must(tx, user_id)
-            _link(tx, connector_key, user_id, origin)
-            return _must(tx, user_id)
+            must(tx, user_id)
+            link(tx, connector_key, user_id, origin)
+            return must(tx, user_id)
 
         return await self._write(run)
 
@@ -78,11 +72,15 @@ class People:
 
         await self._write(run)
 
+    async def move(self, connector: str, old: str, new: str) -> bool:
+        """Let a chat's key be another one, with the keys below it and its waiting replies."""
+        return await self._write(lambda tx: _move(tx, connector, old, new))
+
     async def remove(self, user_id: str) -> None:
         """Remove a user: the keys are forgotten, the rows stay. The last operator cannot be removed."""
 
         def run(tx: Tx) -> None:
-            user = _must(tx, user_id)
+            user = must(tx, user_id)
             others = tx.one("SELECT count(*) FROM users WHERE operator AND removed_at IS NULL AND id <> ?", (user_id,))
             if user.operator and others == (0,):
                 raise ConflictError(
@@ -133,7 +131,35 @@ class Secrets:
         return await self._write(run)
 
 
-def _link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
+def ensure(tx: Tx, user: User, origin: Origin) -> User:
+    """Return the user of this id, created if there is none. Raises `ConflictError` for one of the other kind."""
+    known = _get(tx.db, user.id)
+    if known is None:
+        _insert(tx, user, origin)
+        return must(tx, user.id)
+    if known.kind != user.kind:
+        raise ConflictError(
+            "USER_KIND", f"using {user.id} as a {user.kind}: it is a {known.kind}", hint="choose another id"
+        )
+    return known
+
+
+def add_part(tx: Tx, user: User, origin: Origin) -> None:
+    """Create the user of a part of a chat with its keys, if there is none yet.
+
+    Raises `ConflictError` when the id is that of somebody else by now.
+    """
+    known = _get(tx.db, user.id)
+    if known is None:
+        _insert(tx, user, origin)
+    elif known.parent != user.parent or known.kind != user.kind:
+        raise ConflictError("USER_EXISTS", f"adding {user.id} for {user.keys[0]}: that is somebody else")
+    for key in user.keys:
+        link(tx, key, user.id, origin)
+
+
+def link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
+    """Let a key lead to a user. Raises `ConflictError` when it leads to another one."""
     row = tx.one("SELECT user FROM user_connector_keys WHERE connector_key = ?", (key,))
     if row is not None and row[0] != user_id:
         raise ConflictError(
@@ -146,7 +172,45 @@ def _link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
     )
 
 
-def _must(tx: Tx, user_id: str) -> User:
+def _insert(tx: Tx, user: User, origin: Origin) -> None:
+    """Write a user's row; one who was removed comes back."""
+    tx.run(
+        "INSERT INTO users (id, name, zone, kind, operator, parent, origin, created_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name,"
+        " zone = excluded.zone, kind = excluded.kind, operator = excluded.operator,"
+        " parent = excluded.parent, removed_at = NULL",
+        (user.id, user.name, user.zone, user.kind, user.operator, user.parent, str(origin), tx.now),
+    )
+
+
+def _move(tx: Tx, connector: str, old: str, new: str) -> bool:
+    rows = tx.db.execute(
+        "SELECT connector_key FROM user_connector_keys WHERE connector_key = ?1"
+        " OR substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",
+        (old,),
+    ).fetchall()
+    keys = [str(row[0]) for row in rows]
+    for key in keys:
+        to = new + key.removeprefix(old)
+        taken = tx.one("SELECT 1 FROM user_connector_keys WHERE connector_key = ?", (to,))
+        if taken is None:
+            tx.run("UPDATE user_connector_keys SET connector_key = ? WHERE connector_key = ?", (to, key))
+        else:
+            tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (key,))
+    tx.run("DELETE FROM strangers WHERE connector_key = ?", (new if keys else old,))
+    prefix = f"{connector}:"
+    was, now = old.removeprefix(prefix), new.removeprefix(prefix)
+    tx.run(
+        "UPDATE outbox SET target = ?1 || substr(target, length(?2) + 1) WHERE connector = ?3 AND state < 2"
+        " AND (target = ?2 OR substr(target, 1, length(?2) + 1) = ?2 || ':')",
+        (now, was, connector),
+    )
+    tx.commit.connectors.add(connector)
+    return bool(keys)
+
+
+def must(tx: Tx, user_id: str) -> User:
+    """Return a user who was not removed. Raises `NotFoundError`."""
     user = _get(tx.db, user_id)
     if user is None:
         raise NotFoundError("USER_UNKNOWN", f"no user has the id {user_id}", hint="daycare users list")

@@ -14,9 +14,11 @@ from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.inbox import Inbox
+from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
+from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
@@ -46,6 +48,8 @@ class SqliteStore:
         self.timers = Timers(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)
+        self.intake = Intake(*parts)
+        self.strangers = Strangers(*parts)
 
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None

@@ -1,0 +1,166 @@
+"""What comes in, judged: whose it is, whether they may, and the message it becomes. Nothing is committed here."""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import check
+from daycare.agent.attachments import keep
+from daycare.agent.commands import is_command
+from daycare.agent.pace import Pace
+from daycare.base.clock import Clock
+from daycare.base.connector import Inbound, Unreadable
+from daycare.base.errors import ForbiddenError, InvalidError
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
+from daycare.base.pairing import code_hash, new_code
+from daycare.base.path import Path
+from daycare.store.contract import Store
+from daycare.store.records import Arrival, Knock, Scrap, User
+
+_TOO_MUCH = "You write faster than I can read: what you write in the next minutes I will not take. Try again later."
+_PAIR = (
+    "I only talk to people whom my owner knows. To let {what} in, they type on their side, within 10 minutes:\n"
+    "daycare pair approve {code}"
+)
+
+
+class Entry(NamedTuple):
+    """What is to be committed of an item, None for nothing; and what its sender is told if it comes to that."""
+
+    row: Arrival | Knock | Scrap | None
+    say: str = ""
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Judges what comes in."""
+
+    store: Store
+    directory: Directory
+    pace: Pace
+    clock: Clock
+
+    async def admit(self, inbound: Inbound) -> Arrival:
+        """Return the message that somebody's words become.
+
+        Raises `ForbiddenError` for strangers and other users' agents, `InvalidError` for what no inbox takes.
+        """
+        user, _ = await self._whose(inbound)
+        if user is None:
+            raise ForbiddenError(
+                "STRANGER",
+                f"accepting a message from {inbound.sender}: nobody here has that address",
+                hint=f"daycare users link USER {inbound.sender}",
+            )
+        return await self._arrival(user, await self._which_agent(user, inbound), inbound)
+
+    async def judge(self, connector: str, item: Inbound | Unreadable) -> Entry:
+        """Judge one of a batch: a message on its way in, a stranger's knock, scrap, or too much of it."""
+        if isinstance(item, Unreadable):
+            return Entry(Scrap(key=item.key, code="UNREADABLE", reason=item.reason, body=item.body))
+        now_ms = self.clock.now_ms()
+        try:
+            user, new = await self._whose(item)
+            if user is None:
+                return _knock(connector, item)
+            if not self.pace.admit(connector, item.sender, min(item.at_ms or now_ms, now_ms)):
+                return Entry(None, say=_TOO_MUCH if self.pace.tell(item.sender, now_ms) else "")
+            path = Path.connector(user.id, connector) if new else await self._which_agent(user, item)
+            arrival = await self._arrival(user, path, item, new=new)
+            check(arrival.envelope)
+        except (InvalidError, ForbiddenError) as wrong:
+            return Entry(Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text))
+        return Entry(arrival)
+
+    async def _whose(self, inbound: Inbound) -> tuple[User | None, bool]:
+        """Return the user to whom a message belongs, and whether it is to be created: a new topic of a known chat."""
+        key = inbound.chat or inbound.sender
+        user = await self.store.people.by_key(key)
+        if user is not None or not inbound.within:
+            return user, False
+        chat = await self.store.people.by_key(inbound.within)
+        return (None, False) if chat is None else (await self._part_of(chat, key, inbound), True)
+
+    async def _part_of(self, chat: User, key: str, inbound: Inbound) -> User:
+        """Return the user that a part of a chat becomes, under an id that nobody has."""
+        part = re.sub(r"[^a-z0-9]", "", key.rpartition(":")[2].lower()) or "0"
+        first = f"{chat.id[: NAME_MAX_CHARS - 24]}-t{part[:16]}"
+        name, number = first, 1
+        while await self.store.people.get(name) is not None:
+            number += 1
+            name = f"{first}-{number}"
+        return User(
+            id=name, name=inbound.chat_name or chat.name, zone=chat.zone, kind="group", parent=chat.id, keys=(key,)
+        )
+
+    async def _which_agent(self, user: User, inbound: Inbound) -> Path:
+        if not inbound.path:
+            return Path.connector(user.id, inbound.connector)
+        path = self.directory.parse(inbound.path)
+        if path.user != user.id:
+            raise ForbiddenError(
+                "OTHER_USER", f"posting to {path}: it belongs to another user", hint="only agents of one's own answer"
+            )
+        return path
+
+    async def _arrival(self, user: User, path: Path, inbound: Inbound, *, new: bool = False) -> Arrival:
+        files = await keep(self.store, user.id, inbound)
+        return Arrival(
+            envelope=_envelope(user, path, inbound, files),
+            create=self.directory.new(path, origin=inbound.origin) if path.is_foreground else None,
+            edits=inbound.edits,
+            user=user if new else None,
+        )
+
+
+def _knock(connector: str, inbound: Inbound) -> Entry:
+    code = new_code()
+    chat = inbound.within or inbound.chat
+    row = Knock(
+        key=chat or inbound.sender,
+        connector=connector,
+        kind="group" if chat else "person",
+        name=(inbound.chat_name if chat else "") or inbound.name,
+        code_hash=code_hash(code),
+    )
+    return Entry(row, say=_PAIR.format(what="this group" if chat else "you", code=code))
+
+
+def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...]) -> Envelope:
+    text = inbound.text.replace("\x00", "")
+    if not text.strip() and not files:
+        raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
+    note = inbound.kind == "note"
+    command = not note and inbound.origin in (Origin.PERSON, Origin.GROUP) and is_command(text)
+    about = {
+        "name": inbound.name[:KEY_MAX_CHARS],
+        "chat": inbound.chat,
+        "album": inbound.album,
+        "context": inbound.context[:CONTEXT_MAX_CHARS],
+        "message": inbound.message,
+    }
+    return Envelope(
+        to=str(path),
+        user=user.id,
+        origin=inbound.origin,
+        sender=inbound.sender,
+        key=inbound.key,
+        text=text,
+        trace=new_trace_id(),
+        kind=EnvelopeKind.NOTE if note else EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
+        lane=Lane.CONTROL if command else Lane.MESSAGES,
+        files=files,
+        reply_target=inbound.reply_target or _own_address(user, inbound),
+        meta=dict(inbound.meta) | {name: value for name, value in about.items() if value},
+    )
+
+
+def _own_address(user: User, inbound: Inbound) -> str | None:
+    """Where to answer somebody who has several accounts on a platform: the one they wrote from."""
+    prefix = f"{inbound.connector}:"
+    if sum(key.startswith(prefix) for key in user.keys) < 2:
+        return None  # looked up when the reply goes out: the address may have changed by then
+    return (inbound.chat or inbound.sender).removeprefix(prefix)

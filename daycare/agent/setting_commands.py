@@ -1,0 +1,105 @@
+"""The chat commands that change something: `/model`, `/retry`; and those whose part is not there yet, which say so."""
+
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.lifecycle import Activation
+from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.base.errors import ConflictError, DaycareError, InvalidError
+from daycare.inference.pool import Pool
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow
+
+_SEQ_MAX_DIGITS = 18  # more do not fit a row's number
+
+
+class SettingCommands:
+    """Answers these commands."""
+
+    def __init__(self, store: Store, directory: Directory, pool: Pool) -> None:
+        self._store = store
+        self._directory = directory
+        self._pool = pool
+
+    def add_to(self, commands: Commands) -> None:
+        """Register them."""
+        commands.add(
+            "model", Command("show which model answers, or choose it [PROVIDER/MODEL or default]", self._model)
+        )
+        commands.add("retry", Command("try a message again that was given up", self._retry, hidden=True))
+        for word, what in (("memory", "A memory"), ("approve", "Asking for approval")):
+            commands.add(word, Command("not installed yet", _absent(what), hidden=True))
+
+    # -- /model --------------------------------------------------------------------------------------------------------
+
+    async def _model(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        asker = await who_asks(self._store.people, row)
+        may = asker is not None and asker.operator
+        if not rest:
+            return Answer(await self._shown(agent, may=may))
+        if not may:
+            names = [user.name for user in await self._store.people.find() if user.operator]
+            return Answer(f"Only {' or '.join(names) or 'an operator'} may choose the model.")
+        wanted = rest.split(maxsplit=1)[0]
+        if wanted == "default":
+            agent = await self._set(agent, "")
+            return Answer(f"Back to the default. {await self._shown(agent, may=True)}")
+        plan = await self._pool.plan(agent.role, wanted)  # refuses a provider that cannot be asked
+        await self._check(str(plan[0]))
+        await self._set(agent, str(plan[0]))
+        return Answer(f"From now on {plan[0]} answers here. /model default goes back.")
+
+    async def _shown(self, agent: Agent, *, may: bool) -> str:
+        try:
+            plan = await self._pool.plan(agent.role, agent.config.model or None)
+        except DaycareError as error:
+            return f"No model answers here: {error}"
+        text = f"{plan[0]} answers here{', chosen for this agent' if agent.config.model else ''}."
+        away = self._pool.away.get(plan[0].provider)
+        if away is not None:
+            text += f" It is away now: {away}."
+        if len(plan) > 1:
+            text += f" If it does not: {', '.join(map(str, plan[1:]))}."
+        return text + (" /model PROVIDER/MODEL chooses another one, /model default goes back." if may else "")
+
+    async def _check(self, name: str) -> None:
+        """Refuse a model that its provider surely does not have; one that gives no list is trusted."""
+        provider, _, model = name.partition("/")
+        known = await self._pool.offered(provider)
+        if not known or model in known or f"{model}:latest" in known:
+            return
+        near = get_close_matches(model, known, n=1)
+        raise InvalidError(
+            "MODEL_UNKNOWN",
+            f"choosing {name}: {provider} does not offer it",
+            hint=f"did you mean /model {provider}/{near[0]}?" if near else "daycare models shows what there is",
+        )
+
+    async def _set(self, agent: Agent, model: str) -> Agent:
+        now = await self._directory.get(agent.id)
+        return await self._store.agents.configure(agent.id, replace(now.config, model=model))
+
+    # -- /retry --------------------------------------------------------------------------------------------------------
+
+    async def _retry(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        number = rest.split(maxsplit=1)[0] if rest else ""
+        if not (number.isascii() and number.isdecimal() and len(number) <= _SEQ_MAX_DIGITS):
+            return Answer("Which one? /retry NUMBER, as the message about it says.")
+        letter = await self._store.dead.get(int(number))
+        if letter is None or letter.path != agent.path or letter.user != agent.user or letter.source != "inbox":
+            return Answer(f"I have given up no message with the number {number} here.")
+        try:
+            await self._store.dead.replay(letter.no)
+        except ConflictError:  # a second press of the button, or this command after a crash
+            return Answer("I have taken it up again already.")
+        return Answer("I try it again.")
+
+
+def _absent(what: str) -> Callable[[Agent, Activation, InboxRow, str], Awaitable[Answer]]:
+    async def run(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        return Answer(f"{what} is not installed here yet, so there is nothing to do.")
+
+    return run

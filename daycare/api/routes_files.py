@@ -1,0 +1,75 @@
+"""Files in and out: what messages name, and what comes with replies."""
+
+import mimetypes
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, query
+from daycare.api.services import Services
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.ids import new_trace_id
+from daycare.base.messages import Origin
+
+FILES = "/v1/files"
+
+
+class Upload(Document, frozen=True, kw_only=True):
+    """A file of which the body is the bytes. `key` makes a repeat harmless; `user` is whose it is."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    type: str = ""
+    key: str | None = None
+    user: str | None = None
+
+
+class Whose(Document, frozen=True, kw_only=True):
+    """Whose file it is; the operator's by default."""
+
+    user: str | None = None
+
+
+class Files:
+    """`/v1/files`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._store = services.store
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [Route(FILES, self.upload, methods=["POST"]), Route(f"{FILES}/{{id}}", self.download)]
+
+    async def upload(self, request: Request) -> Response:
+        """Keep a file, so that messages can name it."""
+        wish = query(request, Upload)
+        user = self._services.owner if wish.user is None else wish.user
+        if await self._store.people.get(user) is None:
+            raise NotFoundError("USER_UNKNOWN", f"keeping {wish.name}: no user {user}", hint="daycare users list")
+        key = f"api:{new_trace_id()}" if wish.key is None else wish.key
+        media_type = wish.type or mimetypes.guess_type(wish.name)[0] or "application/octet-stream"
+        file = await self._store.files.put(
+            f"direct:{key}", user, Origin.PERSON, wish.name, media_type, await request.body()
+        )
+        return answer(file, 201)
+
+    async def download(self, request: Request) -> Response:
+        """Give a file's bytes; one that is still with its messenger is fetched."""
+        wish = query(request, Whose)
+        user = self._services.owner if wish.user is None else wish.user
+        text = request.path_params["id"]
+        if not text.isdecimal() or len(text) > 18:
+            raise InvalidError("FILE_NUMBER", f"reading file {text}: expected a number")
+        found = await self._services.read_file(int(text), user)
+        if found is None:
+            raise NotFoundError("FILE_UNKNOWN", f"reading file {text}: {user} has none, or it is kept no longer")
+        file, data = found
+        headers = {
+            "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
+            "X-Content-Type-Options": "nosniff",
+        }
+        return Response(data, media_type="application/octet-stream", headers=headers)

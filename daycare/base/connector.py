@@ -1,0 +1,278 @@
+"""The contract of connectors: what comes in, what goes out, and what a platform can do in between."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from daycare.base.errors import InvalidError
+from daycare.base.messages import Choice, File, Origin
+
+# -- in --------------------------------------------------------------------------------------------------------------
+
+
+class Attachment(msgspec.Struct, frozen=True, kw_only=True):
+    """A file with its bytes. `media_type` as the platform says, empty if it does not."""
+
+    name: str
+    media_type: str = ""
+    data: bytes
+
+
+class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that stays with the platform until somebody reads it: `Connector.fetch` is given `reference` then.
+
+    `key` names the file itself, so that one sent twice is kept once; `size` in bytes, 0 if not known.
+    """
+
+    name: str
+    media_type: str = ""
+    size: int = 0
+    reference: str
+    key: str
+
+
+class Inbound(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person (or program) said, on its way in.
+
+    Who: `sender` is the connector key of who speaks, `telegram:42`, and `name` what they call themselves. In a chat of
+    several people `chat` is that chat's key: it has a user of its own, to whom the message belongs. `within` is the
+    key of the chat that `chat` is a part of (a forum's topic); where that one is known, its part gets a user by itself.
+
+    What: `key` is the platform's stable id of this very event, so that a repeat is recognised; `text` is what they
+    wrote and nothing else. `context` is what it refers to (a quoted message, where a forward comes from), shown to the
+    model as data. `kind` `note` is put into the conversation and nobody expects an answer. `edits` is the key of the
+    message that this one replaces; messages of one `album` are read as one. `origin` is whose words they are: a
+    forward is its author's, and never a command.
+
+    Where: `path` is the agent meant, empty for the one that belongs to the connector. `message` is the platform's
+    number of it, which the answer may name as its question; `reply_target` sends the answer elsewhere on that platform.
+    `at_ms` is when the platform says that it was said, 0 for now.
+    """
+
+    connector: str
+    sender: str
+    key: str
+    text: str
+    path: str = ""
+    origin: Origin = Origin.PERSON
+    files: "tuple[Attachment | RemoteFile | File, ...]" = ()  # a `File` is one that the store keeps already
+    reply_target: str | None = None
+    meta: Mapping[str, str] = {}
+    chat: str = ""
+    within: str = ""
+    name: str = ""
+    chat_name: str = ""
+    kind: Literal["message", "note"] = "message"
+    edits: str = ""
+    album: str = ""
+    context: str = ""
+    message: str = ""
+    at_ms: int = 0
+
+
+class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
+    """Something came that cannot be understood: it becomes a dead letter, and what follows it is read.
+
+    `key` is stable over repeats; of `body` the first 4,000 characters are kept.
+    """
+
+    key: str
+    reason: str
+    body: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of something that came in. All of it is durable when it is returned.
+
+    `accepted` and `repeated` have an inbox row; `stranger`, `limited` (too many for now), `refused` (it cannot be
+    taken, a dead letter) and `unreadable` have none. `say`, where it is not empty, is for the one who wrote, and is
+    given once: send it to them directly.
+    """
+
+    state: Literal["accepted", "repeated", "stranger", "limited", "refused", "unreadable"]
+    seq: int = 0
+    say: str = ""
+
+
+# -- out -------------------------------------------------------------------------------------------------------------
+
+
+class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
+    """A reply on its way out, or one part of it, as `Connector.split` returned it.
+
+    `target` is the connector key's part after `name:`; `key` is stable over retries and of its own for each part.
+    `text` is Markdown; in a part it is whatever the connector made of it, as is `markup`. `reply_to` is the platform's
+    number of the question. `maybe_duplicate`: an earlier try may have arrived, so the text should say so.
+    """
+
+    outbox: int
+    key: str
+    path: str
+    user: str
+    target: str
+    text: str
+    maybe_duplicate: bool = False
+    files: tuple[Attachment, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    reply_to: str = ""
+    silent: bool = False  # without a sound
+    effect: str = ""  # the platform's name of an animation
+    markup: Any = None
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a platform can do in one chat. What is not there is never asked for."""
+
+    typing_s: float = 0.0  # how long `act` is seen; 0: it cannot be shown
+    drafts: bool = False  # a reply can be shown as it grows without being sent
+    edits: bool = False
+    withdrawals: bool = False
+    reactions: bool = False
+    choices: bool = False  # buttons
+    files: bool = False
+    preview_every_s: float = 1.0  # between two pictures of a growing reply
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """Who the connector is on its platform."""
+
+    id: str
+    name: str
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How a connection is. Only `up` means that messages come in: something was received, or a wait for it ended well.
+
+    `off` is not set up; `starting` has not received yet; `away`: the platform cannot be reached; `stalled`: connected,
+    and nothing moves; `conflict`: somebody else receives in its place; `refused`: the platform does not let it in.
+    """
+
+    state: Literal["off", "starting", "up", "away", "stalled", "conflict", "refused"]
+    reason: str = ""
+    hint: str = ""
+    identity: str = ""
+
+
+class Connector(Protocol):
+    """A way people talk to agents. `BaseConnector` has all of it but `name` and `send`.
+
+    Errors decide what happens to a reply. `BusyError`: surely not taken, tried again after `retry_after_s`, as often
+    as it needs. `AwayError`: surely not taken, the platform is away; tried again for a day. `UnavailableError`: it may
+    have arrived; tried again a few times, marked as a possible duplicate unless its code is `NOT_SENT`. Any other
+    `DaycareError`: given up, a dead letter, and the agent is told.
+
+    Calls of `send` for one target come one after another, in order; those of `edit`, `act` and `draft` may come beside
+    them, and may be dropped: a reply does not depend on any.
+    """
+
+    name: str
+    pull: bool  # True: readers fetch replies and confirm them, nothing is pushed
+
+    def capabilities(self, target: str) -> Capabilities:
+        """Return what can be done in a chat. Constant for one target."""
+        ...
+
+    def split(self, outgoing: Outgoing) -> Sequence[Outgoing]:
+        """Return the reply in parts that the platform takes, at least one. The same reply gives the same parts.
+
+        Each is sent, journaled and confirmed by itself, so that a crash repeats one part at most.
+        """
+        ...
+
+    def delay_s(self, target: str) -> float:
+        """Return how long a reply to a target has to wait now, seconds; 0: it may go. Asked before each `send`."""
+        ...
+
+    async def send(self, outgoing: Outgoing) -> str:
+        """Deliver one part and return the platform's receipt, with which it may be edited or withdrawn.
+
+        May be called again with the same `key` after a crash: `maybe_duplicate` is set then.
+        """
+        ...
+
+    async def edit(self, target: str, receipt: str, text: str) -> None:
+        """Replace the text of something that was sent. Idempotent."""
+        ...
+
+    async def withdraw(self, target: str, receipt: str) -> None:
+        """Delete something that was sent. Idempotent: what is gone already is no error."""
+        ...
+
+    async def act(self, target: str, action: str) -> None:
+        """Show for a few seconds what the agent does: `typing`, `upload_photo`, `record_voice`."""
+        ...
+
+    async def draft(self, target: str, number: int, text: str) -> None:
+        """Show a reply as far as it has come, without sending it; `number`, not 0, stays the same as it grows."""
+        ...
+
+    async def status(self, target: str, text: str) -> str:
+        """Send a line that says what is going on; return its receipt for `edit` and `withdraw`. No sound."""
+        ...
+
+    async def react(self, target: str, message: str, emoji: str) -> None:
+        """Put an emoji to a person's message; empty takes it away. Idempotent."""
+        ...
+
+    async def fetch(self, reference: str, max_bytes: int) -> bytes:
+        """Return the bytes of a `RemoteFile`. Raises `InvalidError` FILE_TOO_LARGE, `NotFoundError`; idempotent."""
+        ...
+
+    def identity(self) -> Identity | None:
+        """Return who the connector is, None before it knows."""
+        ...
+
+
+class BaseConnector:
+    """The smallest connector: replies go out in one part, and it can do nothing else."""
+
+    name: str
+    pull: bool = False
+
+    def capabilities(self, target: str) -> Capabilities:
+        """Nothing."""
+        return Capabilities()
+
+    def split(self, outgoing: Outgoing) -> Sequence[Outgoing]:
+        """Return it whole."""
+        return (outgoing,)
+
+    def delay_s(self, target: str) -> float:
+        """It may go."""
+        return 0.0
+
+    async def edit(self, target: str, receipt: str, text: str) -> None:
+        """Refuse."""
+        raise self._cannot("edit")
+
+    async def withdraw(self, target: str, receipt: str) -> None:
+        """Refuse."""
+        raise self._cannot("withdraw")
+
+    async def act(self, target: str, action: str) -> None:
+        """Refuse."""
+        raise self._cannot("act")
+
+    async def draft(self, target: str, number: int, text: str) -> None:
+        """Refuse."""
+        raise self._cannot("draft")
+
+    async def status(self, target: str, text: str) -> str:
+        """Refuse."""
+        raise self._cannot("status")
+
+    async def react(self, target: str, message: str, emoji: str) -> None:
+        """Refuse."""
+        raise self._cannot("react")
+
+    async def fetch(self, reference: str, max_bytes: int) -> bytes:
+        """Refuse."""
+        raise self._cannot("fetch")
+
+    def identity(self) -> Identity | None:
+        """Nobody."""
+        return None
+
+    def _cannot(self, what: str) -> InvalidError:
+        return InvalidError("CONNECTOR_CANNOT", f"asking {self.name} for {what}: it cannot do that")

@@ -1,0 +1,129 @@
+"""What comes in over a connector: a batch and the place to read on from, in one commit."""
+
+from collections.abc import Sequence
+
+import apsw
+from msgspec.structs import replace
+
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError
+from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, SCRAP_MAX_CHARS
+from daycare.base.messages import Envelope, EnvelopeKind
+from daycare.store.records import Arrival, Knock, Scrap, Taken
+from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
+from daycare.store.sqlite.writer import Tx, Writer
+
+_CURSOR = "cursor"
+
+
+class Intake:
+    """See `contract_intake.IntakeStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def take(self, connector: str, entries: Sequence[Arrival | Knock | Scrap], cursor: str = "") -> list[Taken]:
+        """Commit a batch and the cursor, all or nothing; return what became of each."""
+
+        def run(tx: Tx) -> list[Taken]:
+            taken = [_take(tx, entry) for entry in entries]
+            if cursor:
+                _remember(tx, connector, _CURSOR, cursor)
+            return taken
+
+        size = sum(len(entry.envelope.text) for entry in entries if isinstance(entry, Arrival))
+        return await self._write(run, size + 512 * len(entries))
+
+    async def recall(self, connector: str, name: str = _CURSOR) -> str:
+        """Return what a connector remembered last."""
+        row = self._reader.execute(
+            "SELECT value FROM connector_memory WHERE connector = ? AND name = ?", (connector, name)
+        ).fetchone()
+        return str(row[0]) if row else ""
+
+    async def recall_all(self, connector: str, prefix: str) -> dict[str, str]:
+        """Return every remembered value whose name begins so."""
+        rows = self._reader.execute(
+            "SELECT name, value FROM connector_memory WHERE connector = ? AND substr(name, 1, ?) = ?",
+            (connector, len(prefix), prefix),
+        )
+        return {str(name): str(value) for name, value in rows}
+
+    async def remember(self, connector: str, name: str, value: str) -> None:
+        """Keep a value; an empty one is forgotten. Past the bound the oldest names are."""
+        if len(value) > CONNECTOR_VALUE_MAX_CHARS or len(name) > CONNECTOR_VALUE_MAX_CHARS:
+            what = f"remembering {name[:80]} of {connector}: more than {CONNECTOR_VALUE_MAX_CHARS} characters"
+            raise InvalidError("VALUE_TOO_LONG", what)
+        await self._write(lambda tx: _remember(tx, connector, name, value))
+
+
+def _remember(tx: Tx, connector: str, name: str, value: str) -> None:
+    if not value:
+        tx.run("DELETE FROM connector_memory WHERE connector = ? AND name = ?", (connector, name))
+        return
+    tx.run(
+        "INSERT INTO connector_memory (connector, name, value, at) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (connector, name) DO UPDATE SET value = excluded.value, at = excluded.at",
+        (connector, name, value, tx.now),
+    )
+    if name != _CURSOR:
+        tx.run(
+            "DELETE FROM connector_memory WHERE connector = ?1 AND name IN (SELECT name FROM connector_memory"
+            " WHERE connector = ?1 AND name <> ?2 ORDER BY at DESC, name LIMIT -1 OFFSET ?3)",
+            (connector, _CURSOR, CONNECTOR_NAMES_MAX),
+        )
+
+
+def _take(tx: Tx, entry: Arrival | Knock | Scrap) -> Taken:
+    if isinstance(entry, Knock):
+        return Taken(show_code=strangers.knock(tx, entry))
+    if isinstance(entry, Scrap):
+        _keep_scrap(tx, entry)
+        return Taken(refused=entry.reason)
+    envelope = _as_edit(tx, entry)
+    try:
+        if entry.user is not None:
+            people.add_part(tx, entry.user, envelope.origin)
+        return Taken(receipt=inbox.post(tx, envelope, entry.create), envelope=envelope)
+    except BusyError as full:
+        return _set_aside(tx, envelope, full)
+    except ConflictError as refused:  # somebody else's agent lives at the path, or has the key by now
+        body = envelope.text
+        _keep_scrap(
+            tx, Scrap(key=envelope.key, code=refused.code, reason=refused.message, body=body, user=envelope.user)
+        )
+        return Taken(refused=refused.message)
+
+
+def _as_edit(tx: Tx, entry: Arrival) -> Envelope:
+    """An edit of what was answered already is noted; of what still waits, or was given up, it is a message."""
+    envelope = entry.envelope
+    if not entry.edits:
+        return envelope
+    row = tx.one(
+        "SELECT i.state FROM inbox i JOIN agents a ON a.id = i.agent_id WHERE a.path = ? AND a.state <> 'dead'"
+        " AND i.key = ?",
+        (envelope.to, entry.edits),
+    )
+    if row is None or row[0] == mailbox.DEAD:
+        return envelope
+    kind = EnvelopeKind.NOTE if row[0] == mailbox.DONE else envelope.kind
+    return replace(envelope, kind=kind, meta=envelope.meta | {"edits": entry.edits})
+
+
+def _set_aside(tx: Tx, envelope: Envelope, full: DaycareError) -> Taken:
+    """An inbox is full: the message becomes a dead letter that can be replayed, and its key stays known."""
+    agent = tx.one("SELECT id FROM agents WHERE path = ? AND state <> 'dead'", (envelope.to,))
+    assert agent is not None, "an inbox that is full has an agent"
+    receipt = mailbox.insert_dead(tx, str(agent[0]), envelope, full.message)
+    letters.bury(tx, "inbox", receipt.seq, receipt.agent_id, envelope, full.code, full.message, 0)
+    return Taken(refused=full.message)
+
+
+def _keep_scrap(tx: Tx, scrap: Scrap) -> None:
+    known = tx.one("SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?", (scrap.key,))
+    if known is None:
+        body = scrap.body[:SCRAP_MAX_CHARS]
+        letters.insert(
+            tx, "intake", 0, "", scrap.path, scrap.user, "person", scrap.key, scrap.code, scrap.reason, 1, body
+        )

@@ -1,0 +1,143 @@
+"""Strangers: a counter for each, and a pairing code that an operator may type."""
+
+from typing import Any
+
+import apsw
+from msgspec.structs import replace
+
+from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.limits import (
+    PAIR_CODE_S,
+    PAIR_NOTICE_S,
+    PAIR_NOTICES_MAX,
+    PAIR_TRIES_MAX,
+    STRANGERS_MAX,
+)
+from daycare.base.messages import Origin
+from daycare.store.records import Knock, Stranger, User
+from daycare.store.sqlite import people
+from daycare.store.sqlite.writer import Tx, Writer
+
+_ROW = "connector_key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries"
+_NAME_MAX_CHARS = 100
+
+
+class Strangers:
+    """See `contract_intake.StrangerStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def find(self, limit: int = 100) -> list[Stranger]:
+        """Return those who knocked, the last first."""
+        rows = self._reader.execute(f"SELECT {_ROW} FROM strangers ORDER BY last_at DESC LIMIT ?", (limit,))  # noqa: S608
+        return [_stranger(row) for row in rows]
+
+    async def by_code(self, code_hash: str) -> Stranger:
+        """Return who was shown a code; a wrong one counts against every code that is out."""
+        found = await self._write(lambda tx: _by_code(tx, code_hash))
+        return _must(found)
+
+    async def approve(self, code_hash: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
+        """Let the stranger with this code be `user`, who is created if there is none of that id. Happens once."""
+
+        def run(tx: Tx) -> tuple[Stranger, User] | None:
+            stranger = _by_code(tx, code_hash)
+            if stranger is None:
+                return None
+            person = people.ensure(tx, replace(user, kind=stranger.kind, keys=()), origin)
+            people.link(tx, stranger.key, person.id, origin)
+            tx.run("DELETE FROM strangers WHERE connector_key = ?", (stranger.key,))
+            return stranger, people.must(tx, person.id)
+
+        found = await self._write(run)
+        if found is None:
+            raise _wrong_code()
+        return found
+
+    async def deny(self, key: str) -> Stranger:
+        """Show a stranger no more codes; they are only counted from now on."""
+
+        def run(tx: Tx) -> Stranger:
+            tx.run("UPDATE strangers SET denied = 1, code_hash = NULL, code_until = 0 WHERE connector_key = ?", (key,))
+            row = tx.one(f"SELECT {_ROW} FROM strangers WHERE connector_key = ?", (key,))  # noqa: S608
+            if row is None:
+                raise NotFoundError(
+                    "STRANGER_UNKNOWN", f"denying {key}: nobody with that address knocked", hint="daycare pair list"
+                )
+            return _stranger(row)
+
+        return await self._write(run)
+
+
+def knock(tx: Tx, who: Knock) -> bool:
+    """Count a stranger's message; True if they are to be shown the code now."""
+    name = "".join(char if char.isprintable() else " " for char in who.name)[:_NAME_MAX_CHARS]
+    tx.run(
+        "INSERT INTO strangers (connector_key, connector, origin, kind, name, knocks, first_at, last_at, noticed_at)"
+        " VALUES (?, ?, ?, ?, ?, 1, ?, ?, 0) ON CONFLICT (connector_key) DO UPDATE SET knocks = knocks + 1,"
+        " last_at = excluded.last_at, name = excluded.name, kind = excluded.kind",
+        (who.key, who.connector, "group" if who.kind == "group" else "person", who.kind, name, tx.now, tx.now),
+    )
+    tx.run(
+        "DELETE FROM strangers WHERE connector_key IN (SELECT connector_key FROM strangers WHERE connector = ?"
+        " ORDER BY code_until > ? DESC, denied DESC, last_at DESC LIMIT -1 OFFSET ?)",
+        (who.connector, tx.now, STRANGERS_MAX),
+    )
+    since = tx.now - int(PAIR_NOTICE_S * 1000)
+    row = tx.one("SELECT noticed_at, denied FROM strangers WHERE connector_key = ?", (who.key,))
+    if row is None or row[1] or row[0] > since:
+        return False
+    shown = tx.one("SELECT count(*) FROM strangers WHERE connector = ? AND noticed_at > ?", (who.connector, since))
+    assert shown is not None
+    if shown[0] >= PAIR_NOTICES_MAX:
+        return False
+    tx.run(
+        "UPDATE strangers SET noticed_at = ?, code_hash = ?, code_until = ?, tries = 0 WHERE connector_key = ?",
+        (tx.now, who.code_hash, tx.now + int(PAIR_CODE_S * 1000), who.key),
+    )
+    return True
+
+
+def _by_code(tx: Tx, code_hash: str) -> Stranger | None:
+    valid = "code_hash IS NOT NULL AND code_until > ? AND tries < ?"
+    row = tx.one(
+        f"SELECT {_ROW} FROM strangers WHERE code_hash = ? AND {valid}",  # noqa: S608
+        (code_hash, tx.now, PAIR_TRIES_MAX),
+    )
+    if row is None:
+        tx.run(f"UPDATE strangers SET tries = tries + 1 WHERE {valid}", (tx.now, PAIR_TRIES_MAX))  # noqa: S608
+        return None
+    return _stranger(row)
+
+
+def _must(stranger: Stranger | None) -> Stranger:
+    if stranger is None:
+        raise _wrong_code()
+    return stranger
+
+
+def _wrong_code() -> ForbiddenError:
+    return ForbiddenError(
+        "PAIR_CODE",
+        f"pairing: no such code is valid now. A code holds for {PAIR_CODE_S / 60:g} minutes and works once; after"
+        f" {PAIR_TRIES_MAX} wrong ones those that are out are void",
+        hint="daycare pair list",
+    )
+
+
+def _stranger(row: tuple[Any, ...]) -> Stranger:
+    key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries = row
+    return Stranger(
+        key=key,
+        connector=connector,
+        kind=kind,
+        name=name,
+        knocks=knocks,
+        first_at=first_at,
+        last_at=last_at,
+        denied=bool(denied),
+        code_until=code_until,
+        tries=tries,
+    )

@@ -1,0 +1,342 @@
+"""A Telegram Bot API server over a real socket: strict, with people who write to the bot, and faults on order.
+
+    async with FakeTelegram.serve() as server:
+        ann = server.person(5, first_name="Ann")
+        server.say(ann, ann, "hi")
+        ...  # a bot with base_url=server.base_url, base_file_url=server.base_file_url, token=server.token
+        assert server.sent(5)[0].text == "hello"
+        server.fault("sendMessage", lost())
+
+It is written from Telegram's published pages and refuses what the real server refuses, with its words. By hand:
+`python -m daycare.testing.telegram_server --port 8081 --chat`.
+"""
+
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, Final, Self
+
+import h11
+import msgspec
+import trio
+
+from daycare.testing import telegram_control
+from daycare.testing.telegram_faults import (
+    DOWNLOAD,
+    METHODS,
+    Fault,
+    Troubles,
+    bad_gateway,
+    flood,
+    garbage,
+    lost,
+    refused,
+)
+from daycare.testing.telegram_limits import EVERYWHERE, Limits
+from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT, allow, chat_of
+from daycare.testing.telegram_updates import Update, bounded
+from daycare.testing.telegram_wire import Connection, Params, RefusedError, Request
+from daycare.testing.telegram_world import TOKEN, Chat, Message, Person
+
+__all__ = [
+    "TOKEN",
+    "Call",
+    "Chat",
+    "FakeTelegram",
+    "Fault",
+    "Limits",
+    "Message",
+    "Person",
+    "bad_gateway",
+    "flood",
+    "garbage",
+    "lost",
+    "refused",
+]
+
+_CALLS_MAX: Final = 20_000
+_WEBHOOK_S: Final = 60.0
+_JSON: Final = {"Content-Type": "application/json"}
+
+_Answer = tuple[int, bytes, dict[str, str]]
+
+
+class Call(msgspec.Struct, kw_only=True):
+    """A call of the bot. `status` is the answer's, lost or not; 0 while there is none, and for ever without effect."""
+
+    method: str
+    params: dict[str, Any]
+    at: float
+    chat_id: int | None = None
+    status: int = 0
+    description: str = ""
+
+
+class FakeTelegram(Troubles):
+    """The server; see `People` for what people do, `World` for what the bot did, `Troubles` for what goes wrong.
+
+    `calls` are those with the right token, downloads too; `connections` counts all that were opened. With `control`
+    the requests `POST /control/<verb>` do what tests in other processes want.
+    """
+
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        token: str = TOKEN,
+        username: str = "fake_bot",
+        clock: Callable[[], float] = time.time,
+        control: bool = False,
+    ) -> None:
+        super().__init__(token, username, clock)
+        self.base_url = f"http://127.0.0.1:{port}/bot"
+        self.base_file_url = f"http://127.0.0.1:{port}/file/bot"
+        self.connections = 0
+        self.calls: deque[Call] = deque(maxlen=_CALLS_MAX)
+        self._control = control
+
+    @classmethod
+    @asynccontextmanager
+    async def serve(
+        cls, nursery: trio.Nursery | None = None, *, port: int = 0, **options: Any
+    ) -> AsyncGenerator[Self, None]:
+        """Serve on loopback until the block ends; port 0 is a free one. `options` are those of the constructor."""
+        if nursery is None:
+            async with trio.open_nursery() as own, cls.serve(own, port=port, **options) as server:
+                yield server
+            return
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        server = cls(listeners[0].socket.getsockname()[1], **options)
+        scope = await nursery.start(server._run, listeners)
+        try:
+            yield server
+        finally:
+            scope.cancel()
+
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection over any stream until it ends."""
+        self.connections += 1
+        connection = Connection(stream)
+        try:
+            with trio.CancelScope() as scope:
+                self._open.add(scope)
+                async with stream:
+                    while (request := await connection.request()) is not None:
+                        if self._control and request.path.startswith(telegram_control.PATH):
+                            self._open.discard(scope)  # it orders the outage, and needs an answer
+                        if not await self._answer(connection, request):
+                            return
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError):
+            return  # the client went away, or speaks no HTTP
+        finally:
+            self._open.discard(scope)
+
+    def called(self, method: str) -> list[Call]:
+        """Return the calls of one method."""
+        return [call for call in self.calls if call.method == method]
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(trio.serve_listeners, self.serve_stream, listeners)
+                task_status.started(scope)
+
+    async def _answer(self, connection: Connection, request: Request) -> bool:
+        """Answer one request; return whether the connection can be used again."""
+        if self._control and request.path.startswith(telegram_control.PATH):
+            status, body = telegram_control.answer(self, request)
+            return await connection.answer(status, body, _JSON)
+        if self.away:
+            return False
+        call = Call(method="?", params={}, at=trio.current_time())
+        fault: Fault | None = None
+        stalls = self.stalls
+        answer: _Answer | None
+        try:
+            call.method, params = self._route(request)
+            call.params = params.values | params.uploads
+            call.chat_id = _number(params.text("chat_id"))
+            self.calls.append(call)
+            if self.stalled:
+                return await self._never(connection)
+            fault = self.next_fault(call.method, call.chat_id)
+            if fault is not None and not await self._before(connection, call, fault):
+                return False
+            answer = await self._execute(connection, call, params)
+        except RefusedError as refusal:
+            answer = refusal.status, _refusal(refusal), _JSON
+            call.description = refusal.description
+        if answer is None:
+            return False
+        if self.stalls != stalls:
+            return await self._never(connection)
+        call.status = answer[0]
+        return await self._after(connection, answer, fault)
+
+    def _route(self, request: Request) -> tuple[str, Params]:
+        match = re.fullmatch(r"/(file/)?bot([^/]+)/(.+)", request.path)
+        if match is None or not re.fullmatch(r"\d+:[\w-]+", match[2]):
+            raise RefusedError(404, "Not Found")
+        if match[2] != self.token:
+            raise RefusedError(401, "Unauthorized")
+        if match[1]:
+            return DOWNLOAD, Params({"file_path": match[3]})
+        name = METHODS.get(match[3].lower())
+        if name is None or request.method not in ("GET", "POST"):
+            raise RefusedError(404, "Not Found")
+        return name, request.params()
+
+    async def _before(self, connection: Connection, call: Call, fault: Fault) -> bool:
+        """Do what goes wrong before a call is executed; return whether the connection still serves."""
+        if fault.delay_s and not await connection.unless_gone(partial(trio.sleep, fault.delay_s)):
+            return False
+        if fault.stall == "before":
+            return await self._never(connection)
+        if fault.drop == "before":
+            return False
+        if fault.status is None:
+            return True
+        wait_s = fault.parameters.get("retry_after")
+        if wait_s is not None:
+            # a call that comes too early is that, whether or not it would have been refused anyway
+            self.flood.check(call.method, call.params, call.chat_id, call.at)
+            scope = EVERYWHERE if fault.everywhere else call.method if call.chat_id is None else call.chat_id
+            self.flood.announce(scope, wait_s, trio.current_time())
+        raise RefusedError(fault.status, fault.description, **fault.parameters)
+
+    async def _after(self, connection: Connection, answer: _Answer, fault: Fault | None) -> bool:
+        """Send an answer, or what goes wrong with it; return whether the connection can be used again."""
+        status, body, headers = answer
+        if fault is None:
+            return await connection.answer(status, body, headers)
+        if fault.stall == "after":
+            return await self._never(connection)
+        if fault.drop == "after":
+            return False
+        if fault.raw is not None:
+            body, headers = fault.raw, {"Content-Type": fault.content_type}
+        return await connection.answer(status, body, headers, fault.cut_after_bytes)
+
+    async def _never(self, connection: Connection) -> bool:
+        await connection.gone()
+        return False
+
+    async def _execute(self, connection: Connection, call: Call, params: Params) -> _Answer | None:
+        """Return the answer to a call; None if the client has left."""
+        if call.method == DOWNLOAD:
+            file = self.file_at(call.params["file_path"])
+            if file is None or file.content is None:
+                raise RefusedError(404, "Not Found")
+            return 200, file.content, {"Content-Type": "application/octet-stream"}
+        self.flood.check(call.method, call.params, call.chat_id, call.at)
+        if call.method == "getUpdates":
+            updates = await self._get_updates(connection, params)
+            return None if updates is None else (200, b'{"ok":true,"result":[' + b",".join(updates) + b"]}", _JSON)
+        if call.method in IN_CHATS:
+            result = IN_CHATS[call.method](self, chat_of(self, params), params)
+        else:
+            result = OF_THE_BOT[call.method](self, params)
+        return 200, msgspec.json.encode({"ok": True, "result": result}), _JSON
+
+    async def _get_updates(self, connection: Connection, params: Params) -> list[bytes] | None:
+        if self.webhook:
+            description = "Conflict: can't use getUpdates method while webhook is active; "
+            raise RefusedError(409, description + "use deleteWebhook to delete the webhook first")
+        limit, timeout_s = bounded(params.integer("limit", 100), params.integer("timeout"))
+        offset = params.integer("offset")
+        allow(self, params)
+        found = await self.queue.get(offset, limit, 0)
+        refusal: RefusedError | None = None
+
+        async def poll() -> None:
+            nonlocal found, refusal
+            try:
+                found = await self.queue.get(offset, limit, timeout_s)
+            except RefusedError as conflict:
+                refusal = conflict
+
+        if not found and timeout_s and not await connection.unless_gone(poll):
+            return None
+        if refusal is not None:
+            raise refusal
+        return [update.raw for update in found]
+
+    # -- webhooks ----------------------------------------------------------------------------------------------------
+
+    async def deliver_webhook(self) -> int:
+        """Post what waits to the webhook, one by one, until one is refused; return how many it took."""
+        taken = 0
+        while self.webhook and (waiting := self.queue.head(1)):
+            status = await self._post_webhook(waiting[0])
+            if not 200 <= status < 300:
+                failed = f"Wrong response from the webhook: {status}"
+                self.webhook |= {"last_error_date": self.now(), "last_error_message": failed}
+                break
+            self.queue.confirm(waiting[0])
+            taken += 1
+        return taken
+
+    async def _post_webhook(self, update: Update) -> int:
+        address = re.fullmatch(r"http://(\[[^\]]+\]|[^/:]+):?(\d*)(/.*)?", self.webhook["url"])
+        if address is None:
+            raise ValueError("the fake delivers over plain HTTP only")
+        headers = _JSON | {"Host": address[1], "Content-Length": str(len(update.raw)), "Connection": "close"}
+        if self.webhook["secret_token"]:
+            headers["X-Telegram-Bot-Api-Secret-Token"] = self.webhook["secret_token"]
+        client = h11.Connection(h11.CLIENT)
+        request = h11.Request(method="POST", target=address[3] or "/", headers=list(headers.items()))
+        with trio.fail_after(_WEBHOOK_S):
+            async with await trio.open_tcp_stream(address[1].strip("[]"), int(address[2] or 80)) as stream:
+                data = [client.send(request), client.send(h11.Data(data=update.raw)), client.send(h11.EndOfMessage())]
+                await stream.send_all(b"".join(part or b"" for part in data))
+                while True:
+                    event = client.next_event()
+                    if event is h11.NEED_DATA:
+                        client.receive_data(bytes(await stream.receive_some()))
+                    elif isinstance(event, h11.Response):
+                        return event.status_code
+                    elif not isinstance(event, h11.InformationalResponse):
+                        return 0
+
+
+def _number(value: str) -> int | None:
+    return int(value) if re.fullmatch(r"-?\d{1,19}", value) else None
+
+
+def _refusal(refusal: RefusedError) -> bytes:
+    body: dict[str, Any] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
+    if refusal.parameters:
+        body["parameters"] = refusal.parameters
+    return msgspec.json.encode(body)
+
+
+# -- by hand ---------------------------------------------------------------------------------------------------------
+
+
+async def _serve_by_hand(port: int, token: str, control: bool, chat: bool) -> None:
+    async with FakeTelegram.serve(port=port, token=token, control=control) as server:
+        sys.stdout.write(f"{server.base_url}\n")
+        sys.stdout.flush()
+        if chat:
+            await telegram_control.chat(server)
+        else:
+            await trio.sleep_forever()
+
+
+def main() -> None:
+    """Serve until interrupted, or until the person who chats has left."""
+    options = telegram_control.options(TOKEN)
+    try:
+        trio.run(_serve_by_hand, options.port, options.token, options.control, options.chat)
+    except* KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""A reply as parts that Telegram takes, and a part as a call of its API, with what to leave out when it is refused.
+
+A part is cut so that the mark of a possible duplicate still fits in: parts are the same with and without it.
+"""
+
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from daycare.base.connector import Attachment, Outgoing
+from daycare.base.errors import InvalidError
+from daycare_plugins.telegram.choices import encode_choices
+from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
+
+DUPLICATE: Final = "(this may be a duplicate)"
+TEXT_UNITS: Final = TEXT_MAX_UNITS - len(DUPLICATE) - 1
+CAPTION_UNITS: Final = CAPTION_MAX_UNITS - len(DUPLICATE) - 1
+ENTITIES_MAX: Final = 100  # the server drops more without a word
+PREVIEW_MAX_UNITS: Final = 400  # a longer answer is read for itself, and not for the first page that it links
+TEASER_MAX_CHARS: Final = 400
+TAIL_MAX_CHARS: Final = 3_000  # of a growing answer, as Markdown; what is rendered of it fits into one message
+TAIL_LINE_CHARS: Final = 800  # a line is looked for within so many to begin with
+PHOTO_MAX_BYTES: Final = 10_000_000
+FILE_NAME: Final = "answer.md"
+
+_PHOTOS: Final = ("image/jpeg", "image/png", "image/webp")
+_VOICES: Final = ("audio/ogg", "audio/opus")
+
+
+class Place(NamedTuple):
+    """Where to: a chat, and a topic in it or 0."""
+
+    chat: int
+    topic: int
+
+    @property
+    def private(self) -> bool:
+        """Whether it is the chat with one person."""
+        return self.chat > 0
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that name it."""
+        return {"chat_id": self.chat} | ({"message_thread_id": self.topic} if self.topic else {})
+
+
+def place(target: str) -> Place:
+    """Return the place that `<chat id>` or `<chat id>:<topic id>` names."""
+    chat, _, topic = target.partition(":")
+    digits = chat.removeprefix("-")
+    if not (digits.isdecimal() and digits.isascii()) or not (topic or "0").isdecimal():
+        raise InvalidError("TELEGRAM_TARGET", f"sending to {target!r}: it is no chat id", hint="such as 42 or -1001:7")
+    return Place(int(chat), int(topic or 0))
+
+
+# == parts =============================================================================================================
+
+
+def split(outgoing: Outgoing, file_over_chars: int | None) -> list[Outgoing]:
+    """Return the parts: texts, then files. The question is answered by the first, the buttons are below the last."""
+    files = outgoing.files
+    text = outgoing.text
+    if file_over_chars is not None and len(text) > file_over_chars:
+        files = (Attachment(name=FILE_NAME, media_type="text/markdown", data=text.encode("utf-8", "replace")), *files)
+        text = _teaser(text)
+    caption = _rendered(text, CAPTION_UNITS) if len(files) == 1 else ()
+    contents: list[tuple[Rendered, tuple[Attachment, ...]]]
+    if len(caption) == 1:
+        contents = [(caption[0], files)]
+    else:
+        contents = [(one, ()) for one in _rendered(text, TEXT_UNITS)] + [(Rendered(""), (file,)) for file in files]
+    contents = contents or [(Rendered(""), ())]  # refused when it is sent, which tells why
+    last = len(contents) - 1
+    return [
+        replace(
+            outgoing,
+            key=f"{outgoing.key}/{number}" if number else outgoing.key,
+            text=content.text,
+            files=own,
+            markup={"entities": list(content.entities), "alone": not last},
+            reply_to=outgoing.reply_to if number == 0 else "",
+            effect=outgoing.effect if number == 0 else "",
+            choices=outgoing.choices if number == last else (),
+        )
+        for number, (content, own) in enumerate(contents)
+    ]
+
+
+@lru_cache(maxsize=8)  # `split` is asked again for each part
+def _rendered(markdown: str, limit: int) -> tuple[Rendered, ...]:
+    return tuple(render(markdown, limit))
+
+
+def _teaser(text: str) -> str:
+    head = text[:TEASER_MAX_CHARS]
+    end = max(head.rfind("\n\n"), head.rfind(". ") + 1)
+    return f"{head[: end if end > 0 else None].rstrip()}\n\n_The whole answer is in the file._"
+
+
+def tail(markdown: str) -> Rendered | None:
+    """Return the end of a growing answer as one message, which is where somebody who watches reads; None for nothing."""
+    if len(markdown) > TAIL_MAX_CHARS:
+        end = markdown[-TAIL_MAX_CHARS:]
+        line = end.find("\n", 0, TAIL_LINE_CHARS)
+        end = end[line + 1 :]
+        fence = "```\n" if _in_fence(markdown[: len(markdown) - len(end)]) else ""
+        markdown = f"\u2026\n\n{fence}{end}"
+    found = render(markdown)
+    return found[-1] if found else None
+
+
+def _in_fence(text: str) -> bool:
+    return sum(line.lstrip().startswith("```") for line in text.splitlines()) % 2 == 1
+
+
+# == calls =============================================================================================================
+
+
+class Message:
+    """A call that sends a part. When it is refused for something that can be left out, `softer` leaves it out."""
+
+    def __init__(self, part: Outgoing, where: Place, *, reply: bool) -> None:
+        file = part.files[0] if part.files else None
+        entities = list(part.markup["entities"])
+        text = part.text
+        if part.maybe_duplicate:
+            text, entities = _marked(text, entities)
+        if file is None and not text:
+            raise InvalidError("MESSAGE_EMPTY", f"sending reply {part.outbox}: there is nothing to see in it")
+        self.method, self._field = _media(file)
+        self._words = "text" if file is None else "caption"
+        self.params: dict[str, Any] = where.params
+        if text:
+            self.params[self._words] = text
+        if entities:
+            self.params[self._marks] = entities
+        if file is not None:
+            self.params[self._field] = file
+        elif not part.markup["alone"] or _units(text) > PREVIEW_MAX_UNITS:
+            self.params["link_preview_options"] = {"is_disabled": True}
+        if part.silent:
+            self.params["disable_notification"] = True
+        if part.choices:
+            self.params["reply_markup"] = {"inline_keyboard": encode_choices(part.choices)}
+        if part.effect and where.private:
+            self.params["message_effect_id"] = part.effect
+        if reply and part.reply_to.isdecimal():
+            about = {"message_id": int(part.reply_to), "allow_sending_without_reply": True}
+            self.params["reply_parameters"] = about
+
+    @property
+    def _marks(self) -> str:
+        return "entities" if self._words == "text" else "caption_entities"
+
+    def plain(self) -> bool:
+        """Leave the entities out; links stay readable. Return whether there were any."""
+        entities = self.params.pop(self._marks, None)
+        if not entities:
+            return False
+        limit = TEXT_MAX_UNITS if self._words == "text" else CAPTION_MAX_UNITS
+        self.params[self._words] = _with_links(self.params[self._words], entities, limit)
+        return True
+
+    def unthreaded(self) -> bool:
+        """Leave the question out. Return whether it was named."""
+        return self.params.pop("reply_parameters", None) is not None
+
+    def unadorned(self) -> bool:
+        """Leave the effect out. Return whether there was one."""
+        return self.params.pop("message_effect_id", None) is not None
+
+    def as_document(self) -> bool:
+        """Send a picture or sound as a mere file. Return whether it was anything else."""
+        if self._field in ("", "document"):
+            return False
+        self.params["document"] = self.params.pop(self._field)
+        self.method, self._field = "sendDocument", "document"
+        return True
+
+
+def _media(file: Attachment | None) -> tuple[str, str]:
+    if file is None:
+        return "sendMessage", ""
+    kind = file.media_type.partition(";")[0].strip().lower()
+    if kind in _PHOTOS and len(file.data) <= PHOTO_MAX_BYTES:
+        return "sendPhoto", "photo"
+    if kind in _VOICES:
+        return "sendVoice", "voice"
+    if kind in ("audio/mpeg", "audio/mp4", "audio/mp3", "audio/x-m4a"):
+        return "sendAudio", "audio"
+    if kind == "video/mp4":
+        return "sendVideo", "video"
+    return "sendDocument", "document"
+
+
+def _marked(text: str, entities: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    shift = len(DUPLICATE) + (1 if text else 0)
+    moved = [entity | {"offset": entity["offset"] + shift} for entity in entities]
+    if len(moved) < ENTITIES_MAX:
+        moved.insert(0, {"type": "italic", "offset": 0, "length": len(DUPLICATE)})
+    return f"{DUPLICATE}\n{text}" if text else DUPLICATE, moved
+
+
+def _with_links(text: str, entities: list[dict[str, Any]], limit: int) -> str:
+    """Return the text with each link's address behind it, as far as there is room."""
+    units = text.encode("utf-16-le")
+    for entity in sorted(entities, key=lambda one: one["offset"], reverse=True):
+        if entity["type"] == "text_link":
+            at = 2 * (entity["offset"] + entity["length"])
+            longer = units[:at] + f" ({entity['url']})".encode("utf-16-le") + units[at:]
+            if len(longer) <= 2 * limit:
+                units = longer
+    return units.decode("utf-16-le", "replace")
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,0 +1,46 @@
+"""The plugin: one connector for each bot, `telegram` and `telegram-NAME`, and a task for each that keeps it going.
+
+Nothing here or below costs memory before a token is stored: the client and the renderer are imported by then.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import trio
+from msgspec.structs import replace
+
+from daycare.plugin import Connector, Plugin, PluginContext
+from daycare_plugins.telegram.bot import BotTask
+from daycare_plugins.telegram.settings import BotSettings, Settings
+
+NAME: Final = "telegram"
+
+
+def _setup(context: PluginContext) -> Plugin:
+    settings: Settings = context.config
+    named: dict[str, tuple[str, BotSettings]] = {NAME: (NAME, settings)}
+    named |= {f"{NAME}-{bot}": (f"{NAME}.{bot}", own) for bot, own in settings.bots.items()}
+    bots = [BotTask(context, name, secret, own) for name, (secret, own) in named.items()]
+
+    async def start(context: PluginContext) -> None:
+        async with trio.open_nursery() as nursery:
+            for bot in bots:
+                nursery.start_soon(bot.run)
+
+    async def health(context: PluginContext) -> str:
+        return ", ".join(f"{bot.name}: {bot.monitor.state}" for bot in bots)
+
+    connectors = {bot.name: _factory(bot.connector) for bot in bots}
+    return replace(plugin, connectors=connectors, start=start, health=health)
+
+
+def _factory(connector: Connector) -> Callable[[], Connector]:
+    return lambda: connector
+
+
+plugin = Plugin(
+    name=NAME,
+    description="People talk to agents through Telegram bots.",
+    config=Settings,
+    setup=_setup,
+)

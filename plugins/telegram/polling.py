@@ -1,0 +1,138 @@
+"""Long polling: ask, commit, and only then confirm.
+
+Telegram forgets updates as soon as it is asked with an offset above their ids. So the offset goes out right after the
+commit, in a request that does not wait, and *in that one request only*; every other one carries none and is given what
+is not confirmed. This keeps to three rules:
+
+* Nothing is confirmed that is not committed. A repeat costs nothing, because what is received has keys; a loss cannot be
+  repaired. So an offset that may or may not have arrived is not sent again: what comes next tells. For the same reason
+  none is taken over from before a restart.
+* Ids may start anew at a lower number (after a week without updates). An offset from before would confirm unseen ones;
+  here none is older than the answer that it confirms.
+* If ids start anew in the middle of an answer, the offset is that of its last one: it confirms the new ids only. The
+  old ones come again, alone, and are confirmed by their own offset then.
+
+A whole answer of repeats is looked at twice before it is confirmed: a server that gives out old updates once more has
+forgotten them already, and their offset would reach what nobody has seen.
+
+The cursor that is kept with the messages says how far we are; nothing depends on it.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from daycare.base.errors import ConflictError, DaycareError, UnavailableError
+from daycare_plugins.telegram import albums, health
+from daycare_plugins.telegram.client import Client
+from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.reading import UPDATES
+
+BATCH_MAX: Final = 100  # updates in one answer
+STALLED_AFTER_S: Final = 10.0  # beyond the time that the server was asked to hold the poll
+
+Update = dict[str, Any]
+
+
+class Polling:
+    """Receives for one bot, until cancelled."""
+
+    def __init__(
+        self,
+        client: Client,
+        intake: Intake,
+        monitor: health.Monitor,
+        *,
+        poll_s: int,
+        prepare: Callable[[], Awaitable[None]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._client = client
+        self._intake = intake
+        self._monitor = monitor
+        self._poll_s = poll_s
+        self._prepare = prepare
+        self._now_ms = now_ms
+        self._prepared = False
+        self._offset: int | None = None  # for the next request, and for no other
+        self._repeated: int | None = None  # the first id of an answer that was nothing but repeats
+        self._at_once = True  # the next request does not wait for news: it tells how we are
+
+    async def run(self) -> None:
+        """Receive. Whatever happens to the connection or the store, it goes on."""
+        while True:
+            try:
+                await self._round()
+            except DaycareError as error:
+                self._at_once = True
+                await trio.sleep(self._monitor.trouble(error))
+
+    async def _round(self) -> None:
+        if not self._prepared:
+            await self._prepare()
+            self._prepared = True
+        updates = await self._ask(0 if self._at_once else self._poll_s)
+        self._at_once = False
+        if updates:
+            updates = await self._whole(updates)
+            await self._take(updates)
+            self._at_once = True
+        self._monitor.up()
+
+    async def _ask(self, wait_s: int) -> list[Update]:
+        offset, self._offset = self._offset, None
+        try:
+            with trio.fail_after(wait_s + STALLED_AFTER_S):
+                return await self._client.poll(offset, wait_s, BATCH_MAX, UPDATES)
+        except trio.TooSlowError:
+            raise UnavailableError(
+                health.STALLED, f"waiting for messages: the connection stands, and for {STALLED_AFTER_S:g} s "
+                "longer than agreed nothing has come over it"
+            ) from None
+        except ConflictError as error:
+            if await self._removed_webhook():
+                raise ConflictError(health.WEBHOOK_SET, error.message) from error
+            raise
+
+    async def _removed_webhook(self) -> bool:
+        """Whether it was a webhook that took the updates; it is gone now."""
+        with trio.fail_after(STALLED_AFTER_S):
+            info = await self._client.call("getWebhookInfo")
+            if not isinstance(info, dict) or not info.get("url"):
+                return False
+            await self._client.call("deleteWebhook", drop_pending_updates=False)
+        return True
+
+    async def _whole(self, updates: list[Update]) -> list[Update]:
+        """Wait for the other parts of an album. What is asked for again begins with what is there already."""
+        for _ in range(albums.ROUNDS_MAX):
+            if len(updates) >= BATCH_MAX:
+                return updates[: albums.before_open_end(updates)]
+            parts = albums.growing(updates)
+            if not parts:
+                return updates
+            await trio.sleep(albums.QUIET_S)
+            try:
+                more = await self._ask(0)
+            except DaycareError:
+                return updates  # they are here, and the next request will say what is wrong
+            if more[: len(updates)] != updates:
+                return updates
+            updates = more
+            if albums.growing(updates) == parts:
+                return updates
+        return updates
+
+    async def _take(self, updates: Sequence[Update]) -> None:
+        ids = [update["update_id"] for update in updates if isinstance(update.get("update_id"), int)]
+        if not ids:
+            raise UnavailableError("TELEGRAM_NO_IDS", "receiving: what the server sends has no update_id")
+        cursor = msgspec.json.encode({"offset": ids[-1] + 1, "at": self._now_ms()}).decode()
+        news = await self._intake.take(updates, cursor)
+        if not news and self._repeated != ids[0]:
+            self._repeated = ids[0]
+            return
+        self._repeated = None
+        self._offset = ids[-1] + 1

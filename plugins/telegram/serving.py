@@ -1,0 +1,116 @@
+"""Serving one bot with one token: the client, the lock, and the way in. Importing this brings in all that is heavy."""
+
+import os
+from contextlib import ExitStack
+from typing import Final
+
+import trio
+
+from daycare.base.connector import Identity
+from daycare.base.errors import ConflictError, UnavailableError
+from daycare.plugin import PluginContext
+from daycare_plugins.telegram import lock, menu
+from daycare_plugins.telegram.client import Client
+from daycare_plugins.telegram.connector import TelegramConnector
+from daycare_plugins.telegram.health import Monitor
+from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.polling import Polling
+from daycare_plugins.telegram.reading import Bot, Rules
+from daycare_plugins.telegram.settings import BotSettings
+from daycare_plugins.telegram.webhook import Webhook
+
+PREPARE_S: Final = 20.0
+
+
+class Serving:
+    """One bot with one token."""
+
+    def __init__(
+        self,
+        context: PluginContext,
+        settings: BotSettings,
+        connector: TelegramConnector,
+        monitor: Monitor,
+        client: Client,
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._connector = connector
+        self._monitor = monitor
+        self._client = client
+        self._known_who = trio.Event()
+        rules = Rules(
+            connector=connector.name,
+            group_answers=settings.groups,
+            overrides={int(chat): answers for chat, answers in settings.group_overrides.items()},
+        )
+        self._intake = Intake(context, rules, connector.known, connector)
+
+    async def run(self, bot: str) -> None:
+        """Receive and send until cancelled; `bot` names it for the lock."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._intake.run)
+            nursery.start_soon(self._menu)
+            while True:
+                with ExitStack() as held:
+                    try:
+                        held.enter_context(lock.locked(bot, self._owner()))
+                    except ConflictError as error:
+                        await trio.sleep(self._monitor.trouble(error))
+                        continue
+                    except OSError as error:  # others are then found by their polls only
+                        self._context.log.warning("telegram_not_locked", connector=self._connector.name, why=str(error))
+                    await self._way().run()
+
+    def _owner(self) -> str:
+        return f"process {os.getpid()}, home {self._context.data.parent.parent}"
+
+    def _way(self) -> Polling | Webhook:
+        if self._settings.webhook_url:
+            return Webhook(
+                self._client,
+                self._intake,
+                self._monitor,
+                url=self._settings.webhook_url,
+                listen=self._settings.webhook_listen,
+                prepare=self._learn_who,
+                now_ms=self._context.now_ms,
+            )
+        return Polling(
+            self._client,
+            self._intake,
+            self._monitor,
+            poll_s=self._settings.poll_s,
+            prepare=self._for_polling,
+            now_ms=self._context.now_ms,
+        )
+
+    async def _for_polling(self) -> None:
+        await self._learn_who()
+        await self._client.call("deleteWebhook", drop_pending_updates=False)
+
+    async def _learn_who(self) -> None:
+        me = await self._client.call("getMe")
+        if not isinstance(me, dict) or not isinstance(me.get("id"), int):
+            raise UnavailableError("TELEGRAM_STRANGE", "asking the server who the bot is: it answered something else")
+        username = str(me.get("username") or "")
+        self._intake.bot = Bot(id=me["id"], username=username)
+        self._connector.who = Identity(id=str(me["id"]), name=f"@{username}")
+        self._monitor.identity = f"@{username}"
+        self._known_who.set()
+
+    async def _menu(self) -> None:
+        await self._known_who.wait()
+        await menu.sync(self._context, self._client, self._connector.name)
+
+
+async def serve(
+    context: PluginContext, settings: BotSettings, connector: TelegramConnector, monitor: Monitor, token: str
+) -> None:
+    """Serve a bot until cancelled."""
+    async with Client(token, base_url=settings.bot_url, base_file_url=settings.file_url) as client:
+        await connector.open(client)
+        try:
+            await Serving(context, settings, connector, monitor, client).run(f"{settings.bot_url}|{token.split(':')[0]}")
+        finally:
+            connector.close()
