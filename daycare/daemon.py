@@ -384,7 +384,7 @@ class Daemon:
     async def _concerns_people(self, no: int) -> bool:
         """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
         letter = await self.store.dead.get(no)
-        if letter is None or letter.source == "inbox":
+        if letter is None or letter.source in ("inbox", "intake"):
             return False
         reply = await self.store.outbox.get(letter.seq) if letter.source == "outbox" else None
         return reply is None or reply.turn is not None

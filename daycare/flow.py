@@ -25,7 +25,7 @@ from daycare.actors.router import Router
 from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import is_note, messages_of
+from daycare.agent.kinds import is_note, messages_of, route
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import Persona, assemble
 from daycare.agent.steps import Aside, Thinker, Thought
@@ -103,17 +103,24 @@ class Flow:
         """
         if len(batch) > BATCH_MAX_ITEMS:
             raise InvalidError("BATCH_TOO_LONG", f"receiving {len(batch)} items of {connector}: {BATCH_MAX_ITEMS} fit")
-        entries = [await self.arrivals.judge(connector, item) for item in batch]
-        rows = [entry.row for entry in entries if entry.row is not None]
-        taken = iter(await self.store.intake.take(connector, rows, cursor))
+        entries: list[Entry] = []
+        parts: dict[str, User] = {}
+        taken: list[Taken] | None = None
+        try:
+            for item in batch:
+                entries.append(await self.arrivals.judge(connector, item, parts))
+            rows = [entry.row for entry in entries if entry.row is not None]
+            taken = await self.store.intake.take(connector, rows, cursor)
+        finally:
+            if taken is None:
+                self.arrivals.forgive(connector, entries)
+        each = iter(taken)
         return [
-            self._outcome(item, entry, next(taken))
-            if entry.row is not None
-            else Outcome(state="limited", say=entry.say)
+            self._outcome(connector, item, entry, next(each) if entry.row is not None else Taken())
             for item, entry in zip(batch, entries, strict=True)
         ]
 
-    def _outcome(self, item: Inbound | Unreadable, entry: Entry, taken: Taken) -> Outcome:
+    def _outcome(self, connector: str, item: Inbound | Unreadable, entry: Entry, taken: Taken) -> Outcome:
         """Tell what the commit made of an item; observers hear of messages only now."""
         if isinstance(entry.row, Knock):
             if taken.show_code:
@@ -123,7 +130,11 @@ class Flow:
             if isinstance(item, Unreadable):
                 return Outcome(state="unreadable")
             told = self.arrivals.pace.tell(item.sender, self.clock.now_ms())
+            if entry.row is None:
+                return Outcome(state="limited", say=entry.say if told else "")
             return Outcome(state="refused", say=f"I could not take your message: {taken.refused}." if told else "")
+        if taken.receipt.duplicate:
+            self.arrivals.forgive(connector, [entry])
         self.router.announce(taken.envelope, taken.receipt)
         self.hooks.accepted(taken.envelope, taken.receipt)
         return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq)
@@ -200,12 +211,14 @@ class Flow:
         return turn, rows, steps
 
     def _announce(self, agent: Agent, turn: Turn, rows: list[InboxRow]) -> None:
+        addresses = [route(agent, row.envelope, self.connectors) for row in rows]
         self.bus.publish(
             TurnStarted(
                 **about(self.clock, agent, turn.trace),
                 turn=turn.turn,
                 attempt=turn.attempt,
                 messages=len(rows),
+                answers=tuple(dict.fromkeys(address[0] for address in addresses if address is not None)),
             )
         )
 
@@ -271,7 +284,6 @@ class Flow:
             user=row.user,
             target=target,
             text=row.text,
-            maybe_duplicate=row.state == "sending",
             files=tuple(file for file in files if file is not None),
             choices=row.choices,
             reply_to=row.reply_to,
@@ -281,7 +293,11 @@ class Flow:
         parts = self._connector(row, lambda it: it.split(outgoing))
         if row.parts_sent >= len(parts):
             raise InvalidError("PARTS_GONE", f"{row.connector} now makes {len(parts)} parts of reply {row.seq}")
-        return [replace(part, key=f"{part.key}:{n}") if n else part for n, part in enumerate(parts)]
+        again = row.state == "sending"
+        return [
+            replace(part, key=f"{outgoing.key}:{n}" if n else outgoing.key, maybe_duplicate=again)
+            for n, part in enumerate(parts)
+        ]
 
     async def _attachment(self, row: OutboxRow, file: File) -> Attachment | None:
         data = await self.store.files.read(file.id, row.user)
@@ -338,7 +354,7 @@ class Flow:
                 row.seq,
                 error.message,
                 now_ms + int(retry_s * 1000),
-                untouched=away or error.code == "NOT_SENT",
+                untouched=row.state != "sending" and (away or error.code == "NOT_SENT"),
                 uncounted=away,
             )
         )
@@ -348,10 +364,11 @@ class Flow:
 
     async def _wait(self, row: OutboxRow, error: BusyError) -> float:
         """The platform takes nothing for a while, and surely not this: that costs the reply nothing."""
-        retry_s = error.retry_after_s if error.retry_after_s is not None else 1.0
+        retry_s = error.retry_after_s or 1.0
         retry_at = self.clock.now_ms() + int(retry_s * 1000)
+        untouched = row.state != "sending"  # a try before this one may have arrived
         await patiently(
-            lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=True, uncounted=True)
+            lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=True)
         )
         return retry_s
 

@@ -199,6 +199,7 @@ CREATE TABLE dead_letters (
     created_at INTEGER NOT NULL,
     replayed_at INTEGER
 );
+CREATE INDEX dead_letters_of_intake ON dead_letters (trace) WHERE source = 'intake';
 
 CREATE TABLE timers (
     no INTEGER PRIMARY KEY,

@@ -1,13 +1,15 @@
 """Pairing codes, and how people type them."""
 
 import hashlib
+from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
-from daycare.base.pairing import code_hash, new_code
+from daycare.base.pairing import code_hash, is_out, new_code, suggested_ids
+from daycare.base.path import check_user_id
 
 
 def test_a_code_is_eight_digits_that_nobody_mistakes() -> None:
@@ -55,3 +57,27 @@ def test_whatever_is_typed_is_a_hash_or_refused(typed: str) -> None:
 
 def test_different_codes_have_different_hashes() -> None:
     assert code_hash("7K1M-20DA") != code_hash("7K1M-20DB")
+
+
+@given(st.text(max_size=200), st.text(max_size=200), st.booleans())
+def test_every_suggested_id_can_be_one(name: str, key: str, group: bool) -> None:
+    found = list(islice(suggested_ids(name, key, group=group), 12))
+    assert [check_user_id(each) for each in found] == found
+    assert len(set(found)) >= 11, "there is no end of them"
+
+
+def test_a_person_is_called_by_their_first_name_and_a_group_by_its_whole() -> None:
+    assert list(islice(suggested_ids("Ben Smith", "telegram:42", group=False), 3)) == [
+        "ben",
+        "ben-smith",
+        "ben-smith-2",
+    ]
+    assert next(suggested_ids("The Family", "telegram:-7", group=True)) == "the-family"
+
+
+@pytest.mark.parametrize(
+    ("until_ms", "tries", "out"),
+    [(1_001, 0, True), (1_001, 4, True), (1_000, 0, False), (1_001, 5, False), (0, 0, False)],
+)
+def test_a_code_is_out_until_its_time_or_too_many_wrong_ones(until_ms: int, tries: int, out: bool) -> None:
+    assert is_out(until_ms, tries, 1_000) is out

@@ -38,7 +38,8 @@ class Activation:
     Rows reach it twice: by `load` from the store, and by `deliver` right after their commit. `loaded` is the highest
     seq that a load has seen, so that a row that is in both is taken once. When more waits than memory holds, `behind`
     is set and the rest is loaded later, in order. `begun` are the rows of `turn` when it was journaled with the end of
-    the one before and has not been tried yet. `trying` says that a try runs, which `scope` can cancel.
+    the one before and has not been tried yet. `trying` says that a try runs, which `scope` can cancel. `beside` is the
+    control message that is obeyed beside the running turn.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class Activation:
         "aside",
         "begun",
         "behind",
+        "beside",
         "control",
         "idle_since",
         "late_at",
@@ -70,6 +72,7 @@ class Activation:
         self.rows: list[InboxRow] = []
         self.begun: list[InboxRow] = []
         self.control: list[InboxRow] = []
+        self.beside: InboxRow | None = None
         self.behind = True
         self.loaded = 0
         self.sleeper: trio.lowlevel.Task | None = None
@@ -129,6 +132,8 @@ class Activation:
             self.control.append(row)
 
     def _has(self, row: InboxRow) -> bool:
+        if self.beside is not None and self.beside.seq == row.seq:
+            return True
         return any(row.seq == known.seq for rows in (self.control, self.rows, self.begun) for known in rows)
 
     def nudge(self) -> None:

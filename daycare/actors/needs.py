@@ -44,3 +44,7 @@ class Obedience(Protocol):
     async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
         """Carry out one; False when the agent has died of it."""
         ...
+
+    def may_overtake(self, row: InboxRow) -> bool:
+        """Return whether one can be obeyed beside a running turn: neither knows of the other."""
+        ...

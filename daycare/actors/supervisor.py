@@ -197,7 +197,7 @@ class Supervisor:
                 await self._take_turn(agent, lane)
             elif lane.behind and agent.state == "living":
                 continue
-            elif lane.retiring or agent.state == "parked":
+            elif (lane.retiring or agent.state == "parked") and lane.beside is None:
                 return  # no await from here to the removal in `_live`
             else:
                 await self._idle(lane)
@@ -207,9 +207,10 @@ class Supervisor:
         lane.load(rows, more=len(rows) == MAILBOX_MAX_ROWS)
 
     async def _idle(self, lane: Activation) -> None:
-        lane.move(Life.IDLE)
-        lane.idle_since = trio.current_time()
-        self._less_busy()
+        if lane.life is not Life.IDLE:
+            lane.move(Life.IDLE)
+            lane.idle_since = trio.current_time()
+            self._less_busy()
         await lane.rest()
         if lane.rows or lane.control or lane.behind:
             self._busy += 1
@@ -362,6 +363,27 @@ class Supervisor:
             except UnavailableError:  # the store refuses for now; the message waits
                 await trio.sleep(STORE_RETRY_S)
 
+    def _overtake(self, lane: Activation) -> None:
+        """Obey the first command that need not wait for the running turn: `/status` is asked when one takes long."""
+        row = next(filter(self._control.may_overtake, lane.control), None)
+        if row is not None and lane.beside is None and self._nursery is not None:
+            lane.control.remove(row)
+            lane.beside = row
+            self._nursery.start_soon(self._obey_beside, lane, row)
+
+    async def _obey_beside(self, lane: Activation, row: InboxRow) -> None:
+        try:
+            await self._obey(await self._directory.get(lane.agent_id), lane, row)
+        except Exception as error:  # noqa: BLE001 - as in `_live`; the lane tries it once more, in its turn
+            self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
+            lane.control.append(row)
+            lane.beside = None
+        else:
+            lane.beside = None
+            if lane.trying:
+                self._overtake(lane)
+        lane.nudge()  # it may want to sleep
+
     async def _count_crash(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Park an agent whose turns are given up again and again, and tell whoever is responsible for it."""
         now = trio.current_time()
@@ -387,6 +409,8 @@ class Supervisor:
                     lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED
                 lane.scope.cancel()
+            else:
+                self._overtake(lane)
         elif lane.policy is Policy.INTERRUPT and envelope.kind is not EnvelopeKind.NOTE:
             lane.stop_reason = INTERRUPTED
             lane.scope.cancel()

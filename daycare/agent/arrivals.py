@@ -1,6 +1,7 @@
 """What comes in, judged: whose it is, whether they may, and the message it becomes. Nothing is committed here."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,8 +11,8 @@ from daycare.agent.attachments import keep
 from daycare.agent.commands import is_command
 from daycare.agent.pace import Pace
 from daycare.base.clock import Clock
-from daycare.base.connector import Inbound, Unreadable
-from daycare.base.errors import ForbiddenError, InvalidError
+from daycare.base.connector import Inbound, Unreadable, well_formed
+from daycare.base.errors import BusyError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
@@ -28,10 +29,14 @@ _PAIR = (
 
 
 class Entry(NamedTuple):
-    """What is to be committed of an item, None for nothing; and what its sender is told if it comes to that."""
+    """What is to be committed of an item, None for nothing; and what its sender is told if it comes to that.
+
+    `counted` is the sender in whose pace it was taken.
+    """
 
     row: Arrival | Knock | Scrap | None
     say: str = ""
+    counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,48 +53,68 @@ class Arrivals:
 
         Raises `ForbiddenError` for strangers and other users' agents, `InvalidError` for what no inbox takes.
         """
-        user, _ = await self._whose(inbound)
+        inbound = well_formed(inbound)
+        user, new = await self._whose(inbound, {})
         if user is None:
             raise ForbiddenError(
                 "STRANGER",
                 f"accepting a message from {inbound.sender}: nobody here has that address",
                 hint=f"daycare users link USER {inbound.sender}",
             )
-        return await self._arrival(user, await self._which_agent(user, inbound), inbound)
+        path = await self._which_agent(user, inbound)
+        if new:
+            await self.store.people.add(user, inbound.origin)
+        return await self._arrival(user, path, inbound)
 
-    async def judge(self, connector: str, item: Inbound | Unreadable) -> Entry:
-        """Judge one of a batch: a message on its way in, a stranger's knock, scrap, or too much of it."""
+    async def judge(self, connector: str, item: Inbound | Unreadable, parts: dict[str, User]) -> Entry:
+        """Judge one of a batch: a message on its way in, a stranger's knock, scrap, or too much of it.
+
+        `parts` are the users that the batch has brought so far, by key; a new one is added.
+        """
+        item = well_formed(item)
         if isinstance(item, Unreadable):
             return Entry(Scrap(key=item.key, code="UNREADABLE", reason=item.reason, body=item.body))
+        user, new = await self._whose(item, parts)
+        if user is None:
+            return _knock(connector, item)
         now_ms = self.clock.now_ms()
+        if not self.pace.admit(connector, item.sender, min(item.at_ms or now_ms, now_ms)):
+            return Entry(None, say=_TOO_MUCH)
         try:
-            user, new = await self._whose(item)
-            if user is None:
-                return _knock(connector, item)
-            if not self.pace.admit(connector, item.sender, min(item.at_ms or now_ms, now_ms)):
-                return Entry(None, say=_TOO_MUCH if self.pace.tell(item.sender, now_ms) else "")
-            path = Path.connector(user.id, connector) if new else await self._which_agent(user, item)
-            arrival = await self._arrival(user, path, item, new=new)
+            arrival = await self._arrival(user, await self._which_agent(user, item), item, new=new)
             check(arrival.envelope)
         except (InvalidError, ForbiddenError) as wrong:
-            return Entry(Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text))
-        return Entry(arrival)
+            return Entry(Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text), counted=item.sender)
+        except (BusyError, UnavailableError):
+            self.pace.forgive(connector, item.sender)
+            raise
+        return Entry(arrival, counted=item.sender)
 
-    async def _whose(self, inbound: Inbound) -> tuple[User | None, bool]:
+    def forgive(self, connector: str, entries: Iterable[Entry]) -> None:
+        """Take out of the pace what had come before, or what was not committed and comes again."""
+        for entry in entries:
+            if entry.counted:
+                self.pace.forgive(connector, entry.counted)
+
+    async def _whose(self, inbound: Inbound, parts: dict[str, User]) -> tuple[User | None, bool]:
         """Return the user to whom a message belongs, and whether it is to be created: a new topic of a known chat."""
         key = inbound.chat or inbound.sender
         user = await self.store.people.by_key(key)
         if user is not None or not inbound.within:
             return user, False
         chat = await self.store.people.by_key(inbound.within)
-        return (None, False) if chat is None else (await self._part_of(chat, key, inbound), True)
+        if chat is None:
+            return None, False
+        if key not in parts:
+            parts[key] = await self._part_of(chat, key, inbound, {part.id for part in parts.values()})
+        return parts[key], True
 
-    async def _part_of(self, chat: User, key: str, inbound: Inbound) -> User:
+    async def _part_of(self, chat: User, key: str, inbound: Inbound, taken: set[str]) -> User:
         """Return the user that a part of a chat becomes, under an id that nobody has."""
         part = re.sub(r"[^a-z0-9]", "", key.rpartition(":")[2].lower()) or "0"
         first = f"{chat.id[: NAME_MAX_CHARS - 24]}-t{part[:16]}"
         name, number = first, 1
-        while await self.store.people.get(name) is not None:
+        while name in taken or await self.store.people.get(name) is not None:
             number += 1
             name = f"{first}-{number}"
         return User(

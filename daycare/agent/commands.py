@@ -39,12 +39,14 @@ class Answer(NamedTuple):
 class Command(NamedTuple):
     """A chat command: what it does in a few words, and how. `run` gets what stands behind the command's word.
 
-    A `hidden` one is in no menu. The lane waits while it runs, `/stop` included. After a crash it may run again.
+    A `hidden` one is in no menu. One that `waits` is obeyed between two turns only, any other also beside a running
+    one. After a crash it may run again.
     """
 
     help: str
     run: Callable[[Agent, Activation, InboxRow, str], Awaitable[Answer]]
     hidden: bool = False
+    waits: bool = False
 
 
 def is_command(text: str) -> bool:
@@ -65,10 +67,10 @@ class Commands:
     def __init__(self) -> None:
         self._commands: dict[str, Command] = {}
         self.add("help", Command("show what can be said here", self._help))
-        self.add("stop", Command("stop what I am doing", _stop))
-        self.add("cancel", Command("the same as /stop", _stop, hidden=True))
-        self.add("new", Command("start a new conversation; the old one is kept", _new))
-        self.add("reset", Command("the same as /new", _new, hidden=True))
+        self.add("stop", Command("stop what I am doing", _stop, waits=True))
+        self.add("cancel", Command("the same as /stop", _stop, hidden=True, waits=True))
+        self.add("new", Command("start a new conversation; the old one is kept", _new, waits=True))
+        self.add("reset", Command("the same as /new", _new, hidden=True, waits=True))
         self.add("whoami", Command("show who you are to me", _whoami))
 
     def add(self, name: str, command: Command) -> None:
@@ -89,6 +91,12 @@ class Commands:
         if match is None or command is None:
             return Answer(self._unknown(match[1] if match else ""))
         return await command.run(agent, lane, row, text[match.end() :].strip())
+
+    def may_overtake(self, text: str) -> bool:
+        """Return whether a message is a command that can be obeyed beside a running turn, or one that nobody knows."""
+        match = _COMMAND.match(text)
+        command = self._commands.get(match[1]) if match else None
+        return command is None or not command.waits
 
     def _unknown(self, word: str) -> str:
         near = get_close_matches(word, [name for name, _ in self.listed()], n=1, cutoff=0.65) if word else []

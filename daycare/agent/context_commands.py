@@ -30,7 +30,8 @@ class ContextCommands:
     def add_to(self, commands: Commands) -> None:
         """Register them."""
         commands.add("context", Command("show how full my memory of this conversation is", self._show))
-        commands.add("compact", Command("sum up the older part of this conversation [what to keep]", self._compact))
+        what = "sum up the older part of this conversation [what to keep]"
+        commands.add("compact", Command(what, self._compact, waits=True))
 
     async def _show(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         _, plan, budget, view = await self._look(agent)

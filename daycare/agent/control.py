@@ -53,6 +53,10 @@ class Control:
             self.endings.hooks.session_ended(agent, agent.session, answer.new_session)
         return True
 
+    def may_overtake(self, row: InboxRow) -> bool:
+        """Return whether a message is a command that needs no pause between two turns."""
+        return row.envelope.kind is EnvelopeKind.COMMAND and self.commands.may_overtake(row.envelope.text)
+
     async def _dismiss_helpers(self, agent: Agent, row: InboxRow) -> None:
         """What an agent is told to stop, its helpers stop as well; nobody waits for a word of theirs any more."""
         for child in await self.store.agents.children(agent.path):

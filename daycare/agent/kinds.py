@@ -1,5 +1,6 @@
 """What the kind of an agent and the origin of a message decide: how it reads, and where an answer goes."""
 
+import re
 from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from daycare.store.records import Agent, InboxRow
 
 _PEOPLE = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 _NAME_MAX_CHARS = 64
+_FENCE = re.compile(r"(<(?=<<)|>(?=>>))")
 
 
 def sender_connector(envelope: Envelope, connectors: Collection[str]) -> str | None:
@@ -55,7 +57,7 @@ def messages_of(rows: Sequence[InboxRow]) -> list[Message]:
         message = message_of(row)
         this = envelope.meta.get("album", "")
         if messages and this and this == album:
-            parts = (*messages[-1].parts, *(part for part in message.parts if part != Text("")))
+            parts = (*messages[-1].parts, *message.parts[0 if row.envelope.text else 1 :])
             messages[-1] = replace(messages[-1], parts=parts)
         else:
             messages.append(message)
@@ -102,4 +104,4 @@ def _name(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return text.replace("<<<", "<< <").replace(">>>", ">> >")
+    return _FENCE.sub(r"\1 ", text)

@@ -5,6 +5,7 @@ the message where the platform tells it, so that what piled up while the daemon 
 """
 
 from collections import OrderedDict
+from typing import TypeVar
 
 from daycare.base.limits import (
     CONNECTOR_BURST,
@@ -15,12 +16,15 @@ from daycare.base.limits import (
     SENDER_PER_MINUTE,
 )
 
+T = TypeVar("T")
+_NEVER = (float("-inf"), float("-inf"))
+
 
 class Pace:
     """Judges messages before they are committed; what it knows is in memory and bounded."""
 
     def __init__(self) -> None:
-        self._paid_at: OrderedDict[str, float] = OrderedDict()
+        self._pace: OrderedDict[str, tuple[float, float]] = OrderedDict()  # when the debt is paid, the last message
         self._told_at: OrderedDict[str, float] = OrderedDict()
 
     def admit(self, connector: str, sender: str, at_ms: int) -> bool:
@@ -30,25 +34,35 @@ class Pace:
         all_ = self._next(f"{connector}:", at, CONNECTOR_PER_MINUTE, CONNECTOR_BURST)
         if mine is None or all_ is None:
             return False
-        self._keep(self._paid_at, sender, mine)
-        self._keep(self._paid_at, f"{connector}:", all_)
+        _keep(self._pace, sender, mine)
+        _keep(self._pace, f"{connector}:", all_)
         return True
+
+    def forgive(self, connector: str, sender: str) -> None:
+        """Take one message back that was counted: it had come before, or nothing of it was committed."""
+        for who, per_minute in ((sender, SENDER_PER_MINUTE), (f"{connector}:", CONNECTOR_PER_MINUTE)):
+            if who in self._pace:
+                paid_at, last_at = self._pace[who]
+                self._pace[who] = paid_at - 60.0 / per_minute, last_at
 
     def tell(self, sender: str, now_ms: int) -> bool:
         """Return whether a sender is to be told that something of theirs was not taken: at most once an hour."""
         now = now_ms / 1000
         if now < self._told_at.get(sender, -PAIR_NOTICE_S) + PAIR_NOTICE_S:
             return False
-        self._keep(self._told_at, sender, now)
+        _keep(self._told_at, sender, now)
         return True
 
-    def _next(self, who: str, at: float, per_minute: float, burst: int) -> float | None:
+    def _next(self, who: str, at: float, per_minute: float, burst: int) -> tuple[float, float] | None:
         every = 60.0 / per_minute
-        paid_at = max(self._paid_at.get(who, 0.0), at - burst * every)
-        return None if paid_at > at - every else paid_at + every
+        paid_at, last_at = self._pace.get(who, _NEVER)
+        at = max(at, last_at)  # what bears an older time, such as an edit, is not late in paying
+        paid_at = max(paid_at, at - burst * every)
+        return None if paid_at > at - every else (paid_at + every, at)
 
-    def _keep(self, known: OrderedDict[str, float], who: str, value: float) -> None:
-        known[who] = value
-        known.move_to_end(who)
-        if len(known) > PACE_MAX_SENDERS:
-            known.popitem(last=False)
+
+def _keep(known: OrderedDict[str, T], who: str, value: T) -> None:
+    known[who] = value
+    known.move_to_end(who)
+    if len(known) > PACE_MAX_SENDERS:
+        known.popitem(last=False)

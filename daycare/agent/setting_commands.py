@@ -30,7 +30,7 @@ class SettingCommands:
             "model", Command("show which model answers, or choose it [PROVIDER/MODEL or default]", self._model)
         )
         commands.add("retry", Command("try a message again that was given up", self._retry, hidden=True))
-        for word, what in (("memory", "A memory"), ("approve", "Asking for approval")):
+        for word, what in (("memory", "A long-term memory"), ("approve", "Asking for approval")):
             commands.add(word, Command("not installed yet", _absent(what), hidden=True))
 
     # -- /model --------------------------------------------------------------------------------------------------------
@@ -85,6 +85,10 @@ class SettingCommands:
     # -- /retry --------------------------------------------------------------------------------------------------------
 
     async def _retry(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        what, _, turn = rest.partition(" ")
+        if what == "turn" and turn.isascii() and turn.isdecimal() and len(turn) <= _SEQ_MAX_DIGITS:
+            count = await self._store.dead.replay_turn(agent.id, int(turn))
+            return Answer("I try it again." if count else "I have taken it up again already.")
         number = rest.split(maxsplit=1)[0] if rest else ""
         if not (number.isascii() and number.isdecimal() and len(number) <= _SEQ_MAX_DIGITS):
             return Answer("Which one? /retry NUMBER, as the message about it says.")

@@ -1,9 +1,10 @@
 """The contract of connectors: what comes in, what goes out, and what a platform can do in between."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, File, Origin
@@ -80,6 +81,24 @@ class Unreadable(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     reason: str
     body: str
+
+
+_Item = TypeVar("_Item", bound=Inbound | Unreadable)
+
+
+def well_formed(item: _Item) -> _Item:
+    """Return an item without halves of surrogate pairs, which JSON can carry and no store takes."""
+    fields = {name: getattr(item, name) for name in item.__struct_fields__}
+    mended: dict[str, Any] = {
+        name: _whole(value) for name, value in fields.items() if isinstance(value, str) and not value.isascii()
+    }
+    if meta := fields.get("meta"):
+        mended["meta"] = {name: _whole(value) for name, value in meta.items()}
+    return replace(item, **mended) if mended else item
+
+
+def _whole(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

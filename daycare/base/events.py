@@ -51,11 +51,12 @@ class LaneBroke(Event, frozen=True, kw_only=True, tag="lane.broke"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """A turn began or was resumed; `attempt` counts from 1."""
+    """A turn began or was resumed; `attempt` counts from 1. `answers` are the connectors that its answer goes to."""
 
     turn: int
     attempt: int
     messages: int
+    answers: tuple[str, ...] | None = None
 
 
 class TurnDelta(Event, frozen=True, kw_only=True, tag="turn.delta"):

@@ -185,6 +185,8 @@ CONNECTOR_PER_MINUTE: Final = 3_000.0
 PACE_MAX_SENDERS: Final = 4_096  # whose pace is remembered
 COMMAND_DEADLINE_S: Final = 30.0  # of a plugin's chat command
 FETCH_DEADLINE_S: Final = 60.0  # to fetch a file of FILE_MAX_BYTES over a slow line
+FETCH_PAUSE_S: Final = 60.0  # after a failure, so that a platform that hangs costs one answer and not each
+FETCH_FAILURES_MAX: Final = 1_000  # files whose last fetch failed, remembered
 CONTEXT_MAX_CHARS: Final = 4_000  # of what a message refers to, such as a quote
 
 PRESENCE_TURNS_MAX: Final = 256  # running turns shown to people at the same time, some 20 KB each; others are not shown

@@ -198,6 +198,8 @@ class Presence:
     def _begin(self, event: TurnStarted, nursery: trio.Nursery) -> None:
         self._gone(event)
         name = self._shown_at(event.path)
+        if event.answers is not None and name not in event.answers:
+            return  # asked in a terminal: nobody waits for it there
         if name and self._tasks < PRESENCE_TURNS_MAX:
             self._tasks += 1
             view = self._views[event.path] = _View(

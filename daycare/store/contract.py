@@ -222,6 +222,12 @@ class DeadLetterStore(Protocol):
         Happens once: a repeat raises `ConflictError`. A refused one (`NotFoundError`, `BusyError`) may be tried again.
         """
 
+    async def replay_turn(self, agent_id: str, turn: int) -> int:
+        """Queue again, in order, what an agent's turn was given up with and nobody has replayed; return how many.
+
+        All or nothing; raises as `replay` does. A repeat finds nothing more.
+        """
+
     async def prune(self, *, before_ms: int) -> int:
         """Delete dead letters older than `before_ms`; return how many."""
 

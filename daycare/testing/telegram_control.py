@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from daycare.testing.telegram_faults import Fault, Troubles
+from daycare.testing.telegram_limits import Limits
 from daycare.testing.telegram_wire import RefusedError, Request
 from daycare.testing.telegram_world import Message
 
@@ -54,13 +55,15 @@ def _do(world: Troubles, verb: str, wanted: dict[str, Any]) -> Any:
         return world.fault(method, Fault(**wanted), **where)
     if verb == "set":
         for name in wanted:
-            if name not in ("away", "stalled", "next_update_id", "privacy"):
+            if name not in ("away", "stalled", "next_update_id", "privacy", "limits"):
                 raise LookupError(f"nothing to set is called {name!r}")
         for name, value in wanted.items():
-            setattr(world, name, value)
+            setattr(world, name, Limits(**value) if name == "limits" and value else value)
         return None
     if verb == "messages":
         return [shown(message) for message in world.messages(wanted["chat"])[wanted.get("after", 0) :]]
+    if verb == "calls":
+        return [msgspec.to_builtins(call) for call in list(world.calls)[wanted.get("after", 0) :]]
     if verb == "state":
         return _state(world)
     raise LookupError(f"no verb {verb!r}")
@@ -77,7 +80,7 @@ def _state(world: Troubles) -> dict[str, Any]:
         "confirmed": world.confirmed,
         "waiting": len(world.queue),
         "next_update_id": world.next_update_id,
-        "impatient": len(world.impatient),
+        "impatient": [msgspec.to_builtins(call) for call in world.impatient],
         "sent": {str(number): len(world.sent(number)) for number in world.chats},
         "drafts": len(world.drafts),
         "actions": len(world.actions),

@@ -75,7 +75,7 @@ class _Planned(msgspec.Struct):
 
 
 class Troubles(People):
-    """A world in which things go wrong when a test says so. It is created inside of trio's run or outside of it."""
+    """A world in which things go wrong when a test says so."""
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)

@@ -22,12 +22,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Impatient(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that came `early_s` before the time that a 429 had announced for `scope`: a chat, `*` or a method."""
+    """A call that came `early_s` before the time that a 429 had announced for `scope`: a chat, `*` or a method.
+
+    It came `since_s` after the announcement: one that was on its way already could not know.
+    """
 
     method: str
     params: dict[str, Any]
     at: float
     early_s: float
+    since_s: float
     scope: int | str
 
 
@@ -37,20 +41,29 @@ class FloodControl:
     def __init__(self) -> None:
         self.limits: Limits | None = None
         self.impatient: deque[Impatient] = deque(maxlen=_IMPATIENT_MAX)
-        self._until: dict[int | str, float] = {}
+        self._until: dict[int | str, tuple[float, float]] = {}  # when it was announced, and until when
         self._sent: dict[tuple[int | str, float], deque[float]] = {}
+
+    def forgive(self) -> None:
+        """Forget all announced times."""
+        self._until.clear()
 
     def announce(self, scope: int | str, retry_after: float, now: float) -> None:
         """Refuse calls of this scope for so many seconds."""
-        self._until[scope] = max(self._until.get(scope, 0.0), now + retry_after)
+        announced, until = self._until.get(scope, (now, now))
+        self._until[scope] = (announced if until > now else now, max(until, now + retry_after))
 
     def check(self, method: str, params: dict[str, Any], chat: int | None, now: float) -> None:
         """Refuse a call that comes too early."""
         scopes: list[int | str] = [method] if chat is None else [chat, EVERYWHERE, method]
         for scope in scopes:
-            left = self._until.get(scope, 0.0) - now
+            announced, until = self._until.get(scope, (now, now))
+            left = until - now
             if left > _TOLERANCE_S:
-                self.impatient.append(Impatient(method=method, params=params, at=now, early_s=left, scope=scope))
+                since = now - announced
+                self.impatient.append(
+                    Impatient(method=method, params=params, at=now, early_s=left, since_s=since, scope=scope)
+                )
                 raise too_many(left)
             self._until.pop(scope, None)
 
@@ -72,7 +85,7 @@ class FloodControl:
                 sent.popleft()
             if len(sent) >= most:
                 wait_s = math.ceil(sent[0] + length_s - now - _TOLERANCE_S)
-                self.announce(scope, wait_s, now)
+                self.announce(chat, wait_s, now)  # no client is told which limit it was
                 raise too_many(wait_s)
         for scope, length_s, most in windows:
             if most is not None:

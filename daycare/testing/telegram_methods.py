@@ -72,7 +72,7 @@ def _send_media_group(world: World, chat: Chat, params: Params) -> Any:
         value, kind = str(item.get("media", "")), item["type"]
         content[kind] = sent_media(world, params, kind, value, {}, "")
         contents.append((content, dropped))
-    group = str(world.number(chat) + 13_000_000_000_000_000)
+    group = world.serial()
     _check_flood(world, chat, len(contents))
     posted = [
         _post(world, chat, params, content | {"media_group_id": group}, dropped, counted=True)

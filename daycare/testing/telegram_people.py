@@ -205,7 +205,7 @@ class People(World):
         listed = [
             {"persistent_id": str(index), "text": text, "voter_count": 0} for index, text in enumerate(answers, 1)
         ]
-        content = {"id": str(5_000_000 + len(self.queue)), "question": question, "options": listed, "type": "regular"}
+        content = {"id": self.serial(), "question": question, "options": listed, "type": "regular"}
         no = ("is_closed", "allows_multiple_answers", "allows_revoting", "members_only")
         more = {"total_voter_count": 0, "is_anonymous": True} | dict.fromkeys(no, False)
         return self.post(chat, person, {"poll": content | more}, **options)
@@ -219,8 +219,7 @@ class People(World):
         **options: Any,
     ) -> list[Message]:
         """Send a media group: one message for each item, the first with the caption. Bytes alone are a photo."""
-        self._albums += 1
-        shared = {**options, "media_group_id": str(13_500_000_000_000_000 + self._albums)}
+        shared = {**options, "media_group_id": self.serial()}
         sent: list[Message] = []
         for item in items:
             kind, content = ("photo", item) if isinstance(item, bytes) else item
@@ -248,11 +247,13 @@ class People(World):
         if not any(button.get("callback_data") == data for row in message.keyboard for button in row):
             raise ValueError(f"message {message.id} has no button with the data {data!r}")
         who = self.person_of(message.chat_id if person is None else person)
-        self._presses += 1
-        number = str(4_000_000_000_000_000_000 + self._presses)
+        number = self.serial()
         now = trio.current_time()
         self.remember(Callback(id=number, chat_id=message.chat_id, message_id=message.id, data=data, at=now))
-        query = {"id": number, "from": who.wire, "message": message.wire, "data": data}
+        shown = message.wire
+        if message.deleted:
+            shown = {"chat": shown["chat"], "message_id": message.id, "date": 0}
+        query = {"id": number, "from": who.wire, "message": shown, "data": data}
         self.queue.push("callback_query", query | {"chat_instance": str(message.chat_id * 7919)})
         return number
 
@@ -277,8 +278,7 @@ class People(World):
     def migrate(self, group: Place, by: Who = 1) -> Chat:
         """Make a supergroup of a group, and return it; the old id is refused from now on."""
         old = self.chat_of(group)
-        self._migrated += 1
-        new = self.group(_FIRST_SUPERGROUP - self._migrated, old.title or "Group")
+        new = self.group(_FIRST_SUPERGROUP - len(self.chats), old.title or "Group")
         new.bot = old.bot
         self.post(old, by, {"migrate_to_chat_id": new.id})
         self.post(new, by, {"migrate_from_chat_id": old.id})

@@ -14,11 +14,10 @@ It is written from Telegram's published pages and refuses what the real server r
 import re
 import sys
 import time
-from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import h11
 import msgspec
@@ -40,7 +39,7 @@ from daycare.testing.telegram_limits import EVERYWHERE, Limits
 from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT, allow, chat_of
 from daycare.testing.telegram_updates import Update, bounded
 from daycare.testing.telegram_wire import Connection, Params, RefusedError, Request
-from daycare.testing.telegram_world import TOKEN, Chat, Message, Person
+from daycare.testing.telegram_world import TOKEN, Call, Chat, Message, Person
 
 __all__ = [
     "TOKEN",
@@ -50,6 +49,7 @@ __all__ = [
     "Fault",
     "Limits",
     "Message",
+    "Moment",
     "Person",
     "bad_gateway",
     "flood",
@@ -58,29 +58,18 @@ __all__ = [
     "refused",
 ]
 
-_CALLS_MAX: Final = 20_000
 _WEBHOOK_S: Final = 60.0
 _JSON: Final = {"Content-Type": "application/json"}
 
 _Answer = tuple[int, bytes, dict[str, str]]
-
-
-class Call(msgspec.Struct, kw_only=True):
-    """A call of the bot. `status` is the answer's, lost or not; 0 while there is none, and for ever without effect."""
-
-    method: str
-    params: dict[str, Any]
-    at: float
-    chat_id: int | None = None
-    status: int = 0
-    description: str = ""
+Moment = Literal["arrived", "executed", "answered"]
 
 
 class FakeTelegram(Troubles):
     """The server; see `People` for what people do, `World` for what the bot did, `Troubles` for what goes wrong.
 
-    `calls` are those with the right token, downloads too; `connections` counts all that were opened. With `control`
-    the requests `POST /control/<verb>` do what tests in other processes want.
+    `connections` counts all that were opened; `on_call` is called at each moment of a call. With `control` the requests
+    `POST /control/<verb>` do what tests in other processes want.
     """
 
     def __init__(
@@ -96,7 +85,7 @@ class FakeTelegram(Troubles):
         self.base_url = f"http://127.0.0.1:{port}/bot"
         self.base_file_url = f"http://127.0.0.1:{port}/file/bot"
         self.connections = 0
-        self.calls: deque[Call] = deque(maxlen=_CALLS_MAX)
+        self.on_call: list[Callable[[Call, Moment], None]] = []
         self._control = control
 
     @classmethod
@@ -135,10 +124,6 @@ class FakeTelegram(Troubles):
         finally:
             self._open.discard(scope)
 
-    def called(self, method: str) -> list[Call]:
-        """Return the calls of one method."""
-        return [call for call in self.calls if call.method == method]
-
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
@@ -163,6 +148,7 @@ class FakeTelegram(Troubles):
             call.params = params.values | params.uploads
             call.chat_id = _number(params.text("chat_id"))
             self.calls.append(call)
+            self._tell_of(call, "arrived")
             if self.stalled:
                 return await self._never(connection)
             fault = self.next_fault(call.method, call.chat_id)
@@ -177,7 +163,14 @@ class FakeTelegram(Troubles):
         if self.stalls != stalls:
             return await self._never(connection)
         call.status = answer[0]
-        return await self._after(connection, answer, fault)
+        self._tell_of(call, "executed")
+        goes_on = await self._after(connection, answer, fault)
+        self._tell_of(call, "answered")
+        return goes_on
+
+    def _tell_of(self, call: Call, moment: Moment) -> None:
+        for listener in self.on_call:
+            listener(call, moment)
 
     def _route(self, request: Request) -> tuple[str, Params]:
         match = re.fullmatch(r"/(file/)?bot([^/]+)/(.+)", request.path)

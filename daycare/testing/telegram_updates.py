@@ -1,6 +1,7 @@
 """What waits for a bot at Telegram: numbered updates, given out until an offset confirms them."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -52,6 +53,7 @@ class UpdateQueue:
         self.allowed = KINDS - NOT_BY_DEFAULT
         self.confirmed = 0
         self.forgotten: deque[Update] = deque(maxlen=_CONFIRMED_KEPT)
+        self.on_confirm: list[Callable[[list[Update]], None]] = []  # called with what an offset confirms
         self._runs: deque[_Run] = deque([_Run(first_id)])
         self._again: deque[Update] = deque()
         self._poller: object | None = None
@@ -149,8 +151,12 @@ class UpdateQueue:
             offset = max(run.next_id + offset, 0)
         if offset > run.next_id + _AHEAD:
             return
+        confirmed: list[Update] = []
         while run.waiting and run.waiting[0].update_id < offset:
-            self.forgotten.append(run.waiting.popleft())
+            confirmed.append(run.waiting.popleft())
+        self.forgotten.extend(confirmed)
+        for listener in self.on_confirm if confirmed else ():
+            listener(confirmed)
 
     def _skip_empty_runs(self) -> None:
         while len(self._runs) > 1 and not self._runs[0].waiting:

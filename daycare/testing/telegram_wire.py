@@ -103,8 +103,7 @@ class Params:
         if value is None:
             return None
         if not isinstance(value, kind):
-            wanted = "Array" if kind is list else "object"
-            raise bad(f"{wanted} expected as {what}" if kind is dict else f"expected an {wanted} of {what}")
+            raise bad(f"object expected as {what}" if kind is dict else f"expected an Array of {what}")
         return value
 
 

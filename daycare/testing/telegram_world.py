@@ -154,6 +154,17 @@ class Callback(msgspec.Struct, kw_only=True):
     answer: dict[str, Any] | None = None
 
 
+class Call(msgspec.Struct, kw_only=True):
+    """A call of the bot. `status` is the answer's, lost or not; 0 while there is none, and for ever without effect."""
+
+    method: str
+    params: dict[str, Any]
+    at: float
+    chat_id: int | None = None
+    status: int = 0
+    description: str = ""
+
+
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """A state of a streamed answer, from `sendMessageDraft`."""
 
@@ -211,9 +222,8 @@ class World:
         self.on_sent: list[Callable[[Message], None]] = []  # called with what the bot sent or edited
         self._private_message_id = 1  # private chats and basic groups share their numbers
         self._files_made = 0
-        self._albums = 0
-        self._presses = 0
-        self._migrated = 0
+        self._serials = 4_000_000_000_000_000_000
+        self.calls: deque[Call] = deque(maxlen=_HISTORY_MAX)
 
     def now(self) -> int:
         """Return the wall time as messages carry it."""
@@ -248,6 +258,10 @@ class World:
         chats = [self.chats[chat_id]] if chat_id in self.chats else [] if chat_id is not None else self.chats.values()
         return [note for chat in chats for note in chat.messages.values() if note.by_bot and not note.deleted]
 
+    def called(self, method: str) -> list[Call]:
+        """Return the calls of one method, from the last ones with the right token; `download` are those of files."""
+        return [call for call in self.calls if call.method == method]
+
     def store(self, chat: Chat, message: Message) -> Message:
         """Keep a message, and only so many of the older ones."""
         chat.messages[message.id] = message
@@ -259,6 +273,11 @@ class World:
         """Call those who want to know what the bot sent or edited."""
         for listener in self.on_sent:
             listener(message)
+
+    def serial(self) -> str:
+        """Return an identifier as albums, polls and callback queries have them."""
+        self._serials += 1
+        return str(self._serials)
 
     def number(self, chat: Chat) -> int:
         """Return the number of the chat's next message."""
@@ -291,6 +310,8 @@ class World:
         if answered is None:
             return
         wire["reply_to_message"] = bare(answered.wire)
+        if thread is None and answered.wire.get("is_topic_message"):  # an answer goes where its question stands
+            wire |= {"message_thread_id": answered.wire["message_thread_id"], "is_topic_message": True}
         if chat.type == "supergroup" and not chat.forum:
             wire["message_thread_id"] = answered.wire.get("message_thread_id", answered.id)
 

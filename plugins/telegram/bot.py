@@ -1,52 +1,65 @@
 """One bot's life: off without a token, receiving with one, and anew when the token changes or something breaks.
 
-Each bot has a task and an error boundary of its own. Sending works from the moment there is a token, also while somebody
-else receives in our place.
+Each bot has a task and an error boundary of its own. Sending works from the moment there is a token, also while
+somebody else receives in our place.
 """
 
+import sys
+from importlib import import_module
 from typing import Any, Final
 
 import trio
-
-from daycare.base.blame import blamed
-from daycare.base.errors import DaycareError, UnavailableError
-from daycare.plugin import PluginContext
 from daycare_plugins.telegram import health
 from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.settings import BotSettings
 
+from daycare.base.blame import blamed
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.plugin import PluginContext
+
+SERVING: Final = "daycare_plugins.telegram.serving"  # imported with the first token
 TOKEN_LOOK_S: Final = 3.0  # a stored or changed token takes effect after so long
+PAUSE_MAX_S: Final = 30.0  # after a defect; it doubles up to here, and begins anew after a steady time
+STEADY_S: Final = 300.0
 
 
 class BotTask:
-    """Keeps one bot going for as long as the plugin lives."""
+    """Keeps one bot going for as long as the plugin lives. `transport` is httpx's, for tests without a network."""
 
-    def __init__(self, context: PluginContext, name: str, secret: str, settings: BotSettings) -> None:
+    def __init__(
+        self, context: PluginContext, name: str, secret: str, settings: BotSettings, transport: Any = None
+    ) -> None:
         self.name = name
         self.connector = TelegramConnector(context, name, settings, secret)
         self.monitor = health.Monitor(lambda found: context.report(name, found), secret)
         self._context = context
         self._secret = secret
         self._settings = settings
-        self._crashes = 0
+        self._transport = transport
 
     async def run(self) -> None:
         """Serve until cancelled. Raises nothing: what goes wrong is told as this bot's state."""
+        last, pause_s = "", 1.0
         while True:
             token, problem = self._token()
             if not token:
+                last = ""
                 self.monitor.off(problem)
                 await trio.sleep(TOKEN_LOOK_S)
                 continue
+            if token != last:
+                self.monitor.starting()
+            last, began = token, trio.current_time()
             try:
                 with blamed("TELEGRAM_CRASHED", f"running the bot {self.name}"):
                     await self._with_token(token)
-                    self._crashes = 0
             except DaycareError as defect:
-                self._crashes += 1
                 self._context.log.error("telegram_bot_failed", connector=self.name, reason=defect.message)
-                trouble = UnavailableError("TELEGRAM_CRASHED", defect.message, hint="daycare logs")
-                await trio.sleep(self.monitor.trouble(trouble))
+                self.monitor.trouble(UnavailableError("TELEGRAM_CRASHED", defect.message, hint="daycare logs"))
+                if trio.current_time() - began > STEADY_S:
+                    pause_s = 1.0
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, PAUSE_MAX_S)
 
     def _token(self) -> tuple[str, str]:
         """Return the stored token, empty if there is none, and why."""
@@ -60,19 +73,15 @@ class BotTask:
 
     async def _with_token(self, token: str) -> None:
         """Receive and send until the token is another."""
-        self.monitor.starting()
-        serving = await trio.to_thread.run_sync(_imported)  # a quarter of a second, not of the daemon's loop
+        if SERVING not in sys.modules:
+            await trio.to_thread.run_sync(import_module, SERVING)  # half a second, not of the daemon's loop
+        serving = import_module(SERVING).serve
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_changed, token, nursery.cancel_scope)
-            await serving(self._context, self._settings, self.connector, self.monitor, token)
+            await serving(self._context, self._settings, self.connector, self.monitor, token, self._transport)
 
     async def _until_changed(self, token: str, scope: trio.CancelScope) -> None:
-        while self._token()[0] == token:
+        while True:
             await trio.sleep(TOKEN_LOOK_S)
-        scope.cancel()
-
-
-def _imported() -> Any:
-    from daycare_plugins.telegram.serving import serve
-
-    return serve
+            if self._token()[0] != token:
+                scope.cancel()

@@ -33,7 +33,7 @@ _OPTIONS = (
     | pyromark.Options.ENABLE_FOOTNOTES
 )
 _READINGS_MAX = 4  # more than one only where dollars of money and of formulas mix
-_DOLLARS = re.compile(rf"\$[^$\n]{{0,300}}(?:{FORMULA.pattern})")  # worth reading dollars as formulas at all
+_DOLLARS = re.compile(rf"\$(?:[^$\n]{{0,300}}|\$[^$]{{0,300}})(?:{FORMULA.pattern})")  # worth reading as formulas
 _BRACKETS = re.compile(r"\\\[((?:(?!\\[\[\]]|\n\s*\n)[^$]){1,1000})\\\]|\\\(((?:(?!\\[()])[^$\n]){1,300})\\\)")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from daycare.base.connector import Health
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError
 
-STALLED: Final = "TELEGRAM_STALLED"  # a poll that did not end in time
+STALLED: Final = ("TELEGRAM_STALLED", "TELEGRAM_TIMEOUT")  # connected, and no answer in time
 WEBHOOK_SET: Final = "TELEGRAM_WEBHOOK_SET"  # a poll was refused because updates go to a webhook
 LOCKED: Final = "TELEGRAM_LOCKED"
 STORE: Final = "TELEGRAM_STORE"  # the store takes nothing
@@ -73,7 +73,7 @@ class Monitor:
             return self._made(
                 "conflict", error, "the bot had a webhook, which was removed: is another program setting it again?"
             ), "conflict"
-        if error.code == STALLED:
+        if error.code in STALLED:
             return self._made("stalled", error), "away"
         if isinstance(error, ConflictError):
             hint = "stop the other one, or make a new token with @BotFather (/revoke) and store it here: "

@@ -99,7 +99,7 @@ class _Connection:
 
     async def _event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(await self._stream.receive_some(_PIECE_BYTES))
+            self._http.receive_data(bytes(await self._stream.receive_some(_PIECE_BYTES)))
         return event
 
     async def _body(self) -> bytes | None:

@@ -14,6 +14,7 @@ class Known:
         self._keys: OrderedDict[str, None] = OrderedDict()
 
     def __call__(self, key: str) -> bool:
+        """Whether it is remembered."""
         return key in self._keys
 
     def add(self, key: str) -> None:

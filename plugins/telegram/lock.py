@@ -20,8 +20,8 @@ _TOLD_MAX_BYTES: Final = 1_000
 def locked(bot: str, owner: str) -> Iterator[None]:
     """Hold the lock of a bot, which is named by its server and id; `owner` is what others are told meanwhile.
 
-    Raises `ConflictError` TELEGRAM_LOCKED that names who holds it. The kernel frees it when its process ends, however it
-    ends. Raises `OSError` where no lock can be kept.
+    Raises `ConflictError` TELEGRAM_LOCKED that names who holds it. The kernel frees it when its process ends, however
+    it ends. Raises `OSError` where no lock can be kept.
     """
     name = hashlib.blake2b(bot.encode(), digest_size=16, person=_PERSON).hexdigest()
     file = os.open(_folder() / f"telegram-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

@@ -332,7 +332,8 @@ class _Walker:
         if len(formula) > FORMULA_MAX_CHARS or not FORMULA.search(formula):
             self._write(f"{sign}{formula}{sign}")
             return
-        shown, _ = telegramify_markdown.convert(f"$${formula}$$", latex_escape=False)
+        # The space at the end is a command: without one in it, the library would leave `a^2` as it is.
+        shown, _ = telegramify_markdown.convert(f"$${formula}\\quad$$", latex_escape=False)
         self._push("code")
         self._write(re.sub(r"\s*\n\s*", "\n", shown.strip()) or formula)
         self._pop("code")

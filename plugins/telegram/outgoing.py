@@ -6,12 +6,12 @@ A part is cut so that the mark of a possible duplicate still fits in: parts are 
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from daycare_plugins.telegram.choices import encode_choices
+from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
 from msgspec.structs import replace
 
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
-from daycare_plugins.telegram.choices import encode_choices
-from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
 
 DUPLICATE: Final = "(this may be a duplicate)"
 TEXT_UNITS: Final = TEXT_MAX_UNITS - len(DUPLICATE) - 1
@@ -99,7 +99,7 @@ def _teaser(text: str) -> str:
 
 
 def tail(markdown: str) -> Rendered | None:
-    """Return the end of a growing answer as one message, which is where somebody who watches reads; None for nothing."""
+    """Return the end of a growing answer as one message, which is where those who watch read; None for nothing."""
     if len(markdown) > TAIL_MAX_CHARS:
         end = markdown[-TAIL_MAX_CHARS:]
         line = end.find("\n", 0, TAIL_LINE_CHARS)
@@ -153,8 +153,17 @@ class Message:
     def _marks(self) -> str:
         return "entities" if self._words == "text" else "caption_entities"
 
-    def plain(self) -> bool:
-        """Leave the entities out; links stay readable. Return whether there were any."""
+    def softer(self, code: str) -> bool:
+        """Leave out what was refused with this code. Return whether there was such a thing: else it is final."""
+        if code == "TELEGRAM_MARKUP":
+            return self._plain()
+        if code == "QUESTION_GONE":
+            return self.params.pop("reply_parameters", None) is not None
+        if code == "TELEGRAM_EFFECT":
+            return self.params.pop("message_effect_id", None) is not None
+        return code == "TELEGRAM_REFUSED" and self._as_document()
+
+    def _plain(self) -> bool:
         entities = self.params.pop(self._marks, None)
         if not entities:
             return False
@@ -162,16 +171,8 @@ class Message:
         self.params[self._words] = _with_links(self.params[self._words], entities, limit)
         return True
 
-    def unthreaded(self) -> bool:
-        """Leave the question out. Return whether it was named."""
-        return self.params.pop("reply_parameters", None) is not None
-
-    def unadorned(self) -> bool:
-        """Leave the effect out. Return whether there was one."""
-        return self.params.pop("message_effect_id", None) is not None
-
-    def as_document(self) -> bool:
-        """Send a picture or sound as a mere file. Return whether it was anything else."""
+    def _as_document(self) -> bool:
+        """A picture with strange dimensions, a voice message to somebody who takes none: a file is always taken."""
         if self._field in ("", "document"):
             return False
         self.params["document"] = self.params.pop(self._field)

@@ -4,9 +4,9 @@ Telegram forgets updates as soon as it is asked with an offset above their ids. 
 commit, in a request that does not wait, and *in that one request only*; every other one carries none and is given what
 is not confirmed. This keeps to three rules:
 
-* Nothing is confirmed that is not committed. A repeat costs nothing, because what is received has keys; a loss cannot be
-  repaired. So an offset that may or may not have arrived is not sent again: what comes next tells. For the same reason
-  none is taken over from before a restart.
+* Nothing is confirmed that is not committed. A repeat costs nothing, because what is received has keys; a loss cannot
+  be repaired. So an offset that may or may not have arrived is not sent again: what comes next tells. For the same
+  reason none is taken over from before a restart.
 * Ids may start anew at a lower number (after a week without updates). An offset from before would confirm unseen ones;
   here none is older than the answer that it confirms.
 * If ids start anew in the middle of an answer, the offset is that of its last one: it confirms the new ids only. The
@@ -15,7 +15,8 @@ is not confirmed. This keeps to three rules:
 A whole answer of repeats is looked at twice before it is confirmed: a server that gives out old updates once more has
 forgotten them already, and their offset would reach what nobody has seen.
 
-The cursor that is kept with the messages says how far we are; nothing depends on it.
+The cursor that is kept with the messages says how far we are. Only where an update has no id that can be read is it
+needed: such a one is taken for the next after the last.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,17 +24,24 @@ from typing import Any, Final
 
 import msgspec
 import trio
-
-from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.intake import Intake
 from daycare_plugins.telegram.reading import UPDATES
 
+from daycare.base.errors import ConflictError, DaycareError, UnavailableError
+
 BATCH_MAX: Final = 100  # updates in one answer
-STALLED_AFTER_S: Final = 10.0  # beyond the time that the server was asked to hold the poll
+STALLED_AFTER_S: Final = 12.0  # beyond the time that the server holds a poll: the client itself gives up after 10
 
 Update = dict[str, Any]
+
+
+class _Cursor(msgspec.Struct, frozen=True):
+    """`at` in milliseconds of wall time."""
+
+    offset: int
+    at: int = 0
 
 
 class Polling:
@@ -46,16 +54,17 @@ class Polling:
         monitor: health.Monitor,
         *,
         poll_s: int,
-        prepare: Callable[[], Awaitable[None]],
+        prepare: Callable[[], Awaitable[str]],
         now_ms: Callable[[], int],
     ) -> None:
         self._client = client
         self._intake = intake
         self._monitor = monitor
         self._poll_s = poll_s
-        self._prepare = prepare
+        self._prepare = prepare  # returns the cursor that was kept
         self._now_ms = now_ms
         self._prepared = False
+        self._last: int | None = None  # the id that was committed last
         self._offset: int | None = None  # for the next request, and for no other
         self._repeated: int | None = None  # the first id of an answer that was nothing but repeats
         self._at_once = True  # the next request does not wait for news: it tells how we are
@@ -71,7 +80,7 @@ class Polling:
 
     async def _round(self) -> None:
         if not self._prepared:
-            await self._prepare()
+            self._last = _last(await self._prepare())
             self._prepared = True
         updates = await self._ask(0 if self._at_once else self._poll_s)
         self._at_once = False
@@ -88,8 +97,9 @@ class Polling:
                 return await self._client.poll(offset, wait_s, BATCH_MAX, UPDATES)
         except trio.TooSlowError:
             raise UnavailableError(
-                health.STALLED, f"waiting for messages: the connection stands, and for {STALLED_AFTER_S:g} s "
-                "longer than agreed nothing has come over it"
+                health.STALLED[0],
+                f"waiting for messages: the connection stands, and for {STALLED_AFTER_S:g} s "
+                "longer than agreed nothing has come over it",
             ) from None
         except ConflictError as error:
             if await self._removed_webhook():
@@ -98,11 +108,10 @@ class Polling:
 
     async def _removed_webhook(self) -> bool:
         """Whether it was a webhook that took the updates; it is gone now."""
-        with trio.fail_after(STALLED_AFTER_S):
-            info = await self._client.call("getWebhookInfo")
-            if not isinstance(info, dict) or not info.get("url"):
-                return False
-            await self._client.call("deleteWebhook", drop_pending_updates=False)
+        info = await self._client.call("getWebhookInfo")
+        if not isinstance(info, dict) or not info.get("url"):
+            return False
+        await self._client.call("deleteWebhook", drop_pending_updates=False)
         return True
 
     async def _whole(self, updates: list[Update]) -> list[Update]:
@@ -126,13 +135,36 @@ class Polling:
         return updates
 
     async def _take(self, updates: Sequence[Update]) -> None:
-        ids = [update["update_id"] for update in updates if isinstance(update.get("update_id"), int)]
+        ids = _ids(updates, self._last)
         if not ids:
             raise UnavailableError("TELEGRAM_NO_IDS", "receiving: what the server sends has no update_id")
-        cursor = msgspec.json.encode({"offset": ids[-1] + 1, "at": self._now_ms()}).decode()
+        cursor = msgspec.json.encode(_Cursor(offset=ids[-1] + 1, at=self._now_ms())).decode()
         news = await self._intake.take(updates, cursor)
+        self._last = ids[-1]
         if not news and self._repeated != ids[0]:
             self._repeated = ids[0]
             return
         self._repeated = None
         self._offset = ids[-1] + 1
+
+
+def _ids(updates: Sequence[Any], last: int | None) -> list[int]:
+    """Return the ids of updates in order; `last` is the one before them."""
+    found = []
+    for update in updates:
+        number = update.get("update_id") if isinstance(update, dict) else None
+        if type(number) is int and number >= 0:
+            last = number
+        elif last is not None:
+            last += 1
+        else:
+            continue
+        found.append(last)
+    return found
+
+
+def _last(cursor: str) -> int | None:
+    try:
+        return msgspec.json.decode(cursor, type=_Cursor).offset - 1 if cursor else None
+    except msgspec.DecodeError:  # of a later version
+        return None

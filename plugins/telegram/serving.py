@@ -2,13 +2,9 @@
 
 import os
 from contextlib import ExitStack
-from typing import Final
 
+import httpx
 import trio
-
-from daycare.base.connector import Identity
-from daycare.base.errors import ConflictError, UnavailableError
-from daycare.plugin import PluginContext
 from daycare_plugins.telegram import lock, menu
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.connector import TelegramConnector
@@ -19,7 +15,8 @@ from daycare_plugins.telegram.reading import Bot, Rules
 from daycare_plugins.telegram.settings import BotSettings
 from daycare_plugins.telegram.webhook import Webhook
 
-PREPARE_S: Final = 20.0
+from daycare.base.errors import ConflictError
+from daycare.plugin import PluginContext
 
 
 class Serving:
@@ -85,18 +82,16 @@ class Serving:
             now_ms=self._context.now_ms,
         )
 
-    async def _for_polling(self) -> None:
+    async def _for_polling(self) -> str:
         await self._learn_who()
         await self._client.call("deleteWebhook", drop_pending_updates=False)
+        return await self._context.recall(self._connector.name)
 
     async def _learn_who(self) -> None:
-        me = await self._client.call("getMe")
-        if not isinstance(me, dict) or not isinstance(me.get("id"), int):
-            raise UnavailableError("TELEGRAM_STRANGE", "asking the server who the bot is: it answered something else")
-        username = str(me.get("username") or "")
-        self._intake.bot = Bot(id=me["id"], username=username)
-        self._connector.who = Identity(id=str(me["id"]), name=f"@{username}")
-        self._monitor.identity = f"@{username}"
+        who = await self._client.identify()
+        self._intake.bot = Bot(id=int(who.id), username=who.name.removeprefix("@"))
+        self._connector.who = who
+        self._monitor.identity = who.name
         self._known_who.set()
 
     async def _menu(self) -> None:
@@ -105,12 +100,26 @@ class Serving:
 
 
 async def serve(
-    context: PluginContext, settings: BotSettings, connector: TelegramConnector, monitor: Monitor, token: str
+    context: PluginContext,
+    settings: BotSettings,
+    connector: TelegramConnector,
+    monitor: Monitor,
+    token: str,
+    transport: httpx.AsyncBaseTransport | None,
 ) -> None:
     """Serve a bot until cancelled."""
-    async with Client(token, base_url=settings.bot_url, base_file_url=settings.file_url) as client:
+    made = Client(
+        token,
+        base_url=settings.bot_url,
+        base_file_url=settings.file_url,
+        local_mode=settings.local_mode,
+        transport=transport,
+    )
+    async with made as client:
         await connector.open(client)
         try:
-            await Serving(context, settings, connector, monitor, client).run(f"{settings.bot_url}|{token.split(':')[0]}")
+            await Serving(context, settings, connector, monitor, client).run(
+                f"{settings.bot_url}|{token.split(':')[0]}"
+            )
         finally:
             connector.close()

@@ -210,7 +210,8 @@ async def test_reset_aborts_a_running_turn(tmp_path: Path, autojump_clock: objec
 
 async def test_an_unknown_command_is_answered(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        assert await house.talk("/dance now") == "I do not know /dance. /help shows what I know."
+        assert await house.talk("/frobnicate now") == "I do not know /frobnicate. /help shows what I know."
+        assert "Did you mean /stop? " in await house.talk("/stpo"), "a slip of the finger"
         assert house.model.history == []
 
 

@@ -200,7 +200,7 @@ async def test_agents_are_listed_with_state_and_description(tmp_path: Path, auto
 
 def two_models() -> Config:
     return Config(
-        models=ModelsSection(default="scripted/model", fallbacks=["other/model"]),
+        models=ModelsSection(default="scripted/model", fallbacks=("other/model",)),
         providers={"scripted": ProviderSection(kind="scripted"), "other": ProviderSection(kind="scripted")},
     )
 

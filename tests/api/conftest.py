@@ -108,6 +108,9 @@ class Echo:
         await self.store.inbox.conclude(agent, row, f"did {row.envelope.text}")
         return True
 
+    def may_overtake(self, row: InboxRow) -> bool:
+        return False
+
     async def parked(self, agent: Agent, reason: str) -> None:
         pass
 

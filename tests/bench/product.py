@@ -175,6 +175,10 @@ class _Actors:
         """Never called: there are no control messages here."""
         raise AssertionError(row)
 
+    def may_overtake(self, row: InboxRow) -> bool:
+        """Never called."""
+        raise AssertionError(row)
+
     async def parked(self, agent: Agent, reason: str) -> None:
         """Never called."""
         raise AssertionError(reason)

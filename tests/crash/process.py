@@ -138,10 +138,14 @@ class Process:
             return True
         return False
 
-    async def kill(self) -> None:
-        """End it at once, as a crash does, with whatever it has started."""
+    def hit(self) -> None:
+        """Let it end now, with whatever it has started; `kill` waits until it is gone."""
         if self._process.poll() is None:  # else its number may be another's by now
             _kill_group(self._process.pid)
+
+    async def kill(self) -> None:
+        """End it at once, as a crash does, with whatever it has started."""
+        self.hit()
         await trio.to_thread.run_sync(self._process.wait)
         _running.discard(self._process.pid)
         with trio.fail_after(READY_DEADLINE_S):

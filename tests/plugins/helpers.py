@@ -1,7 +1,7 @@
 """Plugins that are values, in a house or alone."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ import trio
 from daycare.base.clock import SystemClock
 from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.observe.bus import Bus
-from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
+from daycare.plugin import Health, Inbound, Outcome, Plugin, StructTool, ToolContext, Unreadable
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import Context, Surroundings
 from daycare.plugins.discovery import Found
@@ -32,7 +32,34 @@ def tool(name: str) -> StructTool[Word]:
     return StructTool(name, Word, run, idempotent=True)
 
 
-def surroundings(folder: Path, secrets: dict[str, str] | None = None) -> Surroundings:
+class Listener:
+    """A host of connectors that notes what gets through to it."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
+        self.heard.append(("receive", connector))
+        return [Outcome(state="accepted") for _ in batch]
+
+    async def recall(self, connector: str, name: str) -> str:
+        self.heard.append(("recall", connector))
+        return ""
+
+    async def remember(self, connector: str, name: str, value: str) -> None:
+        self.heard.append(("remember", connector))
+
+    def commands(self) -> Sequence[tuple[str, str]]:
+        return [("help", "show what can be said here")]
+
+    async def moved(self, connector: str, old: str, new: str) -> None:
+        self.heard.append(("moved", connector))
+
+    def report(self, connector: str, health: Health) -> None:
+        self.heard.append(("report", connector))
+
+
+def surroundings(folder: Path, secrets: dict[str, str] | None = None, host: Listener | None = None) -> Surroundings:
     async def accept(inbound: Inbound) -> Receipt:
         return Receipt(7, "agent-1")
 
@@ -40,7 +67,7 @@ def surroundings(folder: Path, secrets: dict[str, str] | None = None) -> Surroun
         value = (secrets or {}).get(name)
         return value.encode() if value is not None else None
 
-    return Surroundings(folder, SystemClock(), token, bytes.decode, accept)
+    return Surroundings(folder, SystemClock(), token, bytes.decode, accept, host)
 
 
 def found(plugin: Plugin) -> Found:

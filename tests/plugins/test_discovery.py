@@ -31,7 +31,7 @@ from daycare.plugins.contract import flaws, provides
 from daycare.plugins.discovery import discover
 from daycare.plugins.extensions import Extensions, look
 from daycare.store.records import Receipt
-from tests.plugins.helpers import found, importable, surroundings, tool
+from tests.plugins.helpers import Listener, found, importable, surroundings, tool
 
 PLUGIN = "from daycare.plugin import Plugin\n"
 
@@ -208,7 +208,7 @@ def extensions(home: Path, text: str) -> Extensions:
         return Receipt(1, "agent")
 
     (home / "config.toml").write_text(text)
-    return Extensions(config.load(home), home, Bus(), SystemClock(), lambda _: None, bytes.decode, accept)
+    return Extensions(config.load(home), home, Bus(), SystemClock(), lambda _: None, bytes.decode, accept, Listener())
 
 
 async def test_provider_whose_plugin_failed_says_why_and_keeps_nobody_from_starting(tmp_path: Path) -> None:

@@ -27,9 +27,14 @@ class TrioBot(telegram.Bot):
 @asynccontextmanager
 async def bot_of(server: FakeTelegram, token: str | None = None) -> AsyncGenerator[TrioBot, None]:
     """A bot that talks to the fake."""
-    pools = [HTTPXRequest(httpx_kwargs={"trust_env": False}) for _ in range(2)]
-    urls = {"base_url": server.base_url, "base_file_url": server.base_file_url}
-    bot = TrioBot(token or server.token, request=pools[0], get_updates_request=pools[1], **urls)
+    pools = [HTTPXRequest(httpx_kwargs={"trust_env": False, "verify": False}) for _ in range(2)]
+    bot = TrioBot(
+        token or server.token,
+        base_url=server.base_url,
+        base_file_url=server.base_file_url,
+        request=pools[0],
+        get_updates_request=pools[1],
+    )
     await bot.initialize()
     try:
         yield bot
@@ -39,7 +44,7 @@ async def bot_of(server: FakeTelegram, token: str | None = None) -> AsyncGenerat
 
 async def call(server: FakeTelegram, method: str, **params: Any) -> dict[str, Any]:
     """Call a method with a JSON body; return the decoded answer."""
-    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, timeout=60) as client:
         response = await client.post(f"{server.base_url}{server.token}/{method}", json=params)
     answer: dict[str, Any] = response.json()
     assert answer["ok"] or answer["error_code"] == response.status_code

@@ -71,6 +71,8 @@ def test_the_control_endpoint_does_what_tests_in_other_processes_want() -> None:
             client.get(f"{bot}/getMe")
         control("set", away=False)
         assert client.get(f"{bot}/getMe").json()["ok"]
+        control("set", limits={"chat_per_s": 5})
+        assert [call["method"] for call in control("calls", after=4)] == ["getUpdates", "getMe"]
         for verb, wanted in (("fly", {}), ("say", {}), ("set", {"token": "x"}), ("edit", {"chat": 1, "message": 1})):
             assert client.post(f"/control/{verb}", json=wanted).status_code == 400
         process.send_signal(signal.SIGINT)

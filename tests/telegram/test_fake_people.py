@@ -124,6 +124,10 @@ async def test_a_pressed_button_is_a_callback_query() -> None:
         query = read(server)[-1].callback_query
         assert query is not None and isinstance(query.message, telegram.Message)
         assert (query.id, query.data, query.from_user.id, query.message.text) == (number, "retry:1", 5, "Oops")
+        await done(server, "deleteMessage", chat_id=5, message_id=query.message.message_id)
+        server.press(server.messages(5)[0], "retry:1")
+        wire = msgspec.json.decode(server.queue.head(9)[-1].raw)["callback_query"]["message"]
+        assert wire == {"chat": server.chats[5].wire, "message_id": query.message.message_id, "date": 0}
 
 
 async def test_the_bots_standing_is_told_as_my_chat_member() -> None:
@@ -164,6 +168,8 @@ async def test_topics_and_threads_look_like_the_real_ones() -> None:
     assert general and general.message_thread_id is None and general.chat.is_forum
     assert inside and inside.is_topic_message and inside.reply_to_message
     assert inside.reply_to_message.forum_topic_created == created.forum_topic_created
+    answer = server.say(forum, 6, "there, too", reply_to=inside.message_id)
+    assert answer.thread_id == thread and read_one(server).is_topic_message
     first = server.say(plain, 5, "a")
     second = server.say(plain, 6, "b", reply_to=first)
     third = server.say(plain, 5, "c", reply_to=second)

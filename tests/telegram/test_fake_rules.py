@@ -319,5 +319,6 @@ async def test_unbalanced_markup_is_refused(mode: str, text: str) -> None:
 async def test_parameters_of_a_wrong_type_are_refused() -> None:
     async with FakeTelegram.serve() as server:
         server.person(5)
-        for wrong in ({"message_thread_id": "x"}, {"disable_notification": "maybe"}, {"entities": {}}):
+        wrongs: list[dict[str, Any]] = [{"message_thread_id": "x"}, {"disable_notification": "maybe"}, {"entities": {}}]
+        for wrong in wrongs:
             assert await refusal(server, "sendMessage", chat_id=5, text="x", **wrong)

@@ -6,7 +6,7 @@ import msgspec
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Envelope
 from daycare.store.records import DeadLetter
-from daycare.store.sqlite import inbox, outbox
+from daycare.store.sqlite import inbox, outbox, turns
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.letters import COLUMNS, letter
 from daycare.store.sqlite.writer import Tx, Writer
@@ -39,6 +39,10 @@ class DeadLetters:
         """Queue a dead letter again, behind what waits now; return the new inbox or outbox number."""
         return await self._write(lambda tx: _replay(tx, no))
 
+    async def replay_turn(self, agent_id: str, turn: int) -> int:
+        """Queue again what was given up with a turn; return how many messages."""
+        return await self._write(lambda tx: _replay_turn(tx, agent_id, turn))
+
     async def prune(self, *, before_ms: int) -> int:
         """Delete dead letters older than `before_ms`; return how many."""
 
@@ -51,6 +55,18 @@ class DeadLetters:
     async def count(self) -> int:
         """Return how many dead letters wait for a decision."""
         return count(self._reader, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL")
+
+
+def _replay_turn(tx: Tx, agent_id: str, turn: int) -> int:
+    seqs = turns.seqs_of(tx, agent_id, turn)
+    rows = tx.db.execute(
+        "SELECT no FROM dead_letters WHERE source = 'inbox' AND agent_id = ? AND replayed_at IS NULL"
+        " AND seq IN (SELECT value FROM json_each(?)) ORDER BY seq",
+        (agent_id, msgspec.json.encode(seqs).decode()),
+    ).fetchall()
+    for row in rows:
+        _replay(tx, int(str(row[0])))
+    return len(rows)
 
 
 def _replay(tx: Tx, no: int) -> int:

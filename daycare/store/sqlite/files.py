@@ -77,7 +77,8 @@ def _insert(
 ) -> File:
     tx.run(
         "INSERT INTO files (key, user, origin, name, media_type, size, data, remote, created_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user, key) DO UPDATE SET remote = excluded.remote"
+        " WHERE data IS NULL AND excluded.remote IS NOT NULL",  # where it was said to be last
         (key, user, str(origin), name, media_type, size, data, remote, tx.now),
     )
     row = tx.one("SELECT id, name, media_type, size FROM files WHERE user = ? AND key = ?", (user, key))

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import apsw
 from msgspec.structs import replace
 
-from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError
+from daycare.base.errors import BusyError, DaycareError, InvalidError
 from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, SCRAP_MAX_CHARS
-from daycare.base.messages import Envelope, EnvelopeKind
+from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.store.records import Arrival, Knock, Scrap, Taken
 from daycare.store.sqlite import inbox, letters, mailbox, people, strangers
 from daycare.store.sqlite.writer import Tx, Writer
@@ -26,7 +26,7 @@ class Intake:
         """Commit a batch and the cursor, all or nothing; return what became of each."""
 
         def run(tx: Tx) -> list[Taken]:
-            taken = [_take(tx, entry) for entry in entries]
+            taken = [_take(tx, connector, entry) for entry in entries]
             if cursor:
                 _remember(tx, connector, _CURSOR, cursor)
             return taken
@@ -69,16 +69,16 @@ def _remember(tx: Tx, connector: str, name: str, value: str) -> None:
     if name != _CURSOR:
         tx.run(
             "DELETE FROM connector_memory WHERE connector = ?1 AND name IN (SELECT name FROM connector_memory"
-            " WHERE connector = ?1 AND name <> ?2 ORDER BY at DESC, name LIMIT -1 OFFSET ?3)",
-            (connector, _CURSOR, CONNECTOR_NAMES_MAX),
+            " WHERE connector = ?1 AND name <> ?2 ORDER BY name = ?4 DESC, at DESC, name LIMIT -1 OFFSET ?3)",
+            (connector, _CURSOR, CONNECTOR_NAMES_MAX, name),
         )
 
 
-def _take(tx: Tx, entry: Arrival | Knock | Scrap) -> Taken:
+def _take(tx: Tx, connector: str, entry: Arrival | Knock | Scrap) -> Taken:
     if isinstance(entry, Knock):
         return Taken(show_code=strangers.knock(tx, entry))
     if isinstance(entry, Scrap):
-        _keep_scrap(tx, entry)
+        _keep_scrap(tx, connector, entry)
         return Taken(refused=entry.reason)
     envelope = _as_edit(tx, entry)
     try:
@@ -87,11 +87,16 @@ def _take(tx: Tx, entry: Arrival | Knock | Scrap) -> Taken:
         return Taken(receipt=inbox.post(tx, envelope, entry.create), envelope=envelope)
     except BusyError as full:
         return _set_aside(tx, envelope, full)
-    except ConflictError as refused:  # somebody else's agent lives at the path, or has the key by now
-        body = envelope.text
-        _keep_scrap(
-            tx, Scrap(key=envelope.key, code=refused.code, reason=refused.message, body=body, user=envelope.user)
+    except DaycareError as refused:  # nobody lives at the path, or somebody else has the key by now
+        scrap = Scrap(
+            key=envelope.key,
+            code=refused.code,
+            reason=refused.message,
+            body=envelope.text,
+            user=envelope.user,
+            path=envelope.to,
         )
+        _keep_scrap(tx, connector, scrap)
         return Taken(refused=refused.message)
 
 
@@ -107,8 +112,10 @@ def _as_edit(tx: Tx, entry: Arrival) -> Envelope:
     )
     if row is None or row[0] == mailbox.DEAD:
         return envelope
-    kind = EnvelopeKind.NOTE if row[0] == mailbox.DONE else envelope.kind
-    return replace(envelope, kind=kind, meta=envelope.meta | {"edits": entry.edits})
+    meta = envelope.meta | {"edits": entry.edits}
+    if row[0] != mailbox.DONE:
+        return replace(envelope, meta=meta)
+    return replace(envelope, kind=EnvelopeKind.NOTE, lane=Lane.MESSAGES, meta=meta)  # it commands nothing any more
 
 
 def _set_aside(tx: Tx, envelope: Envelope, full: DaycareError) -> Taken:
@@ -120,10 +127,11 @@ def _set_aside(tx: Tx, envelope: Envelope, full: DaycareError) -> Taken:
     return Taken(refused=full.message)
 
 
-def _keep_scrap(tx: Tx, scrap: Scrap) -> None:
-    known = tx.one("SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?", (scrap.key,))
+def _keep_scrap(tx: Tx, connector: str, scrap: Scrap) -> None:
+    key = f"{connector}:{scrap.key}"  # two bots count their updates alike
+    known = tx.one("SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?", (key,))
     if known is None:
         body = scrap.body[:SCRAP_MAX_CHARS]
         letters.insert(
-            tx, "intake", 0, "", scrap.path, scrap.user, "person", scrap.key, scrap.code, scrap.reason, 1, body
+            tx, "intake", 0, "", scrap.path, scrap.user, "person", key, scrap.code, scrap.reason, 1, body
         )

@@ -6,7 +6,7 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ConflictError
-from daycare.base.limits import OUTBOX_MAX_MESSAGES
+from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply
 from daycare.store.sqlite import letters, mailbox
@@ -163,7 +163,7 @@ def give_up(tx: Tx, seq: int, code: str, reason: str) -> None:
 def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
     """What the agent believes it has said was not heard: it reads so before its next answer."""
     living = tx.one("SELECT 1 FROM agents WHERE id = ? AND state <> 'dead'", (it.agent_id,))
-    if living is None or it.turn is None:
+    if living is None or it.turn is None or tx.memory.waiting.get(it.agent_id, 0) >= INBOX_MAX_MESSAGES:
         return
     quoted = it.text if len(it.text) <= _QUOTED_CHARS else f"{it.text[:_QUOTED_CHARS]}..."
     note = Envelope(

@@ -147,29 +147,40 @@ def ensure(tx: Tx, user: User, origin: Origin) -> User:
 def add_part(tx: Tx, user: User, origin: Origin) -> None:
     """Create the user of a part of a chat with its keys, if there is none yet.
 
-    Raises `ConflictError` when the id is that of somebody else by now.
+    Raises `ConflictError`, and has changed nothing then, when the id or a key is somebody else's by now.
     """
     known = _get(tx.db, user.id)
-    if known is None:
-        _insert(tx, user, origin)
-    elif known.parent != user.parent or known.kind != user.kind:
-        raise ConflictError("USER_EXISTS", f"adding {user.id} for {user.keys[0]}: that is somebody else")
+    if known is not None:
+        if not set(user.keys) <= set(known.keys):
+            raise ConflictError("USER_EXISTS", f"adding {user.id} for {user.keys[0]}: that is somebody else")
+        return
+    for key in user.keys:
+        _refuse_taken(tx, key, user.id)
+    removed = tx.one("SELECT parent FROM users WHERE id = ?", (user.id,))
+    if removed is not None and removed[0] != user.parent:
+        raise ConflictError("USER_EXISTS", f"adding {user.id} for {user.keys[0]}: that was somebody else")
+    _insert(tx, user, origin)
     for key in user.keys:
         link(tx, key, user.id, origin)
 
 
 def link(tx: Tx, key: str, user_id: str, origin: Origin) -> None:
-    """Let a key lead to a user. Raises `ConflictError` when it leads to another one."""
-    row = tx.one("SELECT user FROM user_connector_keys WHERE connector_key = ?", (key,))
-    if row is not None and row[0] != user_id:
-        raise ConflictError(
-            "KEY_TAKEN", f"linking {key} to {user_id}: it belongs to {row[0]}", hint=f"daycare users unlink {key}"
-        )
+    """Let a key lead to a user, who is no stranger from then on. Raises `ConflictError` when it leads to another."""
+    _refuse_taken(tx, key, user_id)
     tx.run(
         "INSERT INTO user_connector_keys (connector_key, user, origin, created_at) VALUES (?, ?, ?, ?)"
         " ON CONFLICT DO NOTHING",
         (key, user_id, str(origin), tx.now),
     )
+    tx.run("DELETE FROM strangers WHERE connector_key = ?", (key,))
+
+
+def _refuse_taken(tx: Tx, key: str, user_id: str) -> None:
+    row = tx.one("SELECT user FROM user_connector_keys WHERE connector_key = ?", (key,))
+    if row is not None and row[0] != user_id:
+        raise ConflictError(
+            "KEY_TAKEN", f"linking {key} to {user_id}: it belongs to {row[0]}", hint=f"daycare users unlink {key}"
+        )
 
 
 def _insert(tx: Tx, user: User, origin: Origin) -> None:
@@ -184,6 +195,8 @@ def _insert(tx: Tx, user: User, origin: Origin) -> None:
 
 
 def _move(tx: Tx, connector: str, old: str, new: str) -> bool:
+    if old == new:
+        return False
     rows = tx.db.execute(
         "SELECT connector_key FROM user_connector_keys WHERE connector_key = ?1"
         " OR substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",

@@ -48,7 +48,6 @@ class Strangers:
                 return None
             person = people.ensure(tx, replace(user, kind=stranger.kind, keys=()), origin)
             people.link(tx, stranger.key, person.id, origin)
-            tx.run("DELETE FROM strangers WHERE connector_key = ?", (stranger.key,))
             return stranger, people.must(tx, person.id)
 
         found = await self._write(run)
@@ -74,18 +73,20 @@ class Strangers:
 def knock(tx: Tx, who: Knock) -> bool:
     """Count a stranger's message; True if they are to be shown the code now."""
     name = "".join(char if char.isprintable() else " " for char in who.name)[:_NAME_MAX_CHARS]
+    since = tx.now - int(PAIR_NOTICE_S * 1000)  # those shown a code since then are counted, so they are remembered
+    new = tx.one("SELECT 1 FROM strangers WHERE connector_key = ?", (who.key,)) is None
     tx.run(
         "INSERT INTO strangers (connector_key, connector, origin, kind, name, knocks, first_at, last_at, noticed_at)"
         " VALUES (?, ?, ?, ?, ?, 1, ?, ?, 0) ON CONFLICT (connector_key) DO UPDATE SET knocks = knocks + 1,"
         " last_at = excluded.last_at, name = excluded.name, kind = excluded.kind",
         (who.key, who.connector, "group" if who.kind == "group" else "person", who.kind, name, tx.now, tx.now),
     )
-    tx.run(
-        "DELETE FROM strangers WHERE connector_key IN (SELECT connector_key FROM strangers WHERE connector = ?"
-        " ORDER BY code_until > ? DESC, denied DESC, last_at DESC LIMIT -1 OFFSET ?)",
-        (who.connector, tx.now, STRANGERS_MAX),
-    )
-    since = tx.now - int(PAIR_NOTICE_S * 1000)
+    if new:
+        tx.run(
+            "DELETE FROM strangers WHERE connector_key IN (SELECT connector_key FROM strangers WHERE connector = ?"
+            " ORDER BY noticed_at > ? DESC, denied DESC, last_at DESC LIMIT -1 OFFSET ?)",
+            (who.connector, since, STRANGERS_MAX),
+        )
     row = tx.one("SELECT noticed_at, denied FROM strangers WHERE connector_key = ?", (who.key,))
     if row is None or row[1] or row[0] > since:
         return False

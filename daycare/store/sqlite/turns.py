@@ -188,6 +188,12 @@ def end_all(tx: Tx, agent_id: str, reason: str) -> None:
         end(tx, number, "parked", error=reason)
 
 
+def seqs_of(tx: Tx, agent_id: str, turn: int) -> list[int]:
+    """Return the numbers of all inbox rows of a turn of an agent, none for another's or one that never was."""
+    row = tx.one(f"SELECT {_ROW} FROM turns WHERE turn = ? AND agent_id = ?", (turn, agent_id))  # noqa: S608
+    return journal.seqs_of(tx, _turn(row)) if row is not None else []
+
+
 def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     first = rows[0].envelope
     seqs = tuple(row.seq for row in rows)

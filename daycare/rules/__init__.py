@@ -1,0 +1,1 @@
+"""What is allowed, and what a person should look at before allowing it."""

@@ -1,0 +1,188 @@
+"""A copy of a text as a model reads it, with the way back: each character knows its place in the original.
+
+Folded are case, accents, compatibility forms (fullwidth, mathematical, circled, ...) and invisible characters; entities,
+percent and backslash escapes are decoded. Letters of one script that look like another's are left to `lookalike`, which
+is asked for single words: a Russian word has to stay Russian.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+CHUNK_CHARS: Final = 1_024  # of the original folded at a time, some 0.1 ms
+
+# Characters that show nothing: joiners, bidi controls, fillers, variation selectors, tags.
+INVISIBLE: Final = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_INVISIBLE: Final = re.compile(f"[{INVISIBLE}\x00-\x08\x0e-\x1f\x7f]")
+_MARKS: Final = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+_ESCAPED: Final = re.compile(
+    r"(?P<entity>&(?:#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,24});?)|(?P<percent>(?:%[\da-f]{2}){1,64})"
+    r"|(?P<escape>\\u\{[\da-f]{1,6}\}|\\u[\da-f]{4}|\\U[\da-f]{8}|\\x[\da-f]{2})",
+    re.IGNORECASE,
+)
+_ESCAPE_ROUNDS: Final = 2  # %2569 is an escaped escape; nobody's reader goes deeper
+_LOOSE_END: Final = re.compile(r"(?:&[#\w]{0,24}|\\[^\\\s]{0,9}|(?:%[\da-fA-F]{0,2}){1,4})\Z")
+
+_EXTRA: Final = {
+    **dict(zip("ıłøđħŧŋɑɡɩʟɪɢɴᴏʀᴇꜱᴛᴀʙᴄᴅꜰʜᴊᴋᴍᴘᴜᴠᴡʏᴢƖ", "iloqhtnagiligtoreststbcdfhjkmpuvwyzl", strict=False)),
+    **dict.fromkeys("‘’‚‛′´`＇ʼ", "'"),
+    **dict.fromkeys("“”„‟″«»‹›「」『』＂", '"'),
+    **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
+    **dict.fromkeys("\u2028\u2029\x85\x0b\x0c", "\n"),
+}
+_EXTRA.update(zip("ıłøđħŧŋɑɡɩ", "ilodhtnagi", strict=True))
+_EXTRA.update(zip("ɪɢɴᴏʀᴇꜱᴛᴀʙᴄᴅꜰʜᴊᴋʟᴍᴘᴜᴠᴡʏᴢ", "ignorestabcdfhjklmpuvwyz", strict=True))
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+for _first in (0x1F150, 0x1F170, 0x1F1E6):  # circled, squared and regional letters have no compatibility form
+    _EXTRA.update((chr(_first + n), letter) for n, letter in enumerate(_LETTERS))
+
+_LOOKALIKE: Final = str.maketrans(
+    "авеёзікмнопрстухцчьѕјԁԛԝһӏғүѵґ" "αβγδεζηικλμνορστυχωϲϳ" "աեհոսցօքզյլ" "ꭺꮪᎪᎬ",
+    "abee3ikmhonpctyxu4bsjdqwhlfyvr" "abydezniklmvopotuxwcj" "wehnugoqqjl" "asae",
+)
+_LEET: Final = str.maketrans("013457@$8!|", "oieastasbil")
+_LEET_ELL: Final = str.maketrans("013457@$8!|", "oleastasbll")
+
+
+class View(NamedTuple):
+    """A text, and where each of its characters stood in the original."""
+
+    text: str
+    starts: Sequence[int]
+    ends: Sequence[int]
+    escaped: bool = False  # something in it was decoded
+
+    def part(self, start: int, end: int) -> "View":
+        """Return the view of a part."""
+        return View(self.text[start:end], self.starts[start:end], self.ends[start:end], self.escaped)
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Return the place in the original of the characters from `start` to `end`, which is not empty."""
+        return self.starts[start], self.ends[end - 1]
+
+
+def whole(text: str) -> View:
+    """Return the view of an original text."""
+    return View(text, range(len(text)), range(1, len(text) + 1))
+
+
+def chunks(view: View) -> Iterator[View]:
+    """Cut a view into pieces, beside words and escapes where possible."""
+    text, start = view.text, 0
+    while len(text) - start > CHUNK_CHARS:
+        end = start + CHUNK_CHARS
+        blank = max(text.rfind(" ", end - 64, end), text.rfind("\n", end - 64, end))
+        if blank >= 0:
+            end = blank + 1
+        elif loose := _LOOSE_END.search(text, end - 24, end):
+            end = loose.start()
+        yield view.part(start, end)
+        start = end
+    if start < len(text):
+        yield view.part(start, len(text))
+
+
+def normalised(view: View) -> View:
+    """Return `view` decoded and folded."""
+    for _ in range(_ESCAPE_ROUNDS):
+        if not _ESCAPED.search(view.text):
+            break
+        view = _unescaped(view)
+    text = view.text
+    if text.isascii() and not _INVISIBLE.search(text):
+        return view._replace(text=text.lower())
+    folded = text.translate(_fold)
+    if len(folded) == len(text) and _fold.uneven.isdisjoint(text):
+        return view._replace(text=folded)
+    parts, starts, ends = [], [], []
+    for char, start, end in zip(text, view.starts, view.ends, strict=True):
+        new = _fold[ord(char)]
+        parts.append(new)
+        starts.extend([start] * len(new))
+        ends.extend([end] * len(new))
+    return View("".join(parts), starts, ends, view.escaped)
+
+
+def lookalike(word: str) -> str:
+    """Return `word` with letters of other scripts replaced by the Latin ones that they look like."""
+    return word.translate(_LOOKALIKE)
+
+
+def unleet(word: str) -> tuple[str, str]:
+    """Return the readings of a word in which digits and signs stand for letters."""
+    return word.translate(_LEET), word.translate(_LEET_ELL)
+
+
+def has_invisible(text: str) -> bool:
+    """Whether there is a character in `text` that shows nothing."""
+    return _INVISIBLE.search(text) is not None
+
+
+def fold(text: str) -> str:
+    """Return `text` folded, without its places."""
+    return text.translate(_fold)
+
+
+class _Fold(dict[int, str]):
+    """What each character becomes; filled as characters come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uneven: set[str] = set()
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        new = _EXTRA.get(char)
+        if new is None and _INVISIBLE.match(char):
+            new = ""
+        elif new is None:
+            plain = _MARKS.sub("", unicodedata.normalize("NFKD", char).casefold())
+            new = "".join(_EXTRA.get(part, part) for part in unicodedata.normalize("NFC", plain))
+        self[code] = new
+        if len(new) != 1:
+            self.uneven.add(char)
+        return new
+
+
+_fold: Final = _Fold()
+
+
+def _unescaped(view: View) -> View:
+    text, at = view.text, 0
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+
+    def take(new: str, begin: int, end: int) -> None:
+        parts.append(new)
+        starts.extend([view.starts[begin]] * len(new))
+        ends.extend([view.ends[end - 1]] * len(new))
+
+    for found in _ESCAPED.finditer(text):
+        begin, end = found.span()
+        parts.append(text[at:begin])
+        starts.extend(view.starts[at:begin])
+        ends.extend(view.ends[at:begin])
+        if found["percent"]:
+            decoded = unquote(found[0])
+            if len(decoded) * 3 == end - begin:  # one byte each: keep their places apart
+                for n, char in enumerate(decoded):
+                    take(char, begin + 3 * n, begin + 3 * n + 3)
+            else:
+                take(decoded, begin, end)
+        elif found["entity"]:
+            take(html.unescape(found[0]), begin, end)
+        else:
+            code = int(found[0][2:].strip("{}"), 16)
+            take(chr(code) if code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else found[0], begin, end)
+        at = end
+    parts.append(text[at:])
+    starts.extend(view.starts[at:])
+    ends.extend(view.ends[at:])
+    return View("".join(parts), starts, ends, escaped=True)

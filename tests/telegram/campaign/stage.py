@@ -1,0 +1,221 @@
+"""A daemon in a home of its own, the fake Telegram it talks to, and the people in both."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import apsw
+import httpx
+import trio
+
+from daycare.testing.telegram_server import FakeTelegram, Person
+from daycare.testing.telegram_server import Chat as FakeChat
+from tests.crash.load import client_of
+from tests.crash.process import BrokenDaemonError, Home, Process, status
+from tests.telegram.campaign.report import Report, say
+
+BOT: Final = "telegram"
+FIRST_PERSON: Final = 1_000
+FIRST_STRANGER: Final = 900_000
+_CONFIG: Final = """\
+[models]
+default = "mind/names"
+
+[providers.mind]
+kind = "mind"
+
+[agent]
+policy = "{policy}"
+
+[plugins]
+load = [{plugins}]
+
+[plugins.telegram]
+base_url = "{base_url}"
+base_file_url = "{base_file_url}"
+poll_s = {poll_s}
+groups = "always"
+"""
+_MIND: Final = "tests.telegram.campaign.mind:plugin"
+_TELEGRAM: Final = "daycare_plugins.telegram.plugin:plugin"
+
+
+@dataclass
+class Room:
+    """A chat with who writes there: a private one, a group, or a forum with topics."""
+
+    number: int
+    place: Person | FakeChat
+    writers: list[Person]
+    threads: list[int | None] = field(default_factory=lambda: [None])
+    said: int = 0  # messages, each with a number of its own
+
+    @property
+    def id(self) -> int:
+        """Telegram's number of the chat."""
+        return self.place.id
+
+    @property
+    def is_group(self) -> bool:
+        """Whether several people write there."""
+        return isinstance(self.place, FakeChat)
+
+    def name(self) -> str:
+        """Return the word with which the next message begins."""
+        self.said += 1
+        return f"m{self.number}-{self.said}"
+
+
+class Stage:
+    """One home, one bot. `report` takes what is found wrong on the way."""
+
+    def __init__(self, server: FakeTelegram, report: Report, *, poll_s: int, policy: str = "steer") -> None:
+        self.server = server
+        self.report = report
+        self.rooms: list[Room] = []
+        self.process: Process | None = None
+        self.ready_s: list[float] = []
+        self.home = Home()
+        config = _CONFIG.format(
+            policy=policy,
+            plugins=", ".join(f'"{plugin}"' for plugin in _plugins()),
+            base_url=server.base_url,
+            base_file_url=server.base_file_url,
+            poll_s=poll_s,
+        )
+        (self.home.path / "config.toml").write_text(config)
+
+    # -- the daemon --------------------------------------------------------------------------------------------------
+
+    def start(self) -> Process:
+        """Start the daemon."""
+        self.process = Process(self.home)
+        return self.process
+
+    async def up(self) -> Process:
+        """Start the daemon and wait until it answers."""
+        process = self.start()
+        if (ready_s := await process.ready()) is not None:
+            self.ready_s.append(ready_s)
+        return process
+
+    async def down(self) -> None:
+        """Kill the daemon, if it runs."""
+        with trio.CancelScope(shield=True):
+            if self.process is not None:
+                await self.process.kill()
+
+    async def introduce(self, rooms: Sequence[Room]) -> None:
+        """Start for the first time: store the token, and make the people of the rooms known."""
+        self.rooms = list(rooms)
+        await self.up()
+        async with client_of(self.home.socket) as client:
+            for room in rooms:
+                (await client.post("/v1/users", json={"id": f"c{room.number}"})).raise_for_status()
+                key = {"key": f"{BOT}:{room.id}"}
+                (await client.post(f"/v1/users/c{room.number}/links", json=key)).raise_for_status()
+            (await client.put(f"/v1/keys/{BOT}", json={"value": self.server.token})).raise_for_status()
+
+    async def health(self) -> dict[str, Any]:
+        """Return how the daemon says the connection is."""
+        found: dict[str, Any] = (await status(self.home.socket))["connectors"][BOT]
+        return found
+
+    async def until_state(self, wanted: set[str], deadline_s: float) -> float | None:
+        """Wait until the connection is in one of these states; return how long that took, None if it was too long."""
+        began = trio.current_time()
+        with trio.move_on_after(deadline_s):
+            while (await self.health())["state"] not in wanted:
+                await trio.sleep(0.05)
+            return trio.current_time() - began
+        return None
+
+    # -- the store ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def store(self) -> Iterator[apsw.Connection]:
+        """Open the daemon's store for reading, whether or not it runs."""
+        db = apsw.Connection(str(self.home.database), flags=apsw.SQLITE_OPEN_READONLY)
+        db.set_busy_timeout(5_000)
+        try:
+            yield db
+        finally:
+            db.close()
+
+    def left(self) -> dict[str, int]:
+        """Return what is not done yet, by name; nothing is left when all are 0."""
+        with self.store() as db:
+            found = {
+                name: int(str(db.execute(f"SELECT count(*) FROM {where}").fetchall()[0][0]))
+                for name, where in (
+                    ("messages", "inbox WHERE state IN (0, 3)"),
+                    ("turns", "turns WHERE turn NOT IN (SELECT turn FROM history)"),
+                    ("replies", "outbox WHERE state < 2"),
+                )
+            }
+        return found | {"updates": len(self.server.queue)}
+
+    async def quiet(self, deadline_s: float) -> bool:
+        """Wait until all is done; a finding if that takes too long."""
+        with trio.move_on_after(deadline_s):
+            while any(self.left().values()):
+                await trio.sleep(0.1)
+            return True
+        self.report.find("broken", f"not quiet after {deadline_s:g} s: {self.left()}; {await self._how()}")
+        return False
+
+    async def _how(self) -> str:
+        try:
+            return str(await self.health())
+        except httpx.HTTPError as error:
+            return repr(error)
+
+
+def _plugins() -> list[str]:
+    """Return what to load; the connector is there already, unless the source tree was installed before it was."""
+    installed = {point.value for point in entry_points(group="daycare.plugins")}
+    return [_MIND] if _TELEGRAM in installed else [_MIND, _TELEGRAM]
+
+
+def rooms_of(server: FakeTelegram, count: int, *, groups: int = 0, forums: int = 0) -> list[Room]:
+    """Make so many chats, some of them groups, some of those forums with topics."""
+    rooms: list[Room] = []
+    for number in range(count):
+        writers = [
+            server.person(FIRST_PERSON + 10 * number + who, first_name=f"Person {number} {who}") for who in range(2)
+        ]
+        if number >= groups:
+            rooms.append(Room(number, writers[0], writers[:1]))
+            continue
+        place = server.group(-1_000_000_000_000 - number, f"Group {number}", forum=number < forums)
+        rooms.append(Room(number, place, writers))
+    return rooms
+
+
+def open_topics(server: FakeTelegram, rooms: Sequence[Room]) -> None:
+    """Open two topics in each forum. The bot must be known by then."""
+    for room in rooms:
+        if isinstance(room.place, FakeChat) and room.place.forum:
+            room.threads = [None, *(server.topic(room.place, f"Topic {number}", room.writers[0]) for number in (1, 2))]
+
+
+@asynccontextmanager
+async def staged(report: Report, *, poll_s: int, policy: str = "steer") -> AsyncGenerator[Stage, None]:
+    """Open a stage. The home is kept if a promise was broken."""
+    async with FakeTelegram.serve() as server:
+        stage = Stage(server, report, poll_s=poll_s, policy=policy)
+        try:
+            yield stage
+        except* (BrokenDaemonError, httpx.HTTPError, apsw.Error) as errors:
+            for error in errors.exceptions:
+                report.find("broken", repr(error))
+        finally:
+            await stage.down()
+            for kind, what in report.findings[:20]:
+                say(f"{kind}: {what}")
+            if report.harm:
+                say(f"mode {report.mode}, seed {report.seed}: the home is kept in {stage.home.folder}")
+            else:
+                stage.home.remove()
