@@ -62,6 +62,7 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Annotated[str, Meta(min_length=1, max_length=64)] = "daycare"
     tone: Annotated[str, Meta(max_length=500)] = "friendly"
+    personality: str = "default"
     operator: str = ""
     policy: Literal["steer", "followup", "collect", "interrupt"] = "steer"
 
@@ -351,6 +352,7 @@ def _fill_section(
 def _meaning(config: Config) -> _Found:
     if "://" in config.store.location or not config.store.location.strip():
         yield ("store", "location"), 'expected the name of a file, or "memory:"'
+    yield from _named(("agent", "personality"), config.agent.personality)
     if config.agent.operator:
         yield from _named(("agent", "operator"), config.agent.operator, user=True)
     for role, model in config.models.by_role().items():
@@ -369,10 +371,8 @@ def _meaning(config: Config) -> _Found:
         at = ("providers", name)
         yield from _named(at, name)
         if provider.key != name and next(_named(at, provider.key), None):
-            yield (
-                (*at, "key"),
-                "expected the name of a stored secret, see `daycare keys list`",
-            )  # not shown: it may be one
+            # The value is not shown: it may be a secret.
+            yield (*at, "key"), "expected the name of a stored secret, see `daycare keys list`"
         if provider.base_url and not _is_url(provider.base_url):
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
     for name in config.plugins.settings:

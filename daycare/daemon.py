@@ -25,7 +25,9 @@ from daycare.agent.endings import Endings
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.patience import patiently
+from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
+from daycare.agent.sections import BareShelf, Prompts
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
@@ -167,7 +169,17 @@ class Daemon:
         StatusCommands(
             store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
         ).add_to(self.commands)
-        ContextCommands(contexts, persona, runner.specs).add_to(self.commands)
+        self.prompts = Prompts(
+            store,
+            BareShelf(),
+            persona,
+            Personalities(home.personalities),
+            config.agent.personality,
+            contexts.room,
+            vault.derived("prompt"),
+            clock,
+        )
+        ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
@@ -180,12 +192,13 @@ class Daemon:
             router=self.router,
             thinker=Thinker(store, self.pool, runner, contexts, self.bus, clock),
             endings=self.endings,
-            persona=persona,
+            prompts=self.prompts,
             bus=self.bus,
             clock=clock,
             connectors=self.connectors,
             hooks=self.extensions.hooks,
             arrivals=Arrivals(store, self.directory, Pace(), clock),
+            files=self.files,
         )
         self.supervisor = Supervisor(
             store,
@@ -224,6 +237,7 @@ class Daemon:
             stop=self.stop.ask,
             read_file=self._file,
             plugins=self.extensions.report,
+            check=self.prompts.check,
             owner=owner,
             mode=mode,
         )
@@ -314,6 +328,7 @@ class Daemon:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""
         if commit.agents:
             self.directory.forget(commit.agents)
+            self.prompts.forget()
         if commit.posted:
             self.supervisor.posted(commit.posted)
         if commit.completed:

@@ -23,11 +23,12 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
 from daycare.agent.arrivals import Arrivals, Entry
+from daycare.agent.attachments import Files
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_note, messages_of, route
 from daycare.agent.patience import patiently
-from daycare.agent.prompt import Persona, assemble
+from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import (
@@ -45,6 +46,7 @@ from daycare.base.limits import (
     DELIVERY_ATTEMPTS_MAX,
     DELIVERY_DEADLINE_S,
     OUTAGE_MAX_S,
+    RETRY_BASE_S,
     RETRY_MAX_S,
 )
 from daycare.base.messages import EnvelopeKind, File
@@ -77,12 +79,13 @@ class Flow:
     router: Router
     thinker: Thinker
     endings: Endings
-    persona: Persona
+    prompts: Prompts
     bus: Bus
     clock: Clock
     connectors: Mapping[str, Connector]
     hooks: Hooks
     arrivals: Arrivals
+    files: Files
 
     # == in ==========================================================================================================
 
@@ -160,7 +163,7 @@ class Flow:
         self._announce(agent, turn, rows)
         user = await self._person(agent)
         told = await self.hooks.before(agent, turn, messages_of(rows))
-        prompt = replace(assemble(self.persona, agent, user), messages=told)
+        prompt = replace(await self.prompts.of(agent, user, turn.session), messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
         if isinstance(thought, Aside):
@@ -242,6 +245,8 @@ class Flow:
             parts = await self._parts(row, target)
             if (wait_s := self._connector(row, lambda it: it.delay_s(target))) > 0:
                 return wait_s
+        except (BusyError, UnavailableError) as error:  # not tried yet, so it costs no try
+            return error.retry_after_s or RETRY_BASE_S
         except DaycareError as refused:
             await self._give_up(row, refused)
             return None
@@ -276,15 +281,16 @@ class Flow:
 
     async def _parts(self, row: OutboxRow, target: str) -> Sequence[Outgoing]:
         """Return what goes out, in parts that the platform takes; always the same for the same reply."""
-        files = [await self._attachment(row, file) for file in row.files]
+        found = [await self._attachment(row, file) for file in row.files]
+        missing = [f"[{name} is kept no longer]" for name in found if isinstance(name, str)]
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
             path=row.path,
             user=row.user,
             target=target,
-            text=row.text,
-            files=tuple(file for file in files if file is not None),
+            text="\n\n".join((row.text, *missing)) if missing else row.text,
+            files=tuple(file for file in found if isinstance(file, Attachment)),
             choices=row.choices,
             reply_to=row.reply_to,
             silent=row.silent,
@@ -299,9 +305,13 @@ class Flow:
             for n, part in enumerate(parts)
         ]
 
-    async def _attachment(self, row: OutboxRow, file: File) -> Attachment | None:
-        data = await self.store.files.read(file.id, row.user)
-        return None if data is None else Attachment(name=file.name, media_type=file.media_type, data=data)
+    async def _attachment(self, row: OutboxRow, file: File) -> Attachment | str:
+        """Return a file with its bytes, or the name of one that is not to be had."""
+        try:
+            data = await self.files.read(file.id, row.user)
+        except NotFoundError:
+            data = None
+        return file.name if data is None else Attachment(name=file.name, media_type=file.media_type, data=data)
 
     def _connector(self, row: OutboxRow, ask: Callable[[Connector], T]) -> T:
         """Ask a connector for what needs no waiting; what it raises by mistake gives the reply up."""

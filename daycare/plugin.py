@@ -345,7 +345,7 @@ class PluginContext(Protocol):
         ...
 
     async def remember(self, connector: str, name: str, value: str) -> None:
-        """Keep a short value over restarts; at most 256 names a connector and 4,000 characters a value."""
+        """Keep a short value over restarts; at most 1,000 names a connector and 4,000 characters a value."""
         ...
 
     async def moved(self, connector: str, old: str, new: str) -> None:

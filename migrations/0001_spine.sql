@@ -288,6 +288,46 @@ CREATE TABLE connector_memory (
     PRIMARY KEY (connector, name)
 ) WITHOUT ROWID;
 
+-- Documents: texts that people and agents keep, shown to them as files. Each row is a version; rows are only added. A
+-- version without a text is a deletion. The text stands last, so that reading about versions does not read it.
+CREATE TABLE documents (
+    no INTEGER PRIMARY KEY,
+    layer TEXT NOT NULL,
+    owner TEXT NOT NULL, -- the agent's or the user's id, empty for global ones
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    author TEXT NOT NULL,
+    approver TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    provenance TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    base_hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    scope TEXT NOT NULL, -- layer and owner as one word of the index below
+    created_at INTEGER NOT NULL,
+    text TEXT
+);
+CREATE UNIQUE INDEX documents_line ON documents (layer, owner, name, version);
+CREATE UNIQUE INDEX documents_once ON documents (layer, owner, name, key) WHERE key <> '';
+
+-- The newest versions that are no deletions.
+CREATE TABLE living_documents (
+    layer TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    no INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    PRIMARY KEY (layer, owner, name)
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE documents_text USING fts5 (
+    scope, name, text, content = 'documents', content_rowid = 'no', tokenize = 'porter unicode61'
+);
+
 -- Encrypted; the key that opens them is never in this file.
 CREATE TABLE secrets (
     name TEXT PRIMARY KEY,

@@ -84,7 +84,8 @@ class Arrivals:
             arrival = await self._arrival(user, await self._which_agent(user, item), item, new=new)
             check(arrival.envelope)
         except (InvalidError, ForbiddenError) as wrong:
-            return Entry(Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text), counted=item.sender)
+            scrap = Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text)
+            return Entry(scrap, counted=item.sender)
         except (BusyError, UnavailableError):
             self.pace.forgive(connector, item.sender)
             raise

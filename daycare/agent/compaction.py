@@ -12,8 +12,9 @@ import msgspec
 import trio
 
 from daycare.agent import tokens
+from daycare.agent.blocks import block
 from daycare.agent.patience import patiently
-from daycare.agent.prompt import block, stamped
+from daycare.agent.prompt import stamped
 from daycare.agent.tokens import Budget
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError, UnavailableError

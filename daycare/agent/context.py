@@ -27,6 +27,7 @@ from daycare.base.limits import (
     COMPACTIONS_MAX,
     CONTEXT_CHARS_A_TOKEN,
     CONTEXT_KNOWN_MAX,
+    PROMPT_SHARE,
 )
 from daycare.base.messages import Message
 from daycare.inference.names import Choice
@@ -83,6 +84,11 @@ class Contexts:
         """Return the budget of the first choice of a plan."""
         learned = self.lessons.of(agent.id, str(plan[0]))
         return budget_of(self.pool.facts(plan[0]), learned.total_at(self.clock.now_ms()))
+
+    async def room(self, agent: Agent) -> int:
+        """Return how many tokens identity and memory may have in an agent's prompt."""
+        plan = await self.pool.plan(agent.role, agent.config.model or None)
+        return int(self.budget(agent, plan).total * PROMPT_SHARE)
 
     async def view(
         self,

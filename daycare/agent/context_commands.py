@@ -8,7 +8,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands
 from daycare.agent.compaction import Charge, Job
 from daycare.agent.context import ALL, Contexts, View
-from daycare.agent.prompt import Persona, assemble
+from daycare.agent.sections import Prompts
 from daycare.agent.tokens import Budget
 from daycare.base.limits import COMPACTIONS_MAX
 from daycare.inference.names import Choice
@@ -22,9 +22,9 @@ _PRICED_TURNS = 10_000  # the newest, so that the sum is bounded
 class ContextCommands:
     """Answers the two commands."""
 
-    def __init__(self, contexts: Contexts, persona: Persona, specs: Callable[[Agent], Sequence[ToolSpec]]) -> None:
+    def __init__(self, contexts: Contexts, prompts: Prompts, specs: Callable[[Agent], Sequence[ToolSpec]]) -> None:
         self._contexts = contexts
-        self._persona = persona
+        self._prompts = prompts
         self._specs = specs
 
     def add_to(self, commands: Commands) -> None:
@@ -102,7 +102,7 @@ class ContextCommands:
         plan = await pool.plan(agent.role, agent.config.model or None)
         budget = self._contexts.budget(agent, plan)
 
-        request = replace(assemble(self._persona, agent, user), tools=tuple(self._specs(agent)))
+        request = replace(await self._prompts.of(agent, user, agent.session), tools=tuple(self._specs(agent)))
         return user, plan, budget, await self._contexts.view(agent, user, agent.session, plan, budget, request)
 
 

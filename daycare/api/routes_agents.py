@@ -97,6 +97,7 @@ class Agents:
             raise NotFoundError("USER_UNKNOWN", f"creating {path}: no user {path.user}", hint="daycare users list")
         if await directory.find(str(path)) is not None:
             raise ConflictError("AGENT_EXISTS", f"creating {path}: there is one", hint=f"daycare agents show {path}")
+        self._services.check(wish.config)
         agent = await directory.create(path, origin=Origin.PERSON, config=wish.config)
         return answer(agent_view(self._services, agent), 201)
 
@@ -121,6 +122,8 @@ class Agents:
             agent = await agent_at(self._services, path)
             merged = msgspec.to_builtins(agent.config) | changes
             config = _config(path, {name: value for name, value in merged.items() if value is not None}, changes)
+            if "personality" in changes:
+                self._services.check(config)
             agent = await self._store.agents.configure(agent.id, config)
         return answer(agent_view(self._services, agent))
 

@@ -13,8 +13,12 @@ from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
-from daycare.store.records import Receipt
+from daycare.store.records import AgentConfig, Receipt
 from daycare.store.vault import Vault
+
+
+def _any_config(_: AgentConfig) -> None:
+    """No check."""
 
 
 async def _no_plugins() -> list[dict[str, Any]]:
@@ -27,7 +31,8 @@ class Services:
 
     `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end
     (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`;
-    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows.
+    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check`
+    raises for settings of an agent that name what there is not.
     """
 
     store: Store
@@ -45,3 +50,4 @@ class Services:
     mode: str
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
+    check: Callable[[AgentConfig], None] = field(default=_any_config)

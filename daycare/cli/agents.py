@@ -13,6 +13,7 @@ from daycare.cli.render import one_line, pairs, table, when
 app = typer.Typer(rich_markup_mode=None)
 
 _PAGE = 500
+_PERSONALITY = 'Personality to speak with, see `daycare personalities`; "": the installation\'s.'
 AgentPath = Annotated[str, typer.Argument(metavar="PATH", help="Path of the agent.")]
 Settings = Annotated[
     list[str] | None,
@@ -58,19 +59,31 @@ def show(cli: Cli, path: AgentPath) -> None:
         cli.out(client.call("GET", "/v1/agent", path=path), agent_facts)
 
 
-@command(app, "create", examples="daycare agents create /ann/agent/scribe model=offline/echo policy=followup")
-def create(cli: Cli, path: AgentPath, settings: Settings = None) -> None:
+@command(app, "create", examples="daycare agents create /ann/agent/scribe --personality creative model=offline/echo")
+def create(
+    cli: Cli,
+    path: AgentPath,
+    settings: Settings = None,
+    *,
+    personality: Annotated[str | None, typer.Option(metavar="NAME", help=_PERSONALITY)] = None,
+) -> None:
     """Create a lasting agent /USER/agent/NAME."""
-    body = {"path": path, "config": read_settings(settings or [])}
+    body = {"path": path, "config": read_settings(settings or [], personality)}
     with cli.connect() as client:
         made = client.call("POST", "/v1/agents", body)
     cli.out(made, lambda _: f"created {path}\ntalk to it: daycare chat {path}")
 
 
 @command(app, "set", examples="daycare agents set /ann/direct policy=followup 'budget={\"tokens\": 100000}'")
-def set_(cli: Cli, path: AgentPath, settings: Settings = None) -> None:
+def set_(
+    cli: Cli,
+    path: AgentPath,
+    settings: Settings = None,
+    *,
+    personality: Annotated[str | None, typer.Option(metavar="NAME", help=_PERSONALITY)] = None,
+) -> None:
     """Change settings of an agent."""
-    changes = read_settings(settings or [])
+    changes = read_settings(settings or [], personality)
     if not changes:
         raise InvalidError("USAGE", "agents set: no FIELD=VALUE was given", hint="daycare agents set --help")
     with cli.connect() as client:
@@ -92,7 +105,7 @@ def rm(cli: Cli, path: AgentPath) -> None:
         cli.out(client.call("DELETE", "/v1/agent", path=path), lambda _: f"{path} has ended")
 
 
-def read_settings(settings: list[str]) -> Json:
+def read_settings(settings: list[str], personality: str | None = None) -> Json:
     """Read FIELD=VALUE words; a value that begins with { or [ is JSON, anything else is text."""
     changes: Json = {}
     for setting in settings:
@@ -105,7 +118,7 @@ def read_settings(settings: list[str]) -> Json:
             raise InvalidError(
                 "USAGE", f"read the JSON of {field}: {error}", hint="put it into single quotes"
             ) from error
-    return changes
+    return changes if personality is None else changes | {"personality": personality}
 
 
 def agents_table(document: Json) -> Any:

@@ -13,7 +13,21 @@ import typer
 
 from daycare import __version__
 from daycare.base.errors import DaycareError, InvalidError
-from daycare.cli import agents, chat, dead, files, keys, messages, models, pair, plugins, process, setup, users
+from daycare.cli import (
+    agents,
+    chat,
+    dead,
+    files,
+    keys,
+    messages,
+    models,
+    pair,
+    personalities,
+    plugins,
+    process,
+    setup,
+    users,
+)
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
 from daycare.cli.home import is_new
 
@@ -62,6 +76,7 @@ app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
 app.add_typer(models.app, name="models")
 app.add_typer(pair.app, name="pair")
+app.add_typer(personalities.app, name="personalities")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(users.app, name="users")
 app.add_typer(setup.config_app, name="config")

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
     from daycare.cli.doctor import doctor
 
-    command(app, "init", examples="daycare init\ndaycare init --yes --user-name Ann --zone Europe/Berlin")(init)
+    command(app, "init", examples="daycare init\ndaycare init --yes --user-name Ann --personality casual")(init)
     command(app, "doctor", examples="daycare doctor --json")(doctor)
 
 
@@ -34,6 +34,9 @@ def init(
     user_name: Annotated[str | None, typer.Option(metavar="NAME", help="What it calls you.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: made of your name.")] = None,
     tone: Annotated[str | None, typer.Option(help="How it speaks, in a few words.")] = None,
+    personality: Annotated[
+        str | None, typer.Option(metavar="NAME", help="How it is: default, professional, casual or creative.")
+    ] = None,
     zone: Annotated[str | None, typer.Option(help="Your IANA time zone; default: the machine's.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
 ) -> None:
@@ -45,7 +48,13 @@ def init(
         raise ConflictError(
             "HOME_EXISTS", f"set up {cli.home}: it has a configuration already", hint="daycare config path"
         )
-    given = {"agent_name": agent_name, "user_name": user_name, "tone": tone, "zone": zone}
+    given = {
+        "agent_name": agent_name,
+        "user_name": user_name,
+        "tone": tone,
+        "personality": personality,
+        "zone": zone,
+    }
     made = _initialise(cli.home, given, user, ask=not yes and not cli.json and _terminal())
     cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
     if not cli.json:
@@ -53,7 +62,7 @@ def init(
 
 
 def first_run(cli: Cli) -> None:
-    """Set up the home directory on the way to the first chat; asks four questions in a terminal."""
+    """Set up the home directory on the way to the first chat; asks five questions in a terminal."""
     ask = not cli.json and _terminal()
     if ask:
         print(f"Welcome. Setting up {cli.home}; Enter takes what stands in brackets.\n")
@@ -62,12 +71,13 @@ def first_run(cli: Cli) -> None:
 
 
 def _initialise(home: Path, given: dict[str, str | None], user: str | None, *, ask: bool) -> Json:
-    from daycare.ops.setup import AGENT_NAME, TONE, initialise, local_zone
+    from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, initialise, local_zone
 
     questions = (
         ("agent_name", "What is your agent called?", AGENT_NAME),
         ("user_name", "What should it call you?", _login().capitalize()),
         ("tone", "How should it speak?", TONE),
+        ("personality", "How should it be: default, professional, casual or creative?", PERSONALITY),
         ("zone", "Your time zone?", local_zone()),
     )
     answers = {

@@ -1,4 +1,4 @@
-"""The courier: one task per pushing connector that brings its outbox rows out, in order per address."""
+"""The courier: one task per pushing connector that brings its outbox rows out, in order for each user."""
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,7 +12,6 @@ from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]
-_Address = tuple[str, str | None]  # user and target
 
 
 class Courier:
@@ -40,7 +39,7 @@ class Courier:
                 nursery.start_soon(self._serve, name)
 
     async def _serve(self, name: str) -> None:
-        queues: dict[_Address, deque[int]] = {}
+        queues: dict[str, deque[int]] = {}  # by user: where they are is looked up when a reply goes out
         sends = trio.CapacityLimiter(COURIER_SENDS_MAX)
         after = 0  # every row up to here is in a queue or done; a revived one gets a number of its own
         async with trio.open_nursery() as nursery:
@@ -49,16 +48,15 @@ class Courier:
                 while page := await self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE):
                     after = page[-1].seq
                     for row in page:
-                        address = (row.user, row.target)
-                        if address not in queues:
-                            queues[address] = deque()
-                            nursery.start_soon(self._bring, address, queues, sends)
-                        queues[address].append(row.seq)
+                        if row.user not in queues:
+                            queues[row.user] = deque()
+                            nursery.start_soon(self._bring, row.user, queues, sends)
+                        queues[row.user].append(row.seq)
                 await self._news[name].wait()
 
-    async def _bring(self, address: _Address, queues: dict[_Address, deque[int]], sends: trio.CapacityLimiter) -> None:
-        """Bring what waits for one address, each row until it is finished with, and only then the next."""
-        queue = queues[address]
+    async def _bring(self, user: str, queues: dict[str, deque[int]], sends: trio.CapacityLimiter) -> None:
+        """Bring what waits for one user, each row until it is finished with, and only then the next."""
+        queue = queues[user]
         again_s: float | None = None
         while queue:
             if again_s is not None:
@@ -74,4 +72,4 @@ class Courier:
                 again_s = await self._deliver(row)
             if again_s is None:
                 queue.popleft()
-        del queues[address]  # no await since it was seen empty
+        del queues[user]  # no await since it was seen empty

@@ -1,7 +1,7 @@
 """The model that needs no key and no network: a few rules, which say that they are rules and how to get a model.
 
-It knows nothing but the request, so what it remembers is what stands in the conversation's history. It takes the
-messages since its last answer one by one; what needs a tool is called first, and told when the results are there.
+It knows nothing but the request, so what it remembers is what stands in the conversation's history, and names it reads
+in the prompt. It takes the messages since its last answer one by one; what needs a tool is called first, and told when the results are there.
 """
 
 import re
@@ -15,6 +15,7 @@ import trio
 from daycare.base.limits import MERGE_MAX_MESSAGES
 from daycare.base.messages import NOT_THE_USER, REMINDER, Message, Origin, Part, Text, ToolCall, ToolResult
 from daycare.inference.arithmetic import calculate
+from daycare.inference.introduced import introduced
 from daycare.inference.recall import Facts
 from daycare.inference.when import WHEN, due, local, zone_of
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
@@ -131,6 +132,7 @@ class _Turn:
         self.zone = request.zone
         self.hinted = False  # whether the way to a model was shown in this conversation
         self.facts = Facts()
+        self.prompt = introduced(request.system)
         self.calls: list[ToolCall] = []
         self._tools: set[str] = set()
         self._done: list[_Done] = []
@@ -236,7 +238,19 @@ def _greet(turn: _Turn, _: re.Match[str]) -> str:
 
 def _what_are_you(turn: _Turn, _: re.Match[str]) -> str:
     turn.hinted = True
-    return _HINT
+    return f"{_my_name(turn)} {_HINT}" if turn.prompt.agent else _HINT
+
+
+def _my_name(turn: _Turn) -> str:
+    return f"My name is {turn.prompt.agent}." if turn.prompt.agent else "Nobody has given me a name."
+
+
+def _tell_name(turn: _Turn, _: re.Match[str]) -> str:
+    return _my_name(turn)
+
+
+def _tell_names(turn: _Turn, found: re.Match[str]) -> str:
+    return f"{_recall_name(turn, found)} {_my_name(turn)}"
 
 
 def _time(turn: _Turn, _: re.Match[str]) -> str:
@@ -283,7 +297,8 @@ def _recall_all(turn: _Turn, _: re.Match[str]) -> str:
 
 
 def _recall_name(turn: _Turn, _: re.Match[str]) -> str:
-    return f"Your name is {turn.facts.name}." if turn.facts.name else "You have not told me your name."
+    name = turn.facts.name or turn.prompt.user
+    return f"Your name is {name}." if name else "You have not told me your name."
 
 
 def _recall_called(turn: _Turn, found: re.Match[str]) -> str:
@@ -352,6 +367,8 @@ _SENTENCE: Final[tuple[_Rule, ...]] = (
     _rule(r"are you (?:an? |the )?(?:ai|llm|chatgpt|gpt|human|bot|language model)\b.{0,40}", _what_are_you),
     _rule(r"what(?: time is it|(?: is|['\u2019]s) the time)(?: now)?|time", _time),
     _rule(r"what(?: day is (?:it|today)|(?: is|['\u2019]s) (?:the date|today))(?: today)?|date|today", _date),
+    _rule(rf"what{_IS} (?:my name,? and yours|your name,? and mine|our names)", _tell_names),
+    _rule(rf"(?:and )?what{_IS} (?:your name|yours)|what are you called|how (?:shall|should|do|can) i call you", _tell_name),
     _rule(rf"what{_IS} my name|who am i|do you (?:know|remember) (?:my name|me)", _recall_name),
     _rule(r"what do you (?:remember|know)(?: about me| of me)?|what (?:have|did) i (?:told|tell) you", _recall_all),
     _rule(r"forget (?:everything|all(?: of it)?|it all)", _forget),

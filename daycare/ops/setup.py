@@ -5,13 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 from msgspec.structs import replace
 
+from daycare.agent.personality import DEFAULT, Personalities
 from daycare.base.clock import SystemClock
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_user_id
-from daycare.config import load
+from daycare.config import AgentSection, load
 from daycare.connectors.direct import NAME as DIRECT
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
@@ -20,6 +22,7 @@ from daycare.store.vault import open_vault
 
 AGENT_NAME = "daycare"
 TONE = "friendly"
+PERSONALITY = DEFAULT
 
 
 def initialise(
@@ -29,25 +32,29 @@ def initialise(
     user_name: str | None = None,
     user_id: str | None = None,
     tone: str | None = None,
+    personality: str | None = None,
     zone: str | None = None,
 ) -> dict[str, Any]:
     """Make a home ready to use and return what was made; what is there already is left as it is.
 
-    Raises `InvalidError` for a user id or zone that cannot be, `BusyError` when a daemon has the home.
+    Raises `InvalidError` for a name, user id or zone that cannot be, `NotFoundError` for a personality that there is
+    not, `BusyError` when a daemon has the home.
     """
     place = Home(home)
     place.prepare()
+    settings = {"name": agent_name or AGENT_NAME, "tone": tone or TONE, "personality": personality or PERSONALITY}
+    _check(settings, Personalities(place.personalities))
+    user = User(
+        id=check_user_id(user_id) if user_id else slug(user_name or "me"),
+        name=user_name or user_id or "me",
+        zone=check_zone(zone or local_zone()),
+        operator=True,
+    )
     with HomeLock(place) as lock:
         lock.acquire("tool", SystemClock().now_ms())
-        written = _write_config(place.config, agent_name or AGENT_NAME, tone or TONE)
+        written = _write_config(place.config, settings)
         config = load(place.path)
         open_vault(place.key_file)
-        user = User(
-            id=check_user_id(user_id) if user_id else slug(user_name or "me"),
-            name=user_name or user_id or "me",
-            zone=check_zone(zone or local_zone()),
-            operator=True,
-        )
         operator = _make_database(place.database(config.store.location), user)
     return {
         "home": str(place.path),
@@ -59,6 +66,7 @@ def initialise(
         "zone": operator.zone,
         "agent_name": config.agent.name,
         "tone": config.agent.tone,
+        "personality": config.agent.personality,
         "path": f"/{operator.id}/{DIRECT}",
         "model": config.models.default,
     }
@@ -97,14 +105,26 @@ def local_zone() -> str:
     return "UTC"
 
 
-def _write_config(file: Path, agent_name: str, tone: str) -> bool:
+def _check(settings: dict[str, str], known: Personalities) -> None:
+    """Refuse what `config.toml` could not hold, before anything is made."""
+    try:
+        msgspec.convert(settings, AgentSection, strict=True)
+    except msgspec.ValidationError as error:
+        raise InvalidError("SETTINGS", f"setting up: {error}", hint="daycare init --help") from None
+    for name, text in settings.items():
+        if not text.isprintable():
+            raise InvalidError("SETTINGS", f"setting up: {name} has more than one line", hint="daycare init --help")
+    known.get(settings["personality"])
+
+
+def _write_config(file: Path, settings: dict[str, str]) -> bool:
     if file.exists():
         return False
-    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in (agent_name, tone)]
+    agent = "".join(f"{key} = {msgspec.json.encode(text).decode()}\n" for key, text in settings.items())
     text = (
         "# daycare's settings; every key with its default and reason is in doc/configuration.md.\n"
         "# Check changes with: daycare config check\n\n"
-        f'[agent]\nname = "{quoted[0]}"\ntone = "{quoted[1]}"\n\n'
+        f"[agent]\n{agent}\n"
         "# To connect a model, for example a local Ollama:\n"
         '# [providers.ollama]\n# base_url = "http://127.0.0.1:11434/v1"\n'
         '# [models]\n# default = "ollama/llama3.2"\n'

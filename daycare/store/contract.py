@@ -19,6 +19,7 @@ from typing import Protocol
 from daycare.base.errors import DaycareError
 from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
+from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.records import (
     Agent,
@@ -301,6 +302,10 @@ class Store(Protocol):
     @property
     def files(self) -> FileStore:
         """See `FileStore`."""
+
+    @property
+    def documents(self) -> DocumentStore:
+        """See `DocumentStore`."""
 
     @property
     def timers(self) -> TimerStore:

@@ -79,6 +79,11 @@ class Home:
         """What was typed into `daycare chat`."""
         return self.path / "history"
 
+    @property
+    def personalities(self) -> Path:
+        """The folder of the owner's personality files; need not exist."""
+        return self.path / "personalities"
+
     def prepare(self) -> None:
         """Create the folder with mode 0700, if it is not there.
 

@@ -36,6 +36,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     username: str = ""
     description: str = ""
     system_prompt: str = ""
+    personality: str = ""
     workspace: str = ""
     model: str = ""
     policy: Policy | None = None

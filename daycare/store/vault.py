@@ -3,6 +3,8 @@
 It does not protect against somebody who can read the key file, or the memory of the running daemon.
 """
 
+import hashlib
+import hmac
 import os
 import stat
 import tempfile
@@ -66,6 +68,10 @@ class Vault:
         except InvalidToken:
             raise self._sealed() from None
 
+    def derived(self, purpose: str) -> bytes:
+        """Return a secret of this installation that is good for one purpose; it changes when the key does."""
+        return hmac.new(self._newest, purpose.encode(), hashlib.sha256).digest()
+
     def reseal(self, token: bytes) -> bytes:
         """Decrypt with whatever key fits, encrypt with the newest one. Raises `BrokenError` SECRET_SEALED."""
         from cryptography.fernet import InvalidToken
@@ -105,6 +111,7 @@ class Vault:
 
     def _use(self, keys: list[str]) -> None:
         self._count = len(keys)
+        self._newest = keys[0].encode()
         self._fernet = _fernet(self._file, keys)
 
     def _sealed(self) -> BrokenError:

@@ -1,320 +1,283 @@
-"""python-telegram-bot's client under trio, and its errors as ours.
+"""The client: python-telegram-bot's `Bot` under trio, with a pool of connections for polling and one for the rest.
 
-`telegram.Bot` needs asyncio in two places only, where it starts and ends its two HTTP pools; here they are started and
-ended one after the other. That, `_request` and `_post` are private to the library, whose version is therefore pinned
-exactly. Its Updater is not used: it confirms updates before anybody has stored them.
+It relies on private names of the library (`Bot._do_post`, `_request`, `_base_file_url`, `HTTPXRequest._client`), which
+is why its version is pinned exactly; the tests run all of them.
 """
 
+import json
 import logging
-import os
-import socket
-import ssl
-from collections.abc import Sequence
-from datetime import timedelta
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 import httpx
-import telegram
 import trio
-from telegram.error import (
-    BadRequest,
-    ChatMigrated,
-    Conflict,
-    EndPointNotFound,
-    Forbidden,
-    InvalidToken,
-    NetworkError,
-    RetryAfter,
-    TelegramError,
-    TimedOut,
-)
+from daycare_plugins.telegram.failures import BOTFATHER, ChatMigratedError, FloodError, described, mapped
+from telegram import Bot, InputFile
+from telegram import error as library
 from telegram.request import HTTPXRequest
 
-from daycare.base.connector import Attachment, Identity
 from daycare.base.errors import (
-    AwayError,
-    BusyError,
-    ConflictError,
-    DaycareError,
+    BrokenError,
     ForbiddenError,
     InvalidError,
     NotFoundError,
     UnavailableError,
 )
 
-CONNECT_S: Final = 10.0
-ANSWER_S: Final = 20.0  # for a call that is no poll
-UPLOAD_S: Final = 50.0  # the host gives a delivery 60 s
-POOL_S: Final = 5.0
-POLL_SLACK_S: Final = 10.0  # a poll's answer may come so much later than asked for
-CONNECTIONS_MAX: Final = 24  # more than the courier's 16 sends: previews and buttons go beside them
-FILE_MAX_BYTES: Final = 20_000_000  # what the public server gives out
+__all__ = ["API_URL", "FILE_URL", "ChatMigratedError", "Client", "described", "mapped"]
 
-# The library logs every answer it cannot read, and httpx every address, in which the token stands.
-logging.getLogger("httpx").setLevel(logging.WARNING)
-logging.getLogger("telegram").setLevel(logging.CRITICAL)
-os.environ.setdefault("PTB_TIMEDELTA", "1")  # else the library warns each time that it is told to wait
+API_URL: Final = "https://api.telegram.org/bot"
+FILE_URL: Final = "https://api.telegram.org/file/bot"
+CONNECT_S: Final = 10.0  # a server that takes longer to accept a connection is away
+POOL_S: Final = 5.0  # for a free connection; more callers than connections wait no longer
+CALL_S: Final = 30.0  # for an answer; with all before it less than the 60 s that a delivery has
+UPLOAD_S: Final = 180.0  # a file of 50 MB over 3 Mbit/s
+DOWNLOAD_S: Final = 120.0  # a file of 20 MB over 2 Mbit/s
+POLL_SLACK_S: Final = 15.0  # beyond the time that the server was asked to hold a poll
+CONNECTIONS_MAX: Final = 32  # at 30 calls a second, of which each takes less than a second
+POLL_CONNECTIONS_MAX: Final = 2  # a cancelled poll may still hold one for a moment
+
+_HERE: Final = ("localhost", "127.0.0.1", "::1")  # no proxy leads there
+_TOKEN: Final = re.compile(r"\d+:[A-Za-z0-9_-]+")
+_SURELY_METHODS: Final = frozenset(("getMe", "getUpdates", "sendMessage", "getWebhookInfo", "deleteWebhook"))
+
+# Below a warning this library logs the token and what people wrote.
+logging.getLogger("telegram").setLevel(logging.WARNING)
 
 
-class ChatMovedError(ConflictError):
-    """A group became a supergroup; `new` is its id now."""
+class _Pool(HTTPXRequest):
+    """Connections. Answers that are no answers of Telegram are one kind of error, and are not logged."""
 
-    def __init__(self, new: int) -> None:
-        super().__init__("CHAT_MIGRATED", f"the group has become a supergroup with the id {new}")
-        self.new = new
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        try:
+            answer = json.loads(payload.decode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            raise library.TelegramError("Invalid server response") from error
+        if not isinstance(answer, dict) or not ("result" in answer or answer.get("ok") is False):
+            raise library.TelegramError("Invalid server response")
+        parameters = answer.pop("parameters", None)
+        if isinstance(parameters, dict):
+            numbers = {name: value for name, value in parameters.items() if isinstance(value, (int, float))}
+            if "retry_after" in numbers:
+                raise FloodError(float(numbers["retry_after"]))
+            if "migrate_to_chat_id" in numbers:
+                answer["parameters"] = {"migrate_to_chat_id": int(numbers["migrate_to_chat_id"])}
+        if not isinstance(answer.get("description", ""), str):
+            del answer["description"]
+        return answer
+
+    async def fetch(self, url: str, max_bytes: int) -> bytes:
+        """Return the body at a URL. Raises httpx's errors, `InvalidToken`, and ours."""
+        body = bytearray()
+        with trio.CancelScope() as enough:
+            async with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
+                if response.status_code == httpx.codes.UNAUTHORIZED:
+                    raise library.InvalidToken
+                if response.is_server_error:
+                    raise library.NetworkError("server error")
+                if response.status_code != httpx.codes.OK:
+                    raise NotFoundError("FILE_GONE", "downloading a file: the server has it no longer")
+                announced = response.headers.get("Content-Length", "")
+                if announced.isdecimal() and int(announced) > max_bytes:
+                    raise _too_large(max_bytes)
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > max_bytes:
+                        enough.cancel()  # ends each of httpx's nested generators, which leaving the loop would not
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        return bytes(body)
 
 
-class Client(telegram.Bot):
-    """One bot's client: two pools of connections, one of them for polls alone.
+class _Body(httpx.AsyncByteStream):
+    """A body that leaves nothing open when sending it is cancelled, as the generator of httpx does."""
 
-    `transport` replaces the network, for tests on virtual time. Every method raises errors of ours; none shows the
-    token.
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._left: list[bytes] = []
+
+    def __aiter__(self) -> "_Body":
+        self._left = [self._content]
+        return self
+
+    async def __anext__(self) -> bytes:
+        if not self._left:
+            raise StopAsyncIteration
+        return self._left.pop()
+
+
+async def _in_one_piece(request: httpx.Request) -> None:
+    request.stream = _Body(await request.aread())
+
+
+class Client(Bot):
+    """One bot's connection. Use it as `async with Client(token) as client`; it makes no call by itself.
+
+    `base_url` and `base_file_url` are what stands before the token. With `local_mode` files are read from the paths
+    that a local server names. `transport` is for tests.
     """
 
     def __init__(
         self,
         token: str,
         *,
-        base_url: str,
-        base_file_url: str,
+        base_url: str = API_URL,
+        base_file_url: str = FILE_URL,
         local_mode: bool = False,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
-        more: dict[str, Any] = {"transport": transport} if transport is not None else {}
-        polls, calls = (
-            HTTPXRequest(
+        self._usable = _TOKEN.fullmatch(token) is not None
+        self._proven = False  # a call has succeeded: the token is right
+        secure = base_url.startswith("https:") or base_file_url.startswith("https:")
+        verify = httpx.create_ssl_context() if secure and transport is None else False
+
+        def pool(size: int) -> _Pool:
+            return _Pool(
                 connection_pool_size=size,
+                read_timeout=CALL_S,
+                write_timeout=CALL_S,
                 connect_timeout=CONNECT_S,
-                read_timeout=ANSWER_S,
-                write_timeout=ANSWER_S,
-                media_write_timeout=UPLOAD_S,
                 pool_timeout=POOL_S,
-                httpx_kwargs=more,
+                media_write_timeout=UPLOAD_S,
+                httpx_kwargs={
+                    "verify": verify,
+                    "trust_env": transport is None and urlsplit(base_url).hostname not in _HERE,
+                    "transport": transport() if transport is not None else None,
+                    "event_hooks": {"request": [_in_one_piece]},
+                },
             )
-            for size in (2, CONNECTIONS_MAX)
+
+        self._polls, self._calls = pool(POLL_CONNECTIONS_MAX), pool(CONNECTIONS_MAX)
+        super().__init__(
+            token if self._usable else "0:unusable",
+            base_url=base_url,
+            base_file_url=base_file_url,
+            request=self._calls,
+            get_updates_request=self._polls,
+            local_mode=local_mode,
         )
-        try:
-            super().__init__(
-                token,
-                base_url=base_url,
-                base_file_url=base_file_url,
-                request=calls,
-                get_updates_request=polls,
-                local_mode=local_mode,
-            )
-        except TelegramError as error:  # an empty token, or one with a line break in it
-            raise mapped(error, "using the token") from None
-        self._downloads = httpx.AsyncClient(timeout=httpx.Timeout(ANSWER_S, connect=CONNECT_S), **more)
-        self._answered = False  # the token was taken once, so that a 404 is about a method
+
+    def __repr__(self) -> str:
+        return f"Client(<bot {self._token.partition(':')[0]}>)"  # the library's has the token in it
 
     async def initialize(self) -> None:
-        """Open the pools."""
-        for request in self._request:
-            await request.initialize()
-        self._initialized = True
+        """Open the pools. The library's own needs asyncio for it, and calls getMe."""
+        await self._polls.initialize()
+        await self._calls.initialize()
+        self._requests_initialized = True
 
     async def shutdown(self) -> None:
-        """Close the pools."""
-        for request in self._request:
-            await request.shutdown()
-        await self._downloads.aclose()
-        self._initialized = False
-
-    async def __aenter__(self) -> Self:
-        await self.initialize()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+        """Close the pools, also when cancelled."""
         with trio.CancelScope(shield=True):
-            await self.shutdown()
+            await self._polls.shutdown()
+            await self._calls.shutdown()
+        self._requests_initialized = False
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Call any method and return its result as JSON; None is left out, files are `telegram.InputFile`.
+
+        Raises `DaycareError` as `mapped` says.
+        """
+        with_file = "media" in params or any(isinstance(value, InputFile) for value in params.values())
+        deadline_s = POOL_S + CONNECT_S + CALL_S + (UPLOAD_S if with_file else 0)
+        return await self._within(f"calling {method}", deadline_s, partial(self._post_raw, method, params))
 
     async def poll(
         self, offset: int | None, timeout_s: int, limit: int, allowed: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """Return updates as they came; `offset` confirms all below it. Waits `timeout_s` for the first."""
-        params: dict[str, Any] = {"timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
-        if offset is not None:
-            params["offset"] = offset
-        found = await self._send("getUpdates", params, read_timeout=timeout_s + POLL_SLACK_S)
-        if not isinstance(found, list):
-            raise UnavailableError("TELEGRAM_DOWN", "receiving: the server's answer is no list of updates")
-        return found
+        """Wait for updates and return them raw, so that one that cannot be read costs no other. Raises as `call`."""
+        params = {"offset": offset, "timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
+        post = partial(self._post_raw, "getUpdates", params, read_timeout_s=timeout_s + POLL_SLACK_S)
+        updates = await self._within("waiting for messages", timeout_s + POLL_SLACK_S + CONNECT_S, post)
+        if not isinstance(updates, list):
+            raise UnavailableError("TELEGRAM_DOWN", "waiting for messages: the answer is no list of updates")
+        return [update for update in updates if isinstance(update, dict)]
 
-    async def call(self, method: str, **params: Any) -> Any:
-        """Call a method of the Bot API and return its result as JSON. An `Attachment` among the parameters is sent."""
-        filled = {
-            name: telegram.InputFile(value.data, filename=value.name, attach=False, read_file_handle=False)
-            if isinstance(value, Attachment)
-            else value
-            for name, value in params.items()
-            if value is not None
-        }
-        upload = any(isinstance(value, Attachment) for value in params.values())
-        return await self._send(method, filled, read_timeout=UPLOAD_S if upload else ANSWER_S)
-
-    async def identify(self) -> Identity:
-        """Return who the bot is."""
+    async def identity(self) -> tuple[int, str]:
+        """Return the bot's id and name. Raises as `call`."""
         me = await self.call("getMe")
         if not isinstance(me, dict) or not isinstance(me.get("id"), int):
-            raise UnavailableError("TELEGRAM_DOWN", "asking who the bot is: the server answered something else")
-        return Identity(str(me["id"]), f"@{me.get('username', '')}")
+            raise UnavailableError("TELEGRAM_DOWN", "calling getMe: the answer is no bot")
+        return me["id"], str(me.get("username") or "")
 
     async def download(self, file_id: str, max_bytes: int) -> bytes:
-        """Return a file's bytes. Raises `InvalidError` FILE_TOO_LARGE, as soon as that is known."""
-        file = await self.call("getFile", file_id=file_id)
-        path = str(file.get("file_path") or "") if isinstance(file, dict) else ""
-        if not path:
-            raise NotFoundError("FILE_GONE", "fetching a file: Telegram does not have it any longer")
-        if int(file.get("file_size") or 0) > max_bytes:
+        """Return a file. Raises `InvalidError` FILE_TOO_LARGE, `NotFoundError` FILE_GONE, and as `call`."""
+        found = await self.call("getFile", file_id=file_id)
+        path = found.get("file_path") if isinstance(found, dict) else None
+        if not isinstance(path, str) or not path:
+            raise NotFoundError("FILE_GONE", "downloading a file: the server has it no longer")
+        size = found.get("file_size")
+        if isinstance(size, int) and size > max_bytes:
             raise _too_large(max_bytes)
-        if Path(path).is_absolute():
-            if not self.local_mode:
-                raise InvalidError(
-                    "LOCAL_MODE",
-                    "fetching a file: the server names a path on its own disk",
-                    hint="set local_mode = true in [plugins.telegram] if it is this machine's",
-                )
-            return await _read(path, max_bytes)
-        return await self._fetch(f"{self.base_file_url}/{path}", max_bytes)
+        if path.startswith("/"):
+            return await self._read(Path(path), max_bytes)
+        url = f"{self._base_file_url}/{quote(path)}"
+        body: bytes = await self._within("downloading a file", DOWNLOAD_S, partial(self._calls.fetch, url, max_bytes))
+        return body
 
-    async def _fetch(self, url: str, max_bytes: int) -> bytes:
-        found = bytearray()
+    # == inside ========================================================================================================
+
+    async def _post_raw(self, method: str, params: dict[str, Any], read_timeout_s: float = CALL_S) -> Any:
+        given = {name: value for name, value in params.items() if value is not None}
         try:
-            async with self._downloads.stream("GET", url) as answer:
-                if answer.status_code == 404:
-                    raise NotFoundError("FILE_GONE", "fetching a file: Telegram does not have it any longer")
-                if not answer.is_success:
-                    raise UnavailableError("TELEGRAM_DOWN", f"fetching a file: status {answer.status_code}")
-                async for piece in answer.aiter_bytes():
-                    found += piece
-                    if len(found) > max_bytes:
-                        raise _too_large(max_bytes)
-        except httpx.HTTPError as error:
-            raise _network(error, "fetching a file") from None
-        return bytes(found)
+            result = await self._do_post(method, given, read_timeout=read_timeout_s)
+        except library.InvalidToken as error:
+            if error.message != "Not Found" or not await self._is_proven(method):
+                raise
+            raise library.EndPointNotFound(method) from None
+        except KeyError as error:  # what the library raises for a success without a result
+            raise library.TelegramError("Invalid server response") from error
+        self._proven = True
+        return result
 
-    async def _send(self, method: str, params: dict[str, Any], *, read_timeout: float) -> Any:
+    async def _is_proven(self, method: str) -> bool:
+        """Whether the token is right, after a 404: that is the answer to a malformed one, and to an unknown method."""
+        if self._proven or method in _SURELY_METHODS:
+            return self._proven
         try:
-            found = await self._post(method, api_kwargs=params, read_timeout=read_timeout)
-        except InvalidToken as error:
-            if self._answered and "Not Found" in error.message:
-                raise InvalidError(
-                    "TELEGRAM_METHOD", f"calling {method}: this server does not know it", hint="use a newer one"
-                ) from None
-            raise mapped(error, f"calling {method}") from None
-        except (TelegramError, KeyError, TypeError) as error:  # the latter for JSON that is no answer
-            raise mapped(error, f"calling {method}") from None
-        self._answered = True
-        return found
+            await self._do_post("getMe", {})
+        except library.InvalidToken:
+            return False
+        self._proven = True
+        return True
 
+    async def _within(self, doing: str, seconds: float, work: Callable[[], Any]) -> Any:
+        """Do the work in time, and raise only our errors."""
+        if not self._usable:
+            raise ForbiddenError("TELEGRAM_TOKEN", f"{doing}: this is no bot's token", hint=BOTFATHER)
+        try:
+            with trio.fail_after(seconds):
+                return await work()
+        except (library.TelegramError, FloodError, httpx.HTTPError, httpx.InvalidURL, trio.TooSlowError) as error:
+            problem = mapped(error, doing)
+        raise problem  # out here, since the error that it comes from has URLs with the token in them
 
-def mapped(error: Exception, doing: str) -> DaycareError:
-    """Return an error of python-telegram-bot as one of ours; the class says what can be done about it."""
-    if isinstance(error, RetryAfter):
-        wait = error.retry_after
-        seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
-        return BusyError("TELEGRAM_FLOOD", f"{doing}: Telegram wants a pause of {seconds:g} s", retry_after_s=seconds)
-    if isinstance(error, ChatMigrated):
-        return ChatMovedError(error.new_chat_id)
-    if isinstance(error, InvalidToken | EndPointNotFound):
-        return ForbiddenError(
-            "TELEGRAM_TOKEN", f"{doing}: Telegram does not take the token", hint="copy it from @BotFather once more"
-        )
-    if isinstance(error, Conflict):
-        return ConflictError("TELEGRAM_CONFLICT", f"{doing}: {error.message}")
-    if isinstance(error, Forbidden):
-        return ForbiddenError("RECIPIENT_GONE", f"{doing}: {error.message}")
-    if isinstance(error, BadRequest):
-        return _refused(error.message, doing)
-    if isinstance(error, TimedOut | NetworkError):
-        return _network(error.__cause__, doing, error.message)
-    return UnavailableError("TELEGRAM_DOWN", f"{doing}: the server's answer cannot be read")
-
-
-_REFUSALS: Final[tuple[tuple[str, type[DaycareError], str], ...]] = (
-    ("chat not found", NotFoundError, "CHAT_GONE"),
-    ("user not found", NotFoundError, "CHAT_GONE"),
-    ("peer_id_invalid", NotFoundError, "CHAT_GONE"),
-    ("group chat was deactivated", ForbiddenError, "RECIPIENT_GONE"),
-    ("not enough rights", ForbiddenError, "RECIPIENT_GONE"),
-    ("have no rights to send", ForbiddenError, "RECIPIENT_GONE"),
-    ("need administrator rights", ForbiddenError, "RECIPIENT_GONE"),
-    ("can't parse", InvalidError, "TELEGRAM_MARKUP"),
-    ("entity", InvalidError, "TELEGRAM_MARKUP"),
-    ("message is not modified", InvalidError, "NOT_MODIFIED"),
-    ("message to be replied not found", NotFoundError, "QUESTION_GONE"),
-    ("message to reply not found", NotFoundError, "QUESTION_GONE"),
-    ("replied message not found", NotFoundError, "QUESTION_GONE"),
-    ("message thread not found", NotFoundError, "TOPIC_GONE"),
-    ("topic_closed", ForbiddenError, "TOPIC_CLOSED"),
-    ("message to edit not found", NotFoundError, "MESSAGE_GONE"),
-    ("message to delete not found", NotFoundError, "MESSAGE_GONE"),
-    ("message can't be", NotFoundError, "MESSAGE_GONE"),
-    ("message_id_invalid", NotFoundError, "MESSAGE_GONE"),
-    ("message is too long", InvalidError, "MESSAGE_TOO_LONG"),
-    ("caption is too long", InvalidError, "MESSAGE_TOO_LONG"),
-    ("text is empty", InvalidError, "MESSAGE_EMPTY"),
-    ("text must be non-empty", InvalidError, "MESSAGE_EMPTY"),
-    ("file is too big", InvalidError, "FILE_TOO_LARGE"),
-    ("request entity too large", InvalidError, "FILE_TOO_LARGE"),
-    ("effect", InvalidError, "TELEGRAM_EFFECT"),
-    ("query is too old", NotFoundError, "BUTTON_GONE"),
-    ("query id is invalid", NotFoundError, "BUTTON_GONE"),
-)
-
-
-def _refused(description: str, doing: str) -> DaycareError:
-    low = description.lower()
-    for words, kind, code in _REFUSALS:
-        if words in low:
-            return kind(code, f"{doing}: {description}")
-    return InvalidError("TELEGRAM_REFUSED", f"{doing}: {description}")
-
-
-def _network(cause: BaseException | None, doing: str, message: str = "") -> DaycareError:
-    """Return what a broken connection means: whether the call surely did not arrive, and what to look at."""
-    if isinstance(cause, httpx.PoolTimeout):
-        return AwayError("NOT_SENT", f"{doing}: too many calls at the same time", retry_after_s=POOL_S)
-    if isinstance(cause, httpx.ConnectTimeout):
-        return AwayError("TELEGRAM_UNREACHABLE", f"{doing}: the server takes no connection within {CONNECT_S:g} s")
-    if isinstance(cause, httpx.ConnectError | httpx.ProxyError):
-        return _unconnected(cause, doing)
-    if isinstance(cause, httpx.TimeoutException):
-        return UnavailableError("TELEGRAM_TIMEOUT", f"{doing}: no answer in time")
-    if isinstance(cause, httpx.InvalidURL | httpx.UnsupportedProtocol):
-        return InvalidError("TELEGRAM_URL", f"{doing}: the server's address is wrong", hint="daycare config check")
-    if isinstance(cause, httpx.HTTPError):
-        return UnavailableError("TELEGRAM_BROKEN", f"{doing}: the connection broke ({type(cause).__name__})")
-    status = message.rpartition("(")[2].partition(")")[0]
-    what = f"status {status}" if status.isdecimal() else "an error of its own"
-    return UnavailableError("TELEGRAM_DOWN", f"{doing}: the server answered with {what}")
-
-
-def _unconnected(error: BaseException, doing: str) -> AwayError:
-    why: BaseException | None = error
-    while why is not None:
-        if isinstance(why, socket.gaierror):
-            return AwayError(
-                "TELEGRAM_DNS", f"{doing}: the server's name cannot be looked up", hint="check the network"
+    async def _read(self, path: Path, max_bytes: int) -> bytes:
+        """Return a file that a local server has put on our disk."""
+        if not self._local_mode:
+            raise BrokenError(
+                "TELEGRAM_LOCAL_FILE",
+                "downloading a file: the server is a local one and keeps its files on disk",
+                hint="local_mode = true in [plugins.telegram]",
             )
-        if isinstance(why, ssl.SSLError):
-            reason = why.reason or "the connection is not secure"
-            return AwayError("TELEGRAM_TLS", f"{doing}: {reason}", hint="check the clock and what stands in between")
-        why = why.__cause__ or why.__context__
-    return AwayError("TELEGRAM_UNREACHABLE", f"{doing}: the server cannot be reached", hint="check the network")
 
+        def read() -> bytes:
+            with path.open("rb") as file:
+                return file.read(max_bytes + 1)
 
-async def _read(path: str, max_bytes: int) -> bytes:
-    try:
-        async with await trio.open_file(path, "rb") as file:
-            data: bytes = await file.read(max_bytes + 1)
-    except OSError as error:
-        raise NotFoundError("FILE_GONE", f"fetching a file from the local server: {error.strerror}") from error
-    if len(data) > max_bytes:
-        raise _too_large(max_bytes)
-    return data
+        try:
+            body = await trio.to_thread.run_sync(read)
+        except OSError as error:
+            raise NotFoundError("FILE_GONE", f"reading a file of the local server: {error.strerror}") from None
+        if len(body) > max_bytes:
+            raise _too_large(max_bytes)
+        return body
 
 
 def _too_large(max_bytes: int) -> InvalidError:
-    return InvalidError("FILE_TOO_LARGE", f"fetching a file: it has more than {max_bytes} bytes")
+    return InvalidError("FILE_TOO_LARGE", f"downloading a file: it has more than {max_bytes:,} bytes")

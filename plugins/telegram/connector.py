@@ -12,7 +12,7 @@ from daycare_plugins.telegram.known import Known, Newest
 from daycare_plugins.telegram.settings import BotSettings
 from msgspec.structs import replace
 
-from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoing
+from daycare.base.connector import Attachment, BaseConnector, Capabilities, Identity, Outgoing
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from daycare_plugins.telegram.rendering import Rendered
 
 FLOOD: Final = "flood"  # the name under which cool-downs are remembered
+STARTING_S: Final = 0.25  # between two looks whether the client is there, while the bot starts
 TYPING_S: Final = 5.0  # for so long a chat shows what the bot does
 SOFTER_MAX: Final = 5  # things that can be left out of a refused message
 
@@ -100,7 +101,9 @@ class TelegramConnector(BaseConnector):
         return parts
 
     def delay_s(self, target: str) -> float:
-        """Return how long the flood governor keeps a reply back."""
+        """Return how long the flood governor keeps a reply back, or before there can be a client."""
+        if self._client is None and self._starts():
+            return STARTING_S
         return self._governor.delay_s(_outgoing().place(target).chat, important=True)
 
     async def send(self, outgoing: Outgoing) -> str:
@@ -209,6 +212,13 @@ class TelegramConnector(BaseConnector):
 
     # == calls =========================================================================================================
 
+    def _starts(self) -> bool:
+        """Whether there is a token, so that a client comes soon: what waits from before a restart must not fail."""
+        try:
+            return bool(self._context.secret(self._secret))
+        except DaycareError:
+            return False
+
     def _online(self) -> "Client":
         if self._client is None:
             hint = f"daycare keys add {self._secret}"
@@ -229,7 +239,7 @@ class TelegramConnector(BaseConnector):
 
     async def _call(self, method: str, chat: int, params: dict[str, Any]) -> Any:
         try:
-            return await self._online().call(method, **params)
+            return await self._online().call(method, **_with_files(params))
         except BusyError as flood:
             self._governor.freeze(chat, flood.retry_after_s or 1.0)
             await self._keep_flood()
@@ -239,7 +249,7 @@ class TelegramConnector(BaseConnector):
                 raise
             raise AwayError("NOT_SENT", error.message, hint=error.hint) from error  # until there is another token
         except ConflictError as error:
-            new = getattr(error, "new", None)
+            new = getattr(error, "new_chat_id", None)
             if not isinstance(new, int):
                 raise
             await self._context.moved(self.name, f"{self.name}:{chat}", f"{self.name}:{new}")
@@ -259,6 +269,16 @@ def _outgoing() -> ModuleType:
     from daycare_plugins.telegram import outgoing
 
     return outgoing
+
+
+def _with_files(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with files as the library takes them; it is imported by then."""
+    files = {name: value for name, value in params.items() if isinstance(value, Attachment)}
+    if not files:
+        return params
+    from telegram import InputFile
+
+    return params | {name: InputFile(file.data, filename=file.name, attach=False) for name, file in files.items()}
 
 
 def _said(words: "Rendered") -> dict[str, Any]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import telegramify_markdown
-
 from daycare_plugins.telegram import events, tables
 from daycare_plugins.telegram.events import CLEAN, FORMULA, INLINE, TAG, TAGS
 from daycare_plugins.telegram.parts import Mark, Run
@@ -20,7 +19,8 @@ _QUOTE: Final[Mark] = ("blockquote", "")
 _OWN_LINE = ("p", "div", "details", "summary", "center")
 _HREF = re.compile(r"""\shref\s*=\s*["']?([^"'\s>]+)""")
 # The server refuses the whole message for a link that it cannot parse: only what surely is one becomes an entity.
-_URL = re.compile(r"(?:https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::\d{1,5})?(?:[/?#]\S*)?|tg://[a-z_]+\S*)")
+_HOST = r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::(?:[1-9]\d{0,3}|[1-5]\d{4}))?"
+_URL = re.compile(rf"https?://{_HOST}(?:[/?#]\S*)?|tg://[a-z_]+\S*")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]+")
 
 

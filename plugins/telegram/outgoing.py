@@ -157,11 +157,11 @@ class Message:
         """Leave out what was refused with this code. Return whether there was such a thing: else it is final."""
         if code == "TELEGRAM_MARKUP":
             return self._plain()
-        if code == "QUESTION_GONE":
+        if code == "REPLY_GONE":
             return self.params.pop("reply_parameters", None) is not None
-        if code == "TELEGRAM_EFFECT":
+        if code == "EFFECT_REFUSED":
             return self.params.pop("message_effect_id", None) is not None
-        return code == "TELEGRAM_REFUSED" and self._as_document()
+        return code in ("MEDIA_REFUSED", "TELEGRAM_REFUSED") and self._as_document()
 
     def _plain(self) -> bool:
         entities = self.params.pop(self._marks, None)

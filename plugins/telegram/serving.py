@@ -1,6 +1,7 @@
 """Serving one bot with one token: the client, the lock, and the way in. Importing this brings in all that is heavy."""
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import httpx
@@ -15,6 +16,7 @@ from daycare_plugins.telegram.reading import Bot, Rules
 from daycare_plugins.telegram.settings import BotSettings
 from daycare_plugins.telegram.webhook import Webhook
 
+from daycare.base.connector import Identity
 from daycare.base.errors import ConflictError
 from daycare.plugin import PluginContext
 
@@ -88,10 +90,10 @@ class Serving:
         return await self._context.recall(self._connector.name)
 
     async def _learn_who(self) -> None:
-        who = await self._client.identify()
-        self._intake.bot = Bot(id=int(who.id), username=who.name.removeprefix("@"))
-        self._connector.who = who
-        self._monitor.identity = who.name
+        number, username = await self._client.identity()
+        self._intake.bot = Bot(id=number, username=username)
+        self._connector.who = Identity(id=str(number), name=f"@{username}")
+        self._monitor.identity = f"@{username}"
         self._known_who.set()
 
     async def _menu(self) -> None:
@@ -105,7 +107,7 @@ async def serve(
     connector: TelegramConnector,
     monitor: Monitor,
     token: str,
-    transport: httpx.AsyncBaseTransport | None,
+    transport: Callable[[], httpx.AsyncBaseTransport] | None,
 ) -> None:
     """Serve a bot until cancelled."""
     made = Client(

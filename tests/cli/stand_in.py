@@ -34,7 +34,7 @@ class EmbeddedDaemon:
 
 
 def initialise(
-    home: Path, *, agent_name: str, user_name: str, user_id: str | None, tone: str, zone: str
+    home: Path, *, agent_name: str, user_name: str, user_id: str | None, tone: str, personality: str, zone: str
 ) -> dict[str, Any]:
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "config.toml").write_text(f"# {agent_name}|{user_name}|{user_id}|{tone}|{zone}\n")
@@ -50,7 +50,9 @@ def modules() -> dict[str, ModuleType]:
     """Return what stands where `daycare.ops` has the real ones."""
     process, setup = ModuleType("process"), ModuleType("setup")
     process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, run=run)
-    setup.__dict__.update(initialise=initialise, AGENT_NAME="Bo", TONE="dry", local_zone=lambda: "Europe/Paris")
+    setup.__dict__.update(
+        initialise=initialise, AGENT_NAME="Bo", TONE="dry", PERSONALITY="default", local_zone=lambda: "Europe/Paris"
+    )
     return {"daycare.ops.process": process, "daycare.ops.setup": setup}
 
 

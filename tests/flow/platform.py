@@ -11,13 +11,18 @@ from daycare.testing.scripted import Scripted
 CLUB = "pigeon:-42"
 
 
-def inbound(key: str, text: str = "", **more: Any) -> Inbound:
+def inbound(key: str, text: str | None = None, **more: Any) -> Inbound:
     """Return what Ann wrote."""
-    fields: dict[str, Any] = {"connector": "pigeon", "sender": "pigeon:ann", "key": key, "text": text or f"text {key}"}
+    fields: dict[str, Any] = {
+        "connector": "pigeon",
+        "sender": "pigeon:ann",
+        "key": key,
+        "text": f"text {key}" if text is None else text,
+    }
     return Inbound(**(fields | more))
 
 
-def in_club(key: str, text: str = "", name: str = "Bob", **more: Any) -> Inbound:
+def in_club(key: str, text: str | None = None, name: str = "Bob", **more: Any) -> Inbound:
     """Return what somebody wrote in the club."""
     fields: dict[str, Any] = {"sender": "pigeon:7", "chat": CLUB, "name": name, "origin": Origin.GROUP}
     return inbound(key, text, **(fields | more))

@@ -16,7 +16,7 @@ from daycare.base.limits import (
     SENDER_PER_MINUTE,
 )
 from daycare.base.pairing import code_hash
-from daycare.plugin import RemoteFile, Unreadable
+from daycare.plugin import Inbound, RemoteFile, Unreadable
 from daycare.store.records import User
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
@@ -33,7 +33,7 @@ async def test_each_item_of_a_batch_has_its_own_outcome(tmp_path: Path, autojump
     pigeon = Pigeon()
     async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
         await people(house)
-        batch = [
+        batch: list[Inbound | Unreadable] = [
             inbound("a", "hello"),
             MALFORMED,
             inbound("s", sender="pigeon:eve", name="Eve"),

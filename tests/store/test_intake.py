@@ -81,7 +81,13 @@ async def test_a_crash_at_the_commit_leaves_all_of_a_batch_or_nothing(
     tmp_path: Path, autojump_clock: object, when: Literal["before", "after"]
 ) -> None:
     file = str(tmp_path / "daycare.db")
-    batch = [arrival("a"), scrap("s"), knock(), arrival("t", user=TOPIC, to="/club-t7/telegram"), arrival("b")]
+    batch: list[Arrival | Knock | Scrap] = [
+        arrival("a"),
+        scrap("s"),
+        knock(),
+        arrival("t", user=TOPIC, to="/club-t7/telegram"),
+        arrival("b"),
+    ]
     async with open_store(file, HandClock(), inline=True) as store:
         await store.people.add(CHAT)
         switch = Switch(store, lambda: None)
@@ -185,6 +191,14 @@ async def test_an_edit_of_what_was_answered_is_a_note_and_commands_nothing(store
     [edit] = await store.intake.take(BOT, [command])
     assert (kind_of(edit).kind, kind_of(edit).lane) == (EnvelopeKind.NOTE, Lane.MESSAGES)
     assert kind_of(edit).meta == {"edits": "m"}
+
+
+async def test_an_edit_that_asks_what_was_only_noted_so_far_is_a_message(store: Store) -> None:
+    await post(store, "m", kind=EnvelopeKind.NOTE)
+    await answer(store)
+    ask, note = arrival("m:e1", edits="m"), arrival("m:e2", edits="m", kind=EnvelopeKind.NOTE)
+    kinds = [kind_of(taken).kind for taken in await store.intake.take(BOT, [ask, note])]
+    assert kinds == [EnvelopeKind.TEXT, EnvelopeKind.NOTE]
 
 
 async def test_an_edit_of_what_was_given_up_or_never_seen_is_a_message_of_its_own(store: Store) -> None:

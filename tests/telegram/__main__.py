@@ -21,7 +21,7 @@ from tests.crash.process import die_tidily
 from tests.telegram.campaign import flood, outage, receive, send
 
 MODES: Final = ("receive", "send", "flood", "outage")
-CHATS: Final = {"receive": 50, "send": 4, "flood": 50, "outage": 5}
+CHATS: Final = {"receive": 50, "send": 1, "flood": 50, "outage": 5}
 KILLS: Final = {"receive": 30, "send": 300}
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--answers", type=int, default=1_000, help="of the mode flood")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the outage")
     parser.add_argument("--kills", type=int, help="of the modes receive (30) and send (300)")
-    parser.add_argument("--chats", type=int, help="50; of the mode send 4, of outage 5")
+    parser.add_argument("--chats", type=int, help="50; of the mode send 1, of outage 5")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--json", action="store_true", help="print what was found as JSON, as the last line")
     chosen = parser.parse_args()

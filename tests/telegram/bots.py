@@ -22,7 +22,7 @@ Item = Inbound | Unreadable
 
 
 class Host:
-    """What a daemon does for a plugin, in memory; `cost_s` is the time of a commit, `fails` what the next ones raise."""
+    """What a daemon does for a plugin, in memory. `cost_s` is the time of a commit, `fails` what the next ones raise."""
 
     name = "telegram"
     config: Any = None
@@ -30,6 +30,7 @@ class Host:
     def __init__(self, folder: Path) -> None:
         self.secrets: dict[str, str] = {"telegram": TOKEN}
         self.taken: dict[str, Item] = {}
+        self.current: list[Item] = []
         self.batches: list[list[Item]] = []
         self.healths: list[tuple[float, Health]] = []
         self.values: dict[tuple[str, str], str] = {}
@@ -68,6 +69,7 @@ class Host:
 
     async def receive(self, connector: str, batch: Sequence[Item], cursor: str = "") -> Sequence[Outcome]:
         await trio.sleep(self.cost_s)
+        self.current = list(batch)
         self.before_commit()
         if self.fails:
             raise self.fails.pop(0)
@@ -109,8 +111,7 @@ async def bot_over(
 ) -> AsyncGenerator[BotTask, None]:
     """Run a bot; leaving the block is a kill."""
     chosen = BotSettings(base_url=server.base_url, base_file_url=server.base_file_url, **settings)
-    transport = network.transport() if network is not None else None
-    bot = BotTask(host, "telegram", "telegram", chosen, transport)
+    bot = BotTask(host, "telegram", "telegram", chosen, network.transport if network is not None else None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(bot.run)
         yield bot
@@ -120,7 +121,7 @@ async def bot_over(
 async def until(what: Callable[[], object], deadline_s: float = 10.0) -> None:
     """Wait until something is so."""
     with trio.fail_after(deadline_s):
-        while not what():  # noqa: ASYNC110
+        while not what():
             await trio.sleep(0.01)
 
 

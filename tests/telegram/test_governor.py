@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 import trio
+from daycare_plugins.telegram.governor import CHATS_MAX, Governor, Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
-
-from daycare_plugins.telegram.governor import CHATS_MAX, Governor, Rate
 
 PEOPLE_CHATS = (1, 2, 3)
 CALLS = st.lists(
@@ -69,7 +68,7 @@ def test_no_window_has_more_calls_than_allowed_and_all_calls_go(calls: Any, free
         assert most_within(times, 60) <= (20 if chat < 0 else 63)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(count=st.integers(1, 400), chats=st.integers(1, 300))
 def test_a_rush_is_spread_over_all_chats_at_under_thirty_a_second(count: int, chats: int) -> None:
     calls = [(0.0, 1 + number % chats, bool(number % 3)) for number in range(count)]

@@ -3,23 +3,32 @@
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import httpcore
 import pytest
 import trio
-import trio.testing
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.health import CONFLICT_S
+from trio.testing import MockClock
 
 from daycare.base.connector import Health, Inbound, Unreadable
-from daycare.base.errors import BusyError, InvalidError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.messages import Choice
 from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_faults import Fault, bad_gateway, flood, garbage, lost, refused
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_world import TOKEN
-from tests.telegram.bots import Host, bot_over, host, until
+from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
 __all__ = ["host"]
+
+
+_CHAT = b'{"id":5,"type":"private","first_name":"Ann"}'
+_HALF = (
+    b'{"update_id":700000004,"message":{"message_id":9,"date":1,"chat":%b,"from":{"id":5,"first_name":"Ann",' % _CHAT
+)
+_HALF += b'"is_bot":false},"text":"after \\ud83d"}}'  # half of an emoji
 
 
 class Stage:
@@ -40,7 +49,7 @@ async def staged() -> AsyncGenerator[Stage, None]:
 
 
 @pytest.fixture
-async def stage(autojump_clock: trio.testing.MockClock) -> AsyncGenerator[Stage, None]:
+async def stage() -> AsyncGenerator[Stage, None]:
     async with staged() as found:
         yield found
 
@@ -54,7 +63,7 @@ async def reached(host: Host, state: str, within_s: float = 45.0) -> Health:
 # -- what is received --------------------------------------------------------------------------------------------------
 
 
-async def test_the_offset_goes_out_only_after_the_commit(host: Host, stage: Stage) -> None:
+async def test_the_offset_goes_out_only_after_the_commit(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
     server = stage.server
     seen: list[tuple[int, int]] = []
     host.before_commit = lambda: seen.append((server.confirmed, len(server.queue)))
@@ -69,7 +78,9 @@ async def test_the_offset_goes_out_only_after_the_commit(host: Host, stage: Stag
     assert offsets == [str(first + 100), str(first + 200), str(first + 250)]
 
 
-async def test_a_lost_answer_and_a_repeated_batch_change_nothing(host: Host, stage: Stage) -> None:
+async def test_a_lost_answer_and_a_repeated_batch_change_nothing(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
     server = stage.server
     async with bot_over(host, server, stage.network):
         await reached(host, "up")
@@ -88,7 +99,7 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
     """Faults of the network, the server and the store, restarts of ids and of the daemon, all at random."""
     print(f"seed {seed}")
     chance = random.Random(seed)
-    clock = trio.testing.MockClock(autojump_threshold=0)
+    clock = MockClock(autojump_threshold=0)
     said: dict[int, list[str]] = {chat: [] for chat in range(1, 9)}
 
     async def play() -> None:
@@ -111,7 +122,8 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
                             case 2:
                                 host.fails += [UnavailableError("DISK_FULL", "the disk is full")]
                             case 3:
-                                server.next_update_id = chance.choice([5, server.next_update_id - chance.randrange(200)])
+                                lower = max(1, server.next_update_id - chance.randrange(200))
+                                server.next_update_id = chance.choice([5, lower])
                             case 4:
                                 server.redeliver(chance.randrange(1, 30))
                             case 5:
@@ -131,3 +143,199 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
         sender = f"telegram:{chat}"
         taken = [item.text for item in host.taken.values() if isinstance(item, Inbound) and item.sender == sender]
         assert taken == texts
+
+
+async def test_an_update_that_cannot_be_read_parks_alone(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
+    server = stage.server
+    server.say(5, 5, "before")
+    server.raw_update({"message": {"message_id": "seven"}})
+    server.raw_update(b'{"update_id":"?","message":5}')
+    server.raw_update(_HALF)
+    server.raw_update(b'{"message":{}}')
+    async with bot_over(host, server, stage.network):
+        await until(lambda: len(host.taken) == 5 and not len(server.queue), 60)
+        server.raw_update(b'{"update_id":null}')
+        await until(lambda: len(host.taken) == 6 and not len(server.queue), 60)
+        assert host.health.state == "up"
+    assert host.texts == ["before", "after \ufffd"]
+    assert [type(item) for item in host.taken.values()].count(Unreadable) == 4
+
+
+async def test_a_defect_of_the_host_over_one_message_parks_it_alone(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    def trip() -> None:
+        if any(isinstance(item, Inbound) and item.text == "bad" for item in host.current):
+            raise ValueError("no place for it")
+
+    host.before_commit = trip
+    for text in ("good", "bad", "also good"):
+        stage.server.say(5, 5, text)
+    async with bot_over(host, stage.server, stage.network):
+        await until(lambda: len(host.taken) == 3 and not len(stage.server.queue), 60)
+    assert host.texts == ["good", "also good"]
+
+
+@pytest.mark.parametrize("split", [(3,), (1, 2), (1, 1, 1)])
+async def test_the_parts_of_an_album_are_committed_together(
+    host: Host, stage: Stage, split: tuple[int, ...], autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        pictures = server.album(5, 5, [b"1", b"2", b"3"], caption="look")
+        waiting = [server.queue._runs[0].waiting.pop() for _ in pictures][::-1]
+        for count in split:
+            for _ in range(count):
+                server.queue._runs[0].waiting.append(waiting.pop(0))
+            server.queue._wake()
+            await trio.sleep(0.5)
+        await until(lambda: len(host.taken) == 3, 20)
+    assert len(host.batches) == 1
+
+
+async def test_an_album_at_the_end_of_a_full_answer_is_not_torn(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    for number in range(97):
+        server.say(5, 5, f"m{number}")
+    server.album(5, 5, [b"1", b"2", b"3", b"4", b"5"])
+    async with bot_over(host, server, stage.network):
+        await until(lambda: len(host.taken) == 102, 30)
+    assert [len(batch) for batch in host.batches if batch] == [97, 5]
+
+
+async def test_a_group_that_moved_is_told_before_the_cursor(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    group = server.group(-77, "Old", kind="group")
+    told: list[int] = []
+    host.before_commit = lambda: told.append(len(host.moves))
+    async with bot_over(host, server, stage.network):
+        new = server.migrate(group)
+        await until(lambda: host.moves and not len(server.queue), 20)
+    assert host.moves[0] == ("telegram:-77", f"telegram:{new.id}")
+    assert told[0] == 1
+
+
+async def test_strangers_are_told_once_and_buttons_stop_spinning(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    host.say = lambda item: "Your code is `ABC`." if isinstance(item, Inbound) and item.text == "hi" else ""
+    async with bot_over(host, server, stage.network) as bot:
+        await reached(host, "up")
+        server.say(5, 5, "hi")
+        await until(lambda: server.sent(5), 20)
+        assert server.sent(5)[0].text == "Your code is ABC."
+        question = reply("Well?", choices=(Choice("Yes", "yes"), Choice("No", "no")))
+        await send(bot.connector, question)
+        server.press(server.sent(5)[-1], "yes")
+        await until(lambda: server.answered_callbacks, 20)
+    assert host.texts == ["hi", "yes"]
+
+
+# -- how it goes -------------------------------------------------------------------------------------------------------
+
+
+async def test_ten_minutes_without_a_network(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        server.away = True
+        stage.network.broken = httpcore.ConnectError("[Errno -2] Name or service not known")
+        found = await reached(host, "away")
+        for number in range(30):
+            server.say(5, 5, f"m{number}")
+            await trio.sleep(20)
+        assert host.health.state == "away"
+        assert "not found" in host.health.reason, found
+        server.away, stage.network.broken = False, None
+        await reached(host, "up")
+        await until(lambda: len(host.texts) == 30, 5)
+    assert host.texts == [f"m{number}" for number in range(30)]
+    assert len(server.called("getUpdates")) < 60
+
+
+@pytest.mark.parametrize(
+    ("fault", "state"),
+    [(bad_gateway(), "away"), (garbage(), "away"), (flood(20), "away"), (refused(401, "Unauthorized"), "refused")],
+)
+async def test_each_trouble_has_its_state_and_ends_by_itself(
+    host: Host, stage: Stage, fault: Fault, state: str, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        server.fault("getUpdates", fault)
+        found = await reached(host, state)
+        assert found.reason
+        assert TOKEN not in f"{found}"
+        server.say(5, 5, "hi")
+        await reached(host, "up", 75)
+        await until(lambda: host.texts, 5)
+
+
+async def test_a_connection_that_stands_and_says_nothing(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        server.stalled = True
+        await reached(host, "stalled")
+        await trio.sleep(300)
+        assert host.health.state == "stalled"
+        server.say(5, 5, "hi")
+        server.stalled = False
+        await reached(host, "up")
+        await until(lambda: host.texts, 5)
+
+
+async def test_a_second_poller_makes_us_back_off_for_longer_and_longer(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        server.fault("getUpdates", refused(409, "Conflict: terminated by other getUpdates request"), times=6)
+        found = await reached(host, "conflict")
+        assert "same token" in found.reason
+        server.say(5, 5, "hi")
+        start = trio.current_time()
+        await until(lambda: host.texts, 2_000)
+        polls = [call.at for call in server.called("getUpdates") if call.at >= start - 1]
+    gaps = [later - sooner for sooner, later in pairwise(polls) if later - sooner > 1]
+    assert gaps[:6] == pytest.approx([*CONFLICT_S, 300.0], abs=0.1)
+
+
+async def test_a_webhook_that_somebody_sets_is_removed_again(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    server.webhook = {"url": "https://elsewhere.example", "secret_token": "", "max_connections": 40}
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        assert not server.webhook
+        server.webhook = {"url": "https://elsewhere.example", "secret_token": "", "max_connections": 40}
+        server.queue.end_poll("Conflict: terminated by setWebhook request")
+        await reached(host, "conflict")
+        await reached(host, "up")
+    assert not server.webhook
+
+
+@pytest.mark.parametrize("problem", [UnavailableError("DISK_FULL", "the disk is full"), BusyError("BUSY", "later")])
+async def test_what_the_store_does_not_take_comes_again(
+    host: Host, stage: Stage, problem: Exception, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        host.fails = [problem] * 5  # type: ignore[list-item]
+        server.say(5, 5, "hi")
+        found = await reached(host, "away")
+        assert problem.args[0] in found.reason
+        assert not server.confirmed
+        await until(lambda: host.texts, 60)
+        await reached(host, "up")
+    assert server.confirmed == 700_000_002

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import wcwidth
+from daycare_plugins.telegram.rendering import Rendered, plain, render
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-
-from daycare_plugins.telegram.rendering import Rendered, plain, render
 
 EMOJI = ("😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "👍🏽", "☀️")
 WORDS = re.compile("|".join(EMOJI) + r"|[^\W\d_]+")
@@ -110,8 +109,8 @@ class Author:
         self._count += 1
         if self.number(0, 9) == 0:
             return str(self.pick(*EMOJI))
-        letters = self.pick(*SCRIPTS)
-        return str(letters[:2]) + "".join(letters[int(digit)] for digit in str(self._count)) + letters[1]
+        letters: str = self.pick(*SCRIPTS)
+        return letters[:2] + "".join(letters[int(digit)] for digit in str(self._count)) + letters[1]
 
     def inline(self, depth: int = 2, *, in_cell: bool = False) -> tuple[str, list[str]]:
         pieces, kept = [], []
@@ -173,7 +172,8 @@ class Author:
         loose = self.pick(True, False)
         for _ in range(self.number(1, 3)):
             first, kept = self.inline(1)
-            text, inner = [f"{self.word_of(kept)}{first}"], [*kept]
+            text = [f"{self.word_of(kept)}{first}"]
+            inner: Expected = [*kept]
             if self.pick(True, False):
                 more, others = self.blocks(depth - 1)
                 text, inner = [*text, *([""] if loose or more[0][:1] not in "-*#>`" else []), *more], [*inner, *others]
@@ -335,8 +335,10 @@ def test_tables_with_links_or_arabic_are_lists_and_surplus_cells_are_kept() -> N
 
 
 def test_links_that_telegram_would_refuse_show_their_target() -> None:
-    assert shown("[x](foo.md) [y](http://localhost:1/z) [z](javascript:a) <a@b.cc> [w](#top)") == (
-        "x (foo.md) y (http://localhost:1/z) z (javascript:a) a@b.cc w",
+    assert shown(
+        "[x](foo.md) [y](http://localhost:1/z) [z](javascript:a) [q](https://y.zz:99999) <a@b.cc> [w](#top)"
+    ) == (
+        "x (foo.md) y (http://localhost:1/z) z (javascript:a) q (https://y.zz:99999) a@b.cc w",
         [],
     )
     assert plain("[x](https://y.zz) <https://y.zz>") == ["x (https://y.zz) https://y.zz"]
@@ -356,7 +358,7 @@ def test_formulas_are_readable_and_code_is_left_alone() -> None:
 
 
 def test_a_formula_may_stand_on_lines_of_its_own() -> None:
-    assert shown("Sum:\n\n$$\n\\alpha_{1} + b^2\n$$")[0] == "Sum:\n\nα₁ + b²"
+    assert shown("Sum:\n\n$$\n\\alpha_{1} + b^2\n$$")[0] == "Sum:\n\n\u03b1₁ + b²"
 
 
 def test_spoilers_headings_quotes_footnotes_and_nesting() -> None:

@@ -48,6 +48,21 @@ def open_reader(location: str, writer: apsw.Connection, vfs: str | None = None) 
     return db
 
 
+@contextmanager
+def apart(reader: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Give a connection that may be used in a thread; a memory store has one for all."""
+    own = reader.filename
+    if not own:
+        yield reader
+        return
+    with describing(own):
+        db = apsw.Connection(own, flags=apsw.SQLITE_OPEN_READONLY, vfs=reader.open_vfs)
+        try:
+            yield db
+        finally:
+            db.close()
+
+
 class _ReadingCursor(apsw.Cursor):
     """Turns SQLite's errors into ours at whichever row they come up. (No context manager: this is on every path.)"""
 

@@ -106,14 +106,14 @@ def _as_edit(tx: Tx, entry: Arrival) -> Envelope:
     if not entry.edits:
         return envelope
     row = tx.one(
-        "SELECT i.state FROM inbox i JOIN agents a ON a.id = i.agent_id WHERE a.path = ? AND a.state <> 'dead'"
+        "SELECT i.state, i.kind FROM inbox i JOIN agents a ON a.id = i.agent_id WHERE a.path = ? AND a.state <> 'dead'"
         " AND i.key = ?",
         (envelope.to, entry.edits),
     )
     if row is None or row[0] == mailbox.DEAD:
         return envelope
     meta = envelope.meta | {"edits": entry.edits}
-    if row[0] != mailbox.DONE:
+    if row[0] != mailbox.DONE or row[1] == EnvelopeKind.NOTE:  # what was only noted may yet be asked
         return replace(envelope, meta=meta)
     return replace(envelope, kind=EnvelopeKind.NOTE, lane=Lane.MESSAGES, meta=meta)  # it commands nothing any more
 
@@ -132,6 +132,4 @@ def _keep_scrap(tx: Tx, connector: str, scrap: Scrap) -> None:
     known = tx.one("SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?", (key,))
     if known is None:
         body = scrap.body[:SCRAP_MAX_CHARS]
-        letters.insert(
-            tx, "intake", 0, "", scrap.path, scrap.user, "person", key, scrap.code, scrap.reason, 1, body
-        )
+        letters.insert(tx, "intake", 0, "", scrap.path, scrap.user, "person", key, scrap.code, scrap.reason, 1, body)

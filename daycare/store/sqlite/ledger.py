@@ -1,13 +1,10 @@
 """What is kept for people to look at: the event log, the story behind a trace id, and when all of it expires."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import apsw
 
 from daycare.base.limits import EVENTS_MAX_ROWS
 from daycare.store.records import TraceEntry
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import apart, count
 from daycare.store.sqlite.writer import Tx, Writer
 
 _EXPIRE_ROWS = 2_000  # deleted in one transaction, so that expiry never holds up a message for long
@@ -66,7 +63,7 @@ class Ledger:
 
     def trace(self, trace: str) -> list[TraceEntry]:
         """Return what happened under a trace id. Reads whole tables: call it in a thread of its own."""
-        with self._apart() as db:
+        with apart(self._reader) as db:
             rows = db.execute(_TRACE, {"trace": trace}).fetchall()
         return [
             TraceEntry(at_ms=int(str(at or 0)), what=str(what), path=str(path), detail=str(detail))
@@ -75,25 +72,12 @@ class Ledger:
 
     def last(self, agent_id: str, sender: str) -> str:
         """Return the trace id of the last message that somebody wrote to an agent. Call it in a thread of its own."""
-        with self._apart() as db:
+        with apart(self._reader) as db:
             row = db.execute(
                 "SELECT trace FROM inbox WHERE agent_id = ? AND sender = ? AND lane = 1 ORDER BY seq DESC LIMIT 1",
                 (agent_id, sender),
             ).fetchone()
         return str(row[0]) if row else ""
-
-    @contextmanager
-    def _apart(self) -> Iterator[apsw.Connection]:
-        """Give a connection that may be used in a thread; a memory store has one for all."""
-        own = self._reader.filename
-        if not own:
-            yield self._reader
-            return
-        db = apsw.Connection(own, flags=apsw.SQLITE_OPEN_READONLY, vfs=self._reader.open_vfs)
-        try:
-            yield db
-        finally:
-            db.close()
 
     async def spent(self, user: str | None = None) -> dict[str, int]:
         """Return tokens and micro-dollars spent so far, of one user or of all."""

@@ -193,8 +193,8 @@ def revive(tx: Tx, seq: int) -> int:
     newest = tx.one("SELECT max(seq) FROM outbox")
     assert newest is not None
     tx.run(
-        "UPDATE outbox SET seq = ?, state = 0, attempts = 0, retry_at = 0, error = NULL WHERE seq = ?",
-        (newest[0] + 1, seq),
+        "UPDATE outbox SET seq = ?, state = 0, attempts = 0, retry_at = 0, error = NULL, created_at = ? WHERE seq = ?",
+        (newest[0] + 1, tx.now, seq),
     )
     tx.commit.connectors.add(row[0])
     return int(newest[0]) + 1

@@ -12,6 +12,7 @@ from daycare.store.sqlite import lives
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
+from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
@@ -45,6 +46,7 @@ class SqliteStore:
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts)
+        self.documents = Documents(*parts)
         self.timers = Timers(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)

@@ -61,7 +61,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pusher.run)
             nursery.start_soon(_make_trouble, stage.server, pusher, rng, faults, max(1, min(RESTARTS, updates // 100)))
-            await _kill(stage, crowd, rng, kills)
+            await _kill(stage, crowd, rng, kills, updates)
             await pusher.done.wait()
             nursery.cancel_scope.cancel()
         stage.server.no_more_faults()
@@ -87,8 +87,8 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
     return report
 
 
-async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int) -> None:
-    """Kill the daemon so many times, and leave one running."""
+async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int, updates: int) -> None:
+    """Kill the daemon so many times, evenly over the updates, and leave one running."""
     for number in range(kills):
         if stage.process is None or number:
             stage.start()
@@ -97,7 +97,9 @@ async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int) -> N
             await trio.sleep(rng.uniform(0.0, 1.2))
         else:
             await stage.process.ready()
-            await trio.sleep(rng.uniform(0.2, 2 * A_LIFE_S - 2.5))
+            while crowd.updates < updates * (number + 0.5) / kills:
+                await trio.sleep(0.05)
+            await trio.sleep(rng.uniform(0.2, 1.5))
         await stage.process.kill()
         if (number + 1) % 5 == 0:
             say(f"{number + 1} of {kills} kills, {crowd.updates} updates, {stage.report.harm} findings")

@@ -1,0 +1,453 @@
+"""What an agent and its people keep, as files: reading through the layers, and changes that say who made them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Final, Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+import trio
+
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.limits import (
+    DAILY_LINE_MAX_CHARS,
+    DOCUMENT_SEARCH_MAX,
+    DOCUMENTS_MAX,
+    DOCUMENTS_TOTAL_BYTES,
+    DOCUMENTS_WARN_SHARE,
+)
+from daycare.base.messages import Origin
+from daycare.memory.address import AGENTS, DAILY, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
+from daycare.memory.differences import difference
+from daycare.memory.passage import passage, words_of
+from daycare.memory.views import agents_view, tools_view
+from daycare.plugin import ToolSpec
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_documents import (
+    Attribution,
+    Document,
+    DocumentVersion,
+    Layer,
+    NewVersion,
+    Place,
+    check_text,
+    digest,
+)
+
+SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")
+NEW_MEMORY: Final = "# Memory\n" + "".join(f"\n## {section}\n" for section in SECTIONS)
+VIEW: Final = "view"
+DAILY_LISTED: Final = 31  # daily logs in a listing of everything; `daily` lists them all
+_SEARCH_INLINE_BYTES: Final = 1024 * 1024  # of texts that are searched at once, some 3 ms; more is searched in a thread
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A document as it is now. `layer` is where it comes from, or `view`; a view has the version 0."""
+
+    path: str
+    layer: str
+    text: str
+    hash: str
+    version: int
+    updated_at: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a listing. `path` reads this very document: the plain path, or one that names the layer."""
+
+    path: str
+    layer: str
+    size: int
+    hash: str
+    version: int
+    updated_at: int
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A document that a search found, with the passage that fits best."""
+
+    path: str
+    layer: str
+    version: int
+    passage: str
+
+
+class LayerState(msgspec.Struct, frozen=True, kw_only=True):
+    """One layer that may have a document: its newest version there (a deletion, too), and whether it is what is read."""
+
+    layer: str
+    path: str
+    newest: DocumentVersion | None
+    wins: bool
+
+
+class Total(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of an agent's own documents, daily logs left out, and what to say about it from 80 % of the bound on."""
+
+    documents: int
+    bytes: int
+    warning: str
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that is not made yet: what it would do, and to what.
+
+    `approver`: `operator` for what concerns everybody, `user` for what is one person's. `old` and `base_hash` are what
+    is there now (None, empty: nothing); `new` None deletes. `total` is what it would come to.
+    """
+
+    path: str
+    place: Place
+    user: str
+    approver: Literal["user", "operator"]
+    old: str | None
+    new: str | None
+    base_hash: str
+    total: Total
+
+    def by(self, attribution: Attribution, *, key: str = "") -> NewVersion:
+        """Return what to write for it: `store.documents.write`, or that module's `write` inside of a transaction."""
+        return NewVersion(
+            place=self.place, user=self.user, by=attribution, text=self.new, base_hash=self.base_hash, key=key
+        )
+
+    def diff(self) -> str:
+        """Return the change for people to read, as a unified diff."""
+        return difference(self.old, self.new, self.path)
+
+
+class Documents:
+    """An agent's documents, addressed as in `daycare.memory.address`. What may be read follows from the agent alone.
+
+    Reading goes through the layers, agent > user > global; writing without a prefix concerns the first layer that may
+    have the name, so the agent's own where that is one. *Who* may write is not decided here: `prepare` says where a
+    change goes and whose yes it needs. A change names the hash of what its writer saw in that layer (empty: nothing);
+    `ConflictError` DOCUMENT_CHANGED when it is another one by then. Every method raises `InvalidError`
+    MEMORY_PATH_INVALID for what is no path, `NotFoundError` DOCUMENT_MISSING for what is not there; those that change
+    something also `InvalidError` DOCUMENT_READ_ONLY, DOCUMENT_APPEND_ONLY, DOCUMENT_TOO_LARGE, `BusyError`
+    DOCUMENTS_FULL. A `key` names a change for good, so that its repeat after a crash finds the first.
+
+    `agents` returns a user's agents, `tools` an agent's tools; both for the views.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        agents: Callable[[str], Awaitable[Sequence[Agent]]],
+        tools: Callable[[Agent], Sequence[ToolSpec]],
+    ) -> None:
+        self._documents = store.documents
+        self._agents = agents
+        self._tools = tools
+        self._searching = trio.CapacityLimiter(1)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def read(self, agent: Agent, path: str) -> Reading:
+        """Return a document from the first layer that has it. `MEMORY.md` comes into being by being read."""
+        address = parse(path)
+        if address.is_view:
+            text = await self._view(agent, address.name)
+            return Reading(path=path, layer=VIEW, text=text, hash=digest(text), version=0, updated_at=0)
+        found = await self._first(agent, address)
+        if found is None and address.name == MEMORY:
+            await self._begin_memory(agent)
+            found = await self._first(agent, address)
+        if found is None:
+            raise NotFoundError(
+                "DOCUMENT_MISSING", f"reading {path} of {agent.path}: there is none", hint="daycare memory list"
+            )
+        return _reading(path, found)
+
+    async def listing(self, agent: Agent, prefix: str = "") -> list[Entry]:
+        """Return what there is below a folder (`knowledge`, `shared/skills`, ...), in order of path.
+
+        Of everything (no folder) that is the views and the newest daily logs, too.
+        """
+        where = folder(prefix)
+        found: list[Entry] = []
+        names: set[str] = set()
+        for layer in where.layers:
+            versions = await self._all(layer, _owner(agent, layer), where.prefix)
+            if not where.path:
+                logs = [each for each in versions if each.place.name.startswith(DAILY)]
+                versions = [each for each in versions if each not in logs[:-DAILY_LISTED]]
+            for each in versions:
+                alone = (where.path not in ("shared", "global")) and each.place.name not in names
+                found.append(_entry(spell(layer, each.place.name, alone=alone), each))
+            names.update(each.place.name for each in versions)
+        if not where.path:
+            for name in VIEWS:
+                text = await self._view(agent, name)
+                size = len(text.encode())
+                found.append(Entry(path=name, layer=VIEW, size=size, hash=digest(text), version=0, updated_at=0))
+        return sorted(found, key=lambda entry: entry.path)
+
+    async def search(self, agent: Agent, query: str, limit: int = 10) -> list[Hit]:
+        """Return those of the documents this agent can read that have words of a query, the best first."""
+        scopes = [(layer, _owner(agent, layer)) for layer in Layer]
+        words = words_of(query)
+        totals = [await self._documents.totals(*scope) for scope in scopes]
+        most = min(limit, DOCUMENT_SEARCH_MAX)
+
+        def look() -> list[tuple[DocumentVersion, str]]:
+            found = self._documents.search(scopes, words, most)
+            return [(each.version, passage(each.text or "", words)) for each in found]
+
+        if sum(total.bytes + total.daily_bytes for total in totals) > _SEARCH_INLINE_BYTES:
+            found = await trio.to_thread.run_sync(look, limiter=self._searching)
+        else:
+            found = look()
+        hits = []
+        for version, best in found:
+            path = await self._path_of(agent, version.place)
+            hits.append(Hit(path=path, layer=version.place.layer, version=version.version, passage=best))
+        return hits
+
+    async def explain(self, agent: Agent, path: str) -> list[LayerState]:
+        """Return the layers that may have a document, in the order in which they are asked; of a view none."""
+        states: list[LayerState] = []
+        for place in _places(agent, parse(path)):
+            newest = await self._newest(place)
+            wins = newest is not None and not newest.deleted and not any(state.wins for state in states)
+            states.append(LayerState(layer=place.layer, path=spell(place.layer, place.name), newest=newest, wins=wins))
+        return states
+
+    async def history(
+        self, agent: Agent, path: str, *, before: int | None = None, limit: int = 100
+    ) -> list[DocumentVersion]:
+        """Return the versions, newest first, in the layer that is read; if none has it, in the first that ever had."""
+        return await self._documents.history(await self._line(agent, path), before=before, limit=limit)
+
+    async def at(self, agent: Agent, path: str, version: int) -> Document:
+        """Return one version of the line that `history` shows."""
+        found = await self._documents.at(await self._line(agent, path), version)
+        if found is None:
+            raise NotFoundError(
+                "VERSION_UNKNOWN",
+                f"reading version {version} of {path}: it has none of this number",
+                hint=f"daycare memory history {path}",
+            )
+        return found
+
+    async def diff(self, agent: Agent, path: str, old: int | None = None, new: int | None = None) -> str:
+        """Return what changed from one version to another; without numbers what the newest one changed.
+
+        Version 0 is the absence before the first.
+        """
+        if new is None:
+            new = (await self.history(agent, path, limit=1))[0].version
+        if old is None:
+            old = new - 1
+        texts = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
+        return difference(*texts, path, was=f"version {old}", now=f"version {new}")
+
+    async def total(self, agent: Agent) -> Total:
+        """Return how much the agent's own documents are together, daily logs left out."""
+        return await self._total(agent, 0, 0)
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    async def prepare(self, agent: Agent, path: str, text: str | None, *, append: bool = False) -> Draft:
+        """Return what a change would do, after checking it, and change nothing. `text` None deletes."""
+        place = self._target(agent, path)
+        there = await self._documents.get(place)
+        old = there.text if there else None
+        new = text
+        if text is None and old is None:
+            raise await self._not_here(agent, path, "deleting")
+        if append:
+            new = f"{old or ''}{'' if not old or old.endswith(chr(10)) else chr(10)}{text or ''}"
+        elif parse(path).append_only and old is not None and text is not None and not text.startswith(old):
+            raise InvalidError(
+                "DOCUMENT_APPEND_ONLY",
+                f"writing {path}: what a daily log says stays",
+                hint="append to it, or delete it",
+            )
+        size = 0 if new is None else check_text(new, path)
+        counts = place.layer is Layer.AGENT and not place.name.startswith(DAILY)
+        was = there.version.size if there else 0
+        total = await self._total(agent, (new is not None) - (old is not None), size - was) if counts else None
+        return Draft(
+            path=path,
+            place=place,
+            user=agent.user,
+            approver="operator" if place.layer is Layer.GLOBAL else "user",
+            old=old,
+            new=new,
+            base_hash=there.version.hash if there else "",
+            total=total or await self.total(agent),
+        )
+
+    async def write(
+        self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
+    ) -> DocumentVersion:
+        """Write a document. `base_hash` None: upon whatever is there when it is called."""
+        return await self._change(agent, path, text, by, base_hash, key)
+
+    async def delete(
+        self, agent: Agent, path: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
+    ) -> DocumentVersion:
+        """Delete a document of one layer; what the layers behind it have is read from then on."""
+        return await self._change(agent, path, None, by, base_hash, key)
+
+    async def append(
+        self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
+    ) -> DocumentVersion:
+        """Add text behind a document, on a line of its own; `base_hash` None: behind whatever is there."""
+        draft = await self.prepare(agent, path, text, append=True)
+        head = NEW_MEMORY if draft.place.name == MEMORY else ""
+        new = NewVersion(place=draft.place, user=agent.user, by=by, text=text, base_hash=base_hash, key=key)
+        return await self._documents.append(new, head)
+
+    async def append_daily(
+        self, agent: Agent, text: str, by: Attribution, *, at_ms: int, zone: str, key: str = ""
+    ) -> DocumentVersion:
+        """Add one line with its local time to the agent's log of that day."""
+        line = " ".join(text.split())
+        if not line or len(line) > DAILY_LINE_MAX_CHARS:
+            raise InvalidError(
+                "DAILY_LINE",
+                f"adding to the daily log of {agent.path}: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}",
+            )
+        check_text(line, "a daily log")
+        here = datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone))
+        place = Place(Layer.AGENT, agent.id, f"{DAILY}{here:%Y-%m-%d}.md")
+        new = NewVersion(place=place, user=agent.user, by=by, text=f"- {here:%H:%M} {line}\n", key=key)
+        return await self._documents.append(new, f"# {here:%Y-%m-%d}\n\n")
+
+    async def undo(
+        self, agent: Agent, path: str, by: Attribution, *, version: int | None = None, key: str = ""
+    ) -> DocumentVersion:
+        """Make the text before the newest version the newest again; `version`: only if that is the newest."""
+        place = self._target(agent, path)
+        if not await self._documents.history(place, limit=1):
+            raise await self._not_here(agent, path, "undoing a change of")
+        new = NewVersion(place=place, user=agent.user, by=by, key=key)
+        return await self._documents.undo(new, version)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _change(
+        self, agent: Agent, path: str, text: str | None, by: Attribution, base_hash: str | None, key: str
+    ) -> DocumentVersion:
+        draft = await self.prepare(agent, path, text)
+        new = draft.by(by, key=key)
+        if base_hash is not None:
+            new = msgspec.structs.replace(new, base_hash=base_hash)
+        return await self._documents.write(new)
+
+    def _target(self, agent: Agent, path: str) -> Place:
+        """Return where a change of a path goes."""
+        address = parse(path)
+        if address.is_view:
+            raise InvalidError(
+                "DOCUMENT_READ_ONLY",
+                f"changing {path}: it is made when it is read",
+                hint=f"daycare agents set {agent.path}",
+            )
+        return _places(agent, address)[0]
+
+    async def _not_here(self, agent: Agent, path: str, doing: str) -> DaycareError:
+        """Return the error for a layer that lacks a document, naming the one that has it."""
+        wins = next((state for state in await self.explain(agent, path) if state.wins), None)
+        hint = f"the one that is read is {wins.path}" if wins else "daycare memory list"
+        return NotFoundError("DOCUMENT_MISSING", f"{doing} {path} of {agent.path}: there is none", hint=hint)
+
+    async def _first(self, agent: Agent, address: Address) -> Document | None:
+        for place in _places(agent, address):
+            found = await self._documents.get(place)
+            if found is not None:
+                return found
+        return None
+
+    async def _line(self, agent: Agent, path: str) -> Place:
+        places = _places(agent, parse(path))
+        if not places:
+            raise InvalidError("DOCUMENT_READ_ONLY", f"looking at versions of {path}: it is made when it is read")
+        newest = [await self._newest(place) for place in places]
+        ever = [each for each in newest if each is not None]
+        if not ever:
+            raise await self._not_here(agent, path, "looking at versions of")
+        return next((each for each in ever if not each.deleted), ever[0]).place
+
+    async def _newest(self, place: Place) -> DocumentVersion | None:
+        return next(iter(await self._documents.history(place, limit=1)), None)
+
+    async def _all(self, layer: Layer, owner: str, prefix: str) -> list[DocumentVersion]:
+        found: list[DocumentVersion] = []
+        while True:
+            after = found[-1].place.name if found else ""
+            page = await self._documents.find(layer, owner, prefix=prefix, after=after, limit=DOCUMENTS_MAX)
+            found += page
+            if len(page) < DOCUMENTS_MAX:
+                return found
+
+    async def _path_of(self, agent: Agent, place: Place) -> str:
+        """Return the path under which an agent reads a document: without its layer where it is what is read."""
+        plain = spell(place.layer, place.name, alone=True)
+        states = await self.explain(agent, plain)
+        alone = next((state.layer for state in states if state.wins), None) == place.layer
+        return spell(place.layer, place.name, alone=alone)
+
+    async def _view(self, agent: Agent, name: str) -> str:
+        if name == AGENTS:
+            return agents_view(agent, await self._agents(agent.user))
+        assert name == TOOLS
+        return tools_view(self._tools(agent))
+
+    async def _begin_memory(self, agent: Agent) -> None:
+        by = Attribution(origin=Origin.SYSTEM, author="system", reason="created when it was first read")
+        place = Place(Layer.AGENT, agent.id, MEMORY)
+        try:
+            await self._documents.write(NewVersion(place=place, user=agent.user, by=by, text=NEW_MEMORY, base_hash=""))
+        except ConflictError:
+            pass  # somebody wrote it meanwhile
+
+    async def _total(self, agent: Agent, more_documents: int, more_bytes: int) -> Total:
+        there = await self._documents.totals(Layer.AGENT, agent.id)
+        size = there.bytes + more_bytes
+        share = size / DOCUMENTS_TOTAL_BYTES
+        warning = ""
+        if share >= DOCUMENTS_WARN_SHARE:
+            what = f"the documents of {agent.path} have {size} bytes together"
+            advice = "shorten or delete some" if share >= 1 else "soon some should be shortened"
+            warning = f"{what}, {share:.0%} of {DOCUMENTS_TOTAL_BYTES}: {advice}"
+        return Total(documents=there.documents + more_documents, bytes=size, warning=warning)
+
+
+def _owner(agent: Agent, layer: Layer) -> str:
+    match layer:
+        case Layer.AGENT:
+            return agent.id
+        case Layer.GLOBAL:
+            return ""
+    return agent.user
+
+
+def _places(agent: Agent, address: Address) -> list[Place]:
+    return [Place(layer, _owner(agent, layer), address.name) for layer in address.layers]
+
+
+def _reading(path: str, found: Document) -> Reading:
+    version = found.version
+    return Reading(
+        path=path,
+        layer=version.place.layer,
+        text=found.text or "",
+        hash=version.hash,
+        version=version.version,
+        updated_at=version.created_at,
+    )
+
+
+def _entry(path: str, version: DocumentVersion) -> Entry:
+    return Entry(
+        path=path,
+        layer=version.place.layer,
+        size=version.size,
+        hash=version.hash,
+        version=version.version,
+        updated_at=version.created_at,
+    )

@@ -1,0 +1,319 @@
+"""Documents: versions that are only added, the newest ones as a table of their own, and their words in an index.
+
+`write`, `append` and `undo` work inside of any open transaction: what decides about a change carries it out with that.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from daycare.base.errors import BusyError, ConflictError, NotFoundError
+from daycare.base.limits import (
+    DAILY_LOGS_MAX,
+    DOCUMENT_SEARCH_MAX,
+    DOCUMENT_SEARCH_WORDS_MAX,
+    DOCUMENTS_MAX,
+)
+from daycare.base.messages import Origin
+from daycare.store.records_documents import (
+    Attribution,
+    Document,
+    DocumentTotals,
+    DocumentVersion,
+    Layer,
+    NewVersion,
+    Place,
+    check_attribution,
+    check_text,
+    digest,
+)
+from daycare.store.sqlite.database import apart
+from daycare.store.sqlite.writer import Tx, Writer
+
+_COLUMNS = (
+    "layer, owner, name, version, user, origin, author, approver, reason, provenance, hash, base_hash, size, created_at"
+)
+_AT = "layer = ? AND owner = ? AND name = ?"
+_DAILY = "daily/"
+_LAST = "\U0010ffff"
+_TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
+_sources = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class Documents:
+    """See `contract_documents.DocumentStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def write(self, new: NewVersion) -> DocumentVersion:
+        """Append a version."""
+        return await self._write(lambda tx: write(tx, new), len(new.text or ""))
+
+    async def append(self, new: NewVersion, head: str = "") -> DocumentVersion:
+        """Append a version with more text."""
+        return await self._write(lambda tx: append(tx, new, head), len(new.text or ""))
+
+    async def undo(self, new: NewVersion, version: int | None = None) -> DocumentVersion:
+        """Append a version with the text before the newest."""
+        return await self._write(lambda tx: undo(tx, new, version))
+
+    async def get(self, place: Place) -> Document | None:
+        """Return the newest version, unless it is a deletion."""
+        return get(self._reader, place)
+
+    async def at(self, place: Place, version: int) -> Document | None:
+        """Return one version."""
+        return _at(self._reader, place, version)
+
+    async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
+        """Return versions, the newest first."""
+        rows = self._reader.execute(
+            f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND version < ? ORDER BY version DESC LIMIT ?",  # noqa: S608
+            (*_key(place), 2**62 if before is None else before, limit),
+        )
+        return [_version(row) for row in rows]
+
+    async def find(
+        self, layer: Layer, owner: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[DocumentVersion]:
+        """Return an owner's living documents in order of name."""
+        rows = self._reader.execute(
+            f"SELECT {_COLUMNS} FROM documents WHERE no IN (SELECT no FROM living_documents WHERE layer = ?"  # noqa: S608
+            " AND owner = ? AND name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?) ORDER BY name",
+            (str(layer), owner, prefix, prefix + _LAST, after, limit),
+        )
+        return [_version(row) for row in rows]
+
+    def search(self, scopes: Sequence[tuple[Layer, str]], words: Sequence[str], limit: int = 10) -> list[Document]:
+        """Return living documents of these owners with any of the words, the best first. Call it in a thread."""
+        terms = list(dict.fromkeys(term for word in words for term in _TERM.findall(word)))
+        if not terms or not scopes:
+            return []
+        # Within the index the owner is a word like others; whose a document is at last decides the table.
+        among = f"scope : ({_any(_scope(*scope) for scope in scopes)})"
+        match = f"{among} AND {{name text}} : ({_any(terms[:DOCUMENT_SEARCH_WORDS_MAX])})"
+        owned = " OR ".join(["(layer = ? AND owner = ?)"] * len(scopes))
+        owners = [str(part) for scope in scopes for part in scope]
+        with apart(self._reader) as db:
+            rows = db.execute(
+                f"SELECT {_COLUMNS}, text FROM documents JOIN (SELECT t.rowid AS found,"  # noqa: S608
+                " bm25(documents_text, 0, 2, 1) AS score FROM documents_text t JOIN living_documents l ON"
+                f" l.no = t.rowid WHERE documents_text MATCH ? AND ({owned}) ORDER BY score, l.name, l.layer LIMIT ?)"
+                " ON no = found ORDER BY score, name, layer",
+                (match, *owners, min(limit, DOCUMENT_SEARCH_MAX)),
+            ).fetchall()
+        return [found for row in rows if (found := _document(row)) is not None]
+
+    async def totals(self, layer: Layer, owner: str) -> DocumentTotals:
+        """Return how many living documents an owner has, and their size."""
+        return _totals(self._reader, layer, owner)
+
+    async def owners(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[tuple[Layer, str]]:
+        """Return who has living documents."""
+        rows = self._reader.execute(
+            "SELECT DISTINCT layer, owner FROM living_documents WHERE (layer, owner) > (?, ?)"
+            " ORDER BY layer, owner LIMIT ?",
+            (*after, limit),
+        )
+        return [(Layer(layer), str(owner)) for layer, owner in rows]
+
+
+def write(tx: Tx, new: NewVersion) -> DocumentVersion:
+    """Append a version, inside of an open transaction."""
+    return _repeated(tx, new) or _put(tx, new, _newest(tx.db, new.place), new.text)
+
+
+def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
+    """Append a version with more text, inside of an open transaction."""
+    if first := _repeated(tx, new):
+        return first
+    before = get(tx.db, new.place)
+    text = head if before is None else before.text or ""
+    gap = "\n" if text and not text.endswith("\n") else ""
+    return _put(tx, new, before.version if before else _newest(tx.db, new.place), f"{text}{gap}{new.text or ''}")
+
+
+def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion:
+    """Append a version with the text before the newest, inside of an open transaction."""
+    if first := _repeated(tx, new):
+        return first
+    newest = _newest(tx.db, new.place)
+    if newest is None:
+        raise _missing(new.place, "undoing a change of")
+    if version not in (None, newest.version):
+        what = f"undoing version {version} of {new.place}: the newest is {newest.version}"
+        raise ConflictError("DOCUMENT_CHANGED", f"{what}, its hash is now {newest.hash or 'empty'}", hint=_LOOK)
+    before = _at(tx.db, new.place, newest.version - 1)
+    return _put(tx, new, newest, before.text if before else None)
+
+
+def get(db: apsw.Connection, place: Place) -> Document | None:
+    """Return the newest version, unless it is a deletion."""
+    row = db.execute(
+        f"SELECT {_COLUMNS}, text FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
+        _key(place),
+    ).fetchone()
+    return _document(row)
+
+
+_LOOK = "read it again, and repeat the change on what it says now"
+
+
+def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | None) -> DocumentVersion:
+    place = new.place
+    check_attribution(new.by, str(place))
+    size = 0 if text is None else check_text(text, str(place))
+    there = "" if newest is None else newest.hash
+    if text is None and not there:
+        raise _missing(place, "deleting")
+    hash_ = digest(text)
+    if newest is not None and hash_ == there:
+        return newest
+    if new.base_hash not in (None, there):
+        what = f"writing {place}: it was changed meanwhile, its hash is now {there or 'empty, as it is not there'}"
+        raise ConflictError("DOCUMENT_CHANGED", what, hint=_LOOK)
+    if not there:
+        _refuse_too_many(tx, place)
+    version = 1 if newest is None else newest.version + 1
+    tx.run(
+        f"INSERT INTO documents ({_COLUMNS}, key, scope, text)"  # noqa: S608
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *_key(place),
+            version,
+            new.user,
+            str(new.by.origin),
+            new.by.author,
+            new.by.approver,
+            new.by.reason,
+            msgspec.json.encode(new.by.provenance).decode(),
+            hash_,
+            there,
+            size,
+            tx.now,
+            new.key,
+            _scope(place.layer, place.owner),
+            text,
+        ),
+    )
+    _index(tx, new, tx.db.last_insert_rowid(), size, text)
+    written = _newest(tx.db, place)
+    assert written is not None
+    return written
+
+
+def _index(tx: Tx, new: NewVersion, no: int, size: int, text: str | None) -> None:
+    """Let what is living and what is found be the newest version."""
+    key = _key(new.place)
+    old = tx.one(
+        f"SELECT no, scope, name, text FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
+        key,
+    )
+    if old is not None:  # the index keeps no texts: it is told which words go
+        tx.run(
+            "INSERT INTO documents_text (documents_text, rowid, scope, name, text) VALUES ('delete', ?, ?, ?, ?)", old
+        )
+    if text is None:
+        tx.run(f"DELETE FROM living_documents WHERE {_AT}", key)  # noqa: S608
+        return
+    tx.run(
+        "INSERT INTO documents_text (rowid, scope, name, text) VALUES (?, ?, ?, ?)",
+        (no, _scope(new.place.layer, new.place.owner), new.place.name, text),
+    )
+    tx.run(
+        "INSERT INTO living_documents (layer, owner, name, user, origin, no, size) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET user = excluded.user, origin = excluded.origin, no = excluded.no,"
+        " size = excluded.size",
+        (*key, new.user, str(new.by.origin), no, size),
+    )
+
+
+def _refuse_too_many(tx: Tx, place: Place) -> None:
+    there = _totals(tx.db, place.layer, place.owner)
+    daily = place.name.startswith(_DAILY)
+    what, count, most = (
+        ("daily logs", there.daily_logs, DAILY_LOGS_MAX) if daily else ("documents", there.documents, DOCUMENTS_MAX)
+    )
+    if count >= most:
+        raise BusyError(
+            "DOCUMENTS_FULL",
+            f"writing {place}: there are {count} {what} already, at most {most}",
+            hint="delete what is not needed any more: daycare memory rm",
+        )
+
+
+def _totals(db: apsw.Connection, layer: Layer, owner: str) -> DocumentTotals:
+    rows = db.execute(
+        "SELECT substr(name, 1, ?) = ? AS daily, count(*), sum(size) FROM living_documents"
+        " WHERE layer = ? AND owner = ? GROUP BY daily",
+        (len(_DAILY), _DAILY, str(layer), owner),
+    )
+    found: dict[Any, tuple[Any, Any]] = {daily: (count, size) for daily, count, size in rows}
+    (documents, size), (logs, logs_size) = found.get(0, (0, 0)), found.get(1, (0, 0))
+    return DocumentTotals(documents=documents, bytes=size, daily_logs=logs, daily_bytes=logs_size)
+
+
+def _repeated(tx: Tx, new: NewVersion) -> DocumentVersion | None:
+    """Return the version that was written under this key before."""
+    if not new.key:
+        return None
+    row = tx.one(f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND key = ?", (*_key(new.place), new.key))  # noqa: S608
+    return None if row is None else _version(row)
+
+
+def _newest(db: apsw.Connection, place: Place) -> DocumentVersion | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS} FROM documents WHERE {_AT} ORDER BY version DESC LIMIT 1",  # noqa: S608
+        _key(place),
+    ).fetchone()
+    return None if row is None else _version(row)
+
+
+def _at(db: apsw.Connection, place: Place, version: int) -> Document | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS}, text FROM documents WHERE {_AT} AND version = ?",  # noqa: S608
+        (*_key(place), version),
+    ).fetchone()
+    return _document(row)
+
+
+def _missing(place: Place, doing: str) -> NotFoundError:
+    return NotFoundError("DOCUMENT_MISSING", f"{doing} {place}: it is not there", hint="daycare memory list")
+
+
+def _key(place: Place) -> tuple[str, str, str]:
+    return str(place.layer), place.owner, place.name
+
+
+def _scope(layer: Layer, owner: str) -> str:
+    """Return an owner as one word; the digit at its end keeps the stemmer away from it."""
+    return f"{layer}{owner.encode().hex()}0"
+
+
+def _any(words: Iterable[str]) -> str:
+    return " OR ".join(f'"{word}"' for word in words)
+
+
+def _document(row: tuple[Any, ...] | None) -> Document | None:
+    return None if row is None else Document(version=_version(row[:-1]), text=row[-1])
+
+
+def _version(row: tuple[Any, ...]) -> DocumentVersion:
+    layer, owner, name, version, user, origin, author, approver, reason, provenance, hash_, base, size, at_ms = row
+    return DocumentVersion(
+        place=Place(Layer(layer), owner, name),
+        version=version,
+        user=user,
+        by=Attribution(
+            origin=Origin(origin), author=author, approver=approver, reason=reason, provenance=_sources(provenance)
+        ),
+        hash=hash_,
+        base_hash=base,
+        size=size,
+        created_at=at_ms,
+    )

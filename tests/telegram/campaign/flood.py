@@ -1,0 +1,154 @@
+"""Flood control: a thousand answers to fifty chats under Telegram's limits and scripted 429s."""
+
+import random
+import time
+from collections import Counter, defaultdict
+from typing import Final
+
+import trio
+
+from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, flood
+from tests.telegram.campaign import judge
+from tests.telegram.campaign.mind import units
+from tests.telegram.campaign.report import Report, percentile, say
+from tests.telegram.campaign.stage import Stage, rooms_of, staged
+
+POLL_S: Final = 2
+GROUP_SHARE: Final = 0.2
+SLOW_SHARE: Final = 0.25  # of the messages are answered slowly, so that there are previews and status lines
+SLOW_S: Final = (1.0, 4.0)
+FLOOD_EVERY_S: Final = 0.7  # on average, between two scripted 429s
+ON_ITS_WAY_S: Final = 0.25  # so soon after a 429 a call may come that was on its way already
+NOTICED_S: Final = 0.25  # after so long everybody knows that an answer waits
+_QUIET_S: Final = 900.0
+_UNIMPORTANT: Final = ("editMessageText", "sendMessageDraft")
+_SCRIPTED: Final = ("sendMessage", "sendMessage", "sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction")
+
+
+async def run(answers: int, chats: int, seed: int) -> Report:
+    """Run a campaign."""
+    began = time.perf_counter()
+    report = Report("flood", seed)
+    rng = random.Random(f"flood/{seed}")
+    async with staged(report, poll_s=POLL_S, policy="followup") as stage:
+        server = stage.server
+        await stage.introduce(rooms_of(server, chats, groups=round(chats * GROUP_SHARE)))
+        server.limits = Limits()
+        zero_s = time.time() - trio.current_time()
+        sent_at: dict[tuple[int, int], float] = {}
+        server.on_sent.append(lambda message: _note(message, sent_at))
+        scripted: Counter[str] = Counter()
+        said = _ask(stage, answers, rng)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_make_floods, stage, rng, scripted)
+            nursery.start_soon(_tell, stage)
+            quiet = await stage.quiet(_QUIET_S)
+            nursery.cancel_scope.cancel()
+        finished_s = time.perf_counter() - began
+        if quiet:
+            assert stage.process is not None
+            await stage.process.stop()
+        _judge(stage, said, report)
+        _judge_order(stage, zero_s, sent_at, report)
+        statuses = Counter(call.status for call in server.calls if call.method not in ("getUpdates", "getMe"))
+        report.figures = {
+            "answers_wanted": answers,
+            "chats": chats,
+            "scripted_429": dict(sorted(scripted.items())),
+            "all_429": statuses[429],
+            **report.figures,
+            "seconds_to_all": round(finished_s, 1),
+            "seconds": round(time.perf_counter() - began, 1),
+        }
+    return report
+
+
+def _ask(stage: Stage, answers: int, rng: random.Random) -> list[str]:
+    said = []
+    for number in range(answers):
+        room = stage.rooms[number % len(stage.rooms)]
+        name = room.name()
+        slow = rng.choice((" stream", " work")) if rng.random() < SLOW_SHARE else ""
+        stage.server.say(room.place, rng.choice(room.writers), f"{name}{slow and f'{slow} {rng.uniform(*SLOW_S):.1f}'}")
+        said.append(name)
+    return said
+
+
+def _note(message: Message, sent_at: dict[tuple[int, int], float]) -> None:
+    sent_at.setdefault((message.chat_id, message.id), trio.current_time())
+
+
+async def _make_floods(stage: Stage, rng: random.Random, scripted: Counter[str]) -> None:
+    while True:
+        await trio.sleep(rng.expovariate(1 / FLOOD_EVERY_S))
+        method = rng.choice(_SCRIPTED)
+        everywhere = rng.random() < 0.08
+        scripted["everywhere" if everywhere else method] += 1
+        chat = None if everywhere else rng.choice(stage.rooms).id
+        stage.server.fault(method, flood(rng.randint(1, 5), everywhere=everywhere), chat=chat)
+
+
+async def _tell(stage: Stage) -> None:
+    while True:
+        await trio.sleep(20)
+        say(f"{sum(len(stage.server.sent(room.id)) for room in stage.rooms)} messages sent; left: {stage.left()}")
+
+
+def _judge(stage: Stage, said: list[str], report: Report) -> None:
+    server: FakeTelegram = stage.server
+    with stage.store() as db:
+        store = judge.read(db)
+        judge.left_over(db, report)
+    found = judge.delivered(server, stage.rooms, report)
+    for name in said:
+        message = found.first.get(name)
+        if message is None:
+            report.find("lost", f"the answer to {name}")
+        elif {entity["type"] for entity in message.entities} < {"bold", "code"} or "**" in message.text:
+            report.find("unformatted", f"{name}: {message.text!r} {message.entities}")
+    if found.marked or found.repeats:
+        report.find("doubled", f"{found.marked} answers are marked, {len(found.repeats)} came again")
+    for room in stage.rooms:
+        order = [int(unit.partition("-")[2]) for note in server.sent(room.id) for unit in units(note.text)]
+        if order != sorted(order):
+            report.find("reordered", f"room {room.number}: {order}")
+    late = [call for call in server.impatient if call.since_s > ON_ITS_WAY_S]
+    for call in late:
+        what = f"{call.method} came {call.early_s:.2f} s too early, {call.since_s:.2f} s after the 429 for {call.scope}"
+        report.find("impatient", what)
+    report.figures = {"answers": found.messages, "turns": store.turns, "on_their_way": len(server.impatient) - len(late)}
+
+
+def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], float], report: Report) -> None:
+    """No preview, edit or status line may take the place of an answer that waits in the same chat, or altogether."""
+    chats = {f"c{room.number}": room.id for room in stage.rooms}
+    waits: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    delays: list[float] = []
+    with stage.store() as db:
+        for user, created_ms, receipt in db.execute("SELECT user, created_at, receipt FROM outbox WHERE state = 2"):
+            chat = chats[str(user)]
+            ready = int(str(created_ms)) / 1000 - zero_s
+            arrived = sent_at[chat, int(str(receipt))]
+            waits[chat].append((ready, arrived))
+            delays.append(arrived - ready)
+    unimportant = [call for call in stage.server.calls if call.status == 200 and _is_unimportant(call, stage)]
+    for call in unimportant:
+        at = call.at
+        here = [wait for wait in waits.get(call.chat_id or 0, ()) if wait[0] + NOTICED_S < at < wait[1]]
+        if here:
+            since, until = at - here[0][0], here[0][1] - at
+            report.find(
+                "outranked", f"{call.method} went to {call.chat_id} while an answer waited: {since:.2f} s before, {until:.2f} s left"
+            )
+    report.figures |= {
+        "unimportant_calls": dict(sorted(Counter(call.method for call in unimportant).items())),
+        "answer_delay_p50_s": percentile(delays, 50),
+        "answer_delay_p99_s": percentile(delays, 99),
+    }
+
+
+def _is_unimportant(call: Call, stage: Stage) -> bool:
+    """Whether a call counts against the limits and is no answer; drafts are those that people see change."""
+    if call.method in _UNIMPORTANT:
+        return True
+    return call.method == "sendMessage" and not units(str(call.params.get("text", "")))
