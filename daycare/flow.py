@@ -48,6 +48,7 @@ from daycare.base.limits import (
     OUTAGE_MAX_S,
     RETRY_BASE_S,
     RETRY_MAX_S,
+    SPLIT_INLINE_MAX_CHARS,
 )
 from daycare.base.messages import EnvelopeKind, File
 from daycare.observe.about import about, about_row
@@ -296,7 +297,10 @@ class Flow:
             silent=row.silent,
             effect=row.effect,
         )
-        parts = self._connector(row, lambda it: it.split(outgoing))
+        if len(outgoing.text) > SPLIT_INLINE_MAX_CHARS:
+            parts = await trio.to_thread.run_sync(lambda: self._connector(row, lambda it: it.split(outgoing)))
+        else:
+            parts = self._connector(row, lambda it: it.split(outgoing))
         if row.parts_sent >= len(parts):
             raise InvalidError("PARTS_GONE", f"{row.connector} now makes {len(parts)} parts of reply {row.seq}")
         again = row.state == "sending"

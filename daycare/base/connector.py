@@ -195,7 +195,8 @@ class Connector(Protocol):
     def split(self, outgoing: Outgoing) -> Sequence[Outgoing]:
         """Return the reply in parts that the platform takes, at least one. The same reply gives the same parts.
 
-        Each is sent, journaled and confirmed by itself, so that a crash repeats one part at most.
+        Each is sent, journaled and confirmed by itself, so that a crash repeats one part at most. Called in a worker
+        thread for a long reply.
         """
         ...
 

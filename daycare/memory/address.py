@@ -74,7 +74,7 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def append_only(self) -> bool:
         """Whether a text may only grow."""
-        return self.name.startswith(DAILY)
+        return self.layers == (Layer.AGENT,) and self.name.startswith(DAILY)
 
 
 class Folder(msgspec.Struct, frozen=True):
@@ -83,6 +83,11 @@ class Folder(msgspec.Struct, frozen=True):
     path: str
     layers: tuple[Layer, ...]
     prefix: str
+
+    @property
+    def one_layer(self) -> bool:
+        """Whether the path names a layer."""
+        return self.path.partition("/")[0] in _PREFIXES
 
 
 def parse(path: str) -> Address:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -20,6 +20,7 @@ from daycare.base.messages import Origin
 from daycare.memory.address import AGENTS, DAILY, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.differences import difference
 from daycare.memory.passage import passage, words_of
+from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
 from daycare.memory.views import agents_view, tools_view
 from daycare.plugin import ToolSpec
 from daycare.store.contract import Store
@@ -40,81 +41,6 @@ NEW_MEMORY: Final = "# Memory\n" + "".join(f"\n## {section}\n" for section in SE
 VIEW: Final = "view"
 DAILY_LISTED: Final = 31  # daily logs in a listing of everything; `daily` lists them all
 _SEARCH_INLINE_BYTES: Final = 1024 * 1024  # of texts that are searched at once, some 3 ms; more is searched in a thread
-
-
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """A document as it is now. `layer` is where it comes from, or `view`; a view has the version 0."""
-
-    path: str
-    layer: str
-    text: str
-    hash: str
-    version: int
-    updated_at: int
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a listing. `path` reads this very document: the plain path, or one that names the layer."""
-
-    path: str
-    layer: str
-    size: int
-    hash: str
-    version: int
-    updated_at: int
-
-
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A document that a search found, with the passage that fits best."""
-
-    path: str
-    layer: str
-    version: int
-    passage: str
-
-
-class LayerState(msgspec.Struct, frozen=True, kw_only=True):
-    """One layer that may have a document: its newest version there (a deletion, too), and whether it is what is read."""
-
-    layer: str
-    path: str
-    newest: DocumentVersion | None
-    wins: bool
-
-
-class Total(msgspec.Struct, frozen=True, kw_only=True):
-    """The size of an agent's own documents, daily logs left out, and what to say about it from 80 % of the bound on."""
-
-    documents: int
-    bytes: int
-    warning: str
-
-
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that is not made yet: what it would do, and to what.
-
-    `approver`: `operator` for what concerns everybody, `user` for what is one person's. `old` and `base_hash` are what
-    is there now (None, empty: nothing); `new` None deletes. `total` is what it would come to.
-    """
-
-    path: str
-    place: Place
-    user: str
-    approver: Literal["user", "operator"]
-    old: str | None
-    new: str | None
-    base_hash: str
-    total: Total
-
-    def by(self, attribution: Attribution, *, key: str = "") -> NewVersion:
-        """Return what to write for it: `store.documents.write`, or that module's `write` inside of a transaction."""
-        return NewVersion(
-            place=self.place, user=self.user, by=attribution, text=self.new, base_hash=self.base_hash, key=key
-        )
-
-    def diff(self) -> str:
-        """Return the change for people to read, as a unified diff."""
-        return difference(self.old, self.new, self.path)
 
 
 class Documents:
@@ -174,7 +100,7 @@ class Documents:
                 logs = [each for each in versions if each.place.name.startswith(DAILY)]
                 versions = [each for each in versions if each not in logs[:-DAILY_LISTED]]
             for each in versions:
-                alone = (where.path not in ("shared", "global")) and each.place.name not in names
+                alone = not where.one_layer and each.place.name not in names
                 found.append(_entry(spell(layer, each.place.name, alone=alone), each))
             names.update(each.place.name for each in versions)
         if not where.path:
@@ -240,8 +166,8 @@ class Documents:
             new = (await self.history(agent, path, limit=1))[0].version
         if old is None:
             old = new - 1
-        texts = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
-        return difference(*texts, path, was=f"version {old}", now=f"version {new}")
+        before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
+        return difference(before, after, path, was=f"version {old}", now=f"version {new}")
 
     async def total(self, agent: Agent) -> Total:
         """Return how much the agent's own documents are together, daily logs left out."""
@@ -258,7 +184,8 @@ class Documents:
         if text is None and old is None:
             raise await self._not_here(agent, path, "deleting")
         if append:
-            new = f"{old or ''}{'' if not old or old.endswith(chr(10)) else chr(10)}{text or ''}"
+            before = _head(place) if old is None else old
+            new = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{text or ''}"
         elif parse(path).append_only and old is not None and text is not None and not text.startswith(old):
             raise InvalidError(
                 "DOCUMENT_APPEND_ONLY",
@@ -297,9 +224,8 @@ class Documents:
     ) -> DocumentVersion:
         """Add text behind a document, on a line of its own; `base_hash` None: behind whatever is there."""
         draft = await self.prepare(agent, path, text, append=True)
-        head = NEW_MEMORY if draft.place.name == MEMORY else ""
         new = NewVersion(place=draft.place, user=agent.user, by=by, text=text, base_hash=base_hash, key=key)
-        return await self._documents.append(new, head)
+        return await self._documents.append(new, _head(new.place))
 
     async def append_daily(
         self, agent: Agent, text: str, by: Attribution, *, at_ms: int, zone: str, key: str = ""
@@ -315,7 +241,7 @@ class Documents:
         here = datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone))
         place = Place(Layer.AGENT, agent.id, f"{DAILY}{here:%Y-%m-%d}.md")
         new = NewVersion(place=place, user=agent.user, by=by, text=f"- {here:%H:%M} {line}\n", key=key)
-        return await self._documents.append(new, f"# {here:%Y-%m-%d}\n\n")
+        return await self._documents.append(new, _head(place))
 
     async def undo(
         self, agent: Agent, path: str, by: Attribution, *, version: int | None = None, key: str = ""
@@ -365,7 +291,7 @@ class Documents:
     async def _line(self, agent: Agent, path: str) -> Place:
         places = _places(agent, parse(path))
         if not places:
-            raise InvalidError("DOCUMENT_READ_ONLY", f"looking at versions of {path}: it is made when it is read")
+            raise NotFoundError("VERSION_UNKNOWN", f"looking at versions of {path}: it is made when it is read")
         newest = [await self._newest(place) for place in places]
         ever = [each for each in newest if each is not None]
         if not ever:
@@ -424,6 +350,15 @@ def _owner(agent: Agent, layer: Layer) -> str:
         case Layer.GLOBAL:
             return ""
     return agent.user
+
+
+def _head(place: Place) -> str:
+    """Return what a document begins with when somebody adds to one that is not there."""
+    if place.layer is not Layer.AGENT:
+        return ""
+    if place.name.startswith(DAILY):
+        return f"# {place.name.removeprefix(DAILY).removesuffix('.md')}\n\n"
+    return NEW_MEMORY if place.name == MEMORY else ""
 
 
 def _places(agent: Agent, address: Address) -> list[Place]:

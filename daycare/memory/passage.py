@@ -9,8 +9,12 @@ PASSAGE_MAX_CHARS: Final = 300
 _LOOKED_AT_MAX: Final = 2_000  # places of one text where a word stands
 _STEM_CHARS: Final = 3  # what an ending may have: passwords, watering
 _COMMON: Final = frozenset(
-    ["a", "an", "and", "are", "as", "at", "be", "but", "by", "did", "do", "does", "for", "from", "had", "has", "have", "how", "i", "in", "is", "it", "its", "me", "my", "of", "on", "or", "our", "that", "the", "their", "they", "this", "to", "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "you", "your"]
-)  # fmt: skip
+    re.findall(
+        r"\w+",
+        "a an and are as at be but by did do does for from had has have how i in is it its me my of on or our that the"
+        " their they this to was we were what when where which who why will with you your",
+    )
+)
 
 
 def words_of(query: str) -> list[str]:

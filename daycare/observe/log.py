@@ -26,7 +26,14 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger  # structlog is imported late: it costs a tenth of a second
 
 _ROOT: Final = "daycare"
-_CHATTY: Final = ("httpx", "httpcore", "hypercorn", "asyncio")  # they log every request, with its URL
+_CHATTY: Final = (
+    "httpx",
+    "httpcore",
+    "hypercorn",
+    "asyncio",
+    "telegram",
+    "telegramify_markdown",
+)  # they log every request, with its URL
 
 _ours: list[logging.Handler] = []
 

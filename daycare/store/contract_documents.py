@@ -19,7 +19,7 @@ class DocumentStore(Protocol):
     What changes one raises `ConflictError` DOCUMENT_CHANGED when its newest version is not the one that `base_hash`
     names; the message tells the hash it has now. `InvalidError` DOCUMENT_TOO_LARGE past `DOCUMENT_MAX_BYTES`,
     DOCUMENT_TEXT or DOCUMENT_ATTRIBUTION for what cannot be kept; `BusyError` DOCUMENTS_FULL past `DOCUMENTS_MAX`
-    living ones of one (layer, owner), or `DAILY_LOGS_MAX` whose name begins with `daily/`. Idempotent on
+    living ones of one (layer, owner), of an agent's daily logs (`daily/...`) past `DAILY_LOGS_MAX`. Idempotent on
     (place, `new.key`), if there is a key: a repeat returns the first version.
     """
 

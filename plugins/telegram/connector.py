@@ -33,6 +33,7 @@ FLOOD: Final = "flood"  # the name under which cool-downs are remembered
 STARTING_S: Final = 0.25  # between two looks whether the client is there, while the bot starts
 TYPING_S: Final = 5.0  # for so long a chat shows what the bot does
 SOFTER_MAX: Final = 5  # things that can be left out of a refused message
+SOFTER_WAIT_S: Final = 5.0  # a refused message was none, so the same without something goes at once
 
 _PRIVATE: Final = Capabilities(
     typing_s=TYPING_S,
@@ -115,8 +116,8 @@ class TelegramConnector(BaseConnector):
         place = module.place(outgoing.target)
         message = module.Message(outgoing, place, reply=self._is_reply(outgoing, place))
         self._online()
+        self._book(place.chat, important=True)
         for _ in range(SOFTER_MAX):
-            self._book(place.chat, important=True)
             try:
                 sent = await self._call(message.method, place.chat, message.params)
                 break
@@ -124,6 +125,8 @@ class TelegramConnector(BaseConnector):
                 if not message.softer(error.code):
                     raise
                 self._context.log.info("telegram_sent_softer", connector=self.name, code=error.code)
+            if self._governor.delay_s(place.chat, important=True) > SOFTER_WAIT_S:  # not the pace: a cool-down
+                self._check(place.chat, important=True)
         return self._receipt(place.chat, sent)
 
     def _is_reply(self, outgoing: Outgoing, place: "Place") -> bool:

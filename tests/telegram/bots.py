@@ -22,7 +22,7 @@ Item = Inbound | Unreadable
 
 
 class Host:
-    """What a daemon does for a plugin, in memory. `cost_s` is the time of a commit, `fails` what the next ones raise."""
+    """What a daemon does for a plugin, in memory. `cost_s` is how long a commit takes, `fails` what the next raise."""
 
     name = "telegram"
     config: Any = None
@@ -118,11 +118,11 @@ async def bot_over(
         nursery.cancel_scope.cancel()
 
 
-async def until(what: Callable[[], object], deadline_s: float = 10.0) -> None:
+async def until(what: Callable[[], object], deadline_s: float = 10.0, step_s: float = 0.01) -> None:
     """Wait until something is so."""
     with trio.fail_after(deadline_s):
         while not what():
-            await trio.sleep(0.01)
+            await trio.sleep(step_s)
 
 
 def reply(text: str, target: str = "5", **fields: Any) -> Outgoing:

@@ -235,7 +235,7 @@ def _index(tx: Tx, new: NewVersion, no: int, size: int, text: str | None) -> Non
 
 def _refuse_too_many(tx: Tx, place: Place) -> None:
     there = _totals(tx.db, place.layer, place.owner)
-    daily = place.name.startswith(_DAILY)
+    daily = place.layer is Layer.AGENT and place.name.startswith(_DAILY)
     what, count, most = (
         ("daily logs", there.daily_logs, DAILY_LOGS_MAX) if daily else ("documents", there.documents, DOCUMENTS_MAX)
     )
@@ -249,9 +249,9 @@ def _refuse_too_many(tx: Tx, place: Place) -> None:
 
 def _totals(db: apsw.Connection, layer: Layer, owner: str) -> DocumentTotals:
     rows = db.execute(
-        "SELECT substr(name, 1, ?) = ? AS daily, count(*), sum(size) FROM living_documents"
+        "SELECT layer = ? AND substr(name, 1, ?) = ? AS daily, count(*), sum(size) FROM living_documents"
         " WHERE layer = ? AND owner = ? GROUP BY daily",
-        (len(_DAILY), _DAILY, str(layer), owner),
+        (str(Layer.AGENT), len(_DAILY), _DAILY, str(layer), owner),
     )
     found: dict[Any, tuple[Any, Any]] = {daily: (count, size) for daily, count, size in rows}
     (documents, size), (logs, logs_size) = found.get(0, (0, 0)), found.get(1, (0, 0))

@@ -21,6 +21,8 @@ FLOOD_EVERY_S: Final = 0.7  # on average, between two scripted 429s
 ON_ITS_WAY_S: Final = 0.25  # so soon after a 429 a call may come that was on its way already
 NOTICED_S: Final = 0.25  # after so long everybody knows that an answer waits
 _QUIET_S: Final = 900.0
+_LOOK_S: Final = 0.1
+_REPLIED: Final = "SELECT user, count(*) FROM outbox GROUP BY user"
 _UNIMPORTANT: Final = ("editMessageText", "sendMessageDraft")
 _SCRIPTED: Final = ("sendMessage", "sendMessage", "sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction")
 
@@ -38,10 +40,11 @@ async def run(answers: int, chats: int, seed: int) -> Report:
         sent_at: dict[tuple[int, int], float] = {}
         server.on_sent.append(lambda message: _note(message, sent_at))
         scripted: Counter[str] = Counter()
-        said = _ask(stage, answers, rng)
+        said: list[str] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_make_floods, stage, rng, scripted)
             nursery.start_soon(_tell, stage)
+            await _ask(stage, answers, rng, said)
             quiet = await stage.quiet(_QUIET_S)
             nursery.cancel_scope.cancel()
         finished_s = time.perf_counter() - began
@@ -63,15 +66,21 @@ async def run(answers: int, chats: int, seed: int) -> Report:
     return report
 
 
-def _ask(stage: Stage, answers: int, rng: random.Random) -> list[str]:
-    said = []
-    for number in range(answers):
-        room = stage.rooms[number % len(stage.rooms)]
-        name = room.name()
-        slow = rng.choice((" stream", " work")) if rng.random() < SLOW_SHARE else ""
-        stage.server.say(room.place, rng.choice(room.writers), f"{name}{slow and f'{slow} {rng.uniform(*SLOW_S):.1f}'}")
-        said.append(name)
-    return said
+async def _ask(stage: Stage, answers: int, rng: random.Random, said: list[str]) -> None:
+    """Let each room ask its next question when the last one is answered, though perhaps not delivered: none merge."""
+    asked = dict.fromkeys((f"c{room.number}" for room in stage.rooms), 0)
+    while len(said) < answers:
+        with stage.store() as db:
+            replied = {str(user): int(str(rows)) for user, rows in db.execute(_REPLIED)}
+        for room in stage.rooms:
+            user = f"c{room.number}"
+            if len(said) < answers and replied.get(user, 0) == asked[user]:
+                name, asked[user] = room.name(), asked[user] + 1
+                slow = f" {rng.choice(('stream', 'work'))} {rng.uniform(*SLOW_S):.1f}"
+                text = f"{name}{slow if rng.random() < SLOW_SHARE else ''}"
+                stage.server.say(room.place, rng.choice(room.writers), text)
+                said.append(name)
+        await trio.sleep(_LOOK_S)
 
 
 def _note(message: Message, sent_at: dict[tuple[int, int], float]) -> None:
@@ -136,10 +145,14 @@ def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], flo
         at = call.at
         here = [wait for wait in waits.get(call.chat_id or 0, ()) if wait[0] + NOTICED_S < at < wait[1]]
         if here:
-            since, until = at - here[0][0], here[0][1] - at
-            report.find(
-                "outranked", f"{call.method} went to {call.chat_id} while an answer waited: {since:.2f} s before, {until:.2f} s left"
-            )
+            ready, arrived = here[0]
+            around = [
+                f"{other.method} {other.status} at {other.at - ready:+.2f} s"
+                for other in stage.server.calls
+                if other.chat_id == call.chat_id and ready - 2 < other.at <= arrived and other.method != "sendChatAction"
+            ]
+            what = f"{call.method} went to {call.chat_id} {at - ready:.2f} s after an answer was ready"
+            report.find("outranked", f"{what}, which went {arrived - at:.2f} s later: {', '.join(around)}")
     report.figures |= {
         "unimportant_calls": dict(sorted(Counter(call.method for call in unimportant).items())),
         "answer_delay_p50_s": percentile(delays, 50),

@@ -10,8 +10,8 @@ import apsw
 import httpx
 import trio
 
-from daycare.testing.telegram_server import FakeTelegram, Person
 from daycare.testing.telegram_server import Chat as FakeChat
+from daycare.testing.telegram_server import FakeTelegram, Person
 from tests.crash.load import client_of
 from tests.crash.process import BrokenDaemonError, Home, Process, status
 from tests.telegram.campaign.report import Report, say

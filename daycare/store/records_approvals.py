@@ -1,0 +1,166 @@
+"""What a store takes and hands out of approvals: what an agent asks a person for, and what became of it."""
+
+import hashlib
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Literal
+
+import msgspec
+
+from daycare.base.errors import ConflictError
+from daycare.store.records import Agent, Reply
+from daycare.store.records_documents import Place, check_text, digest
+
+SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
+SECURE_KINDS = frozenset({"identity"})  # of these each one is asked for, whatever was granted
+
+
+class ApprovalState(StrEnum):
+    """Where a request stands; only a pending one can be decided, and only once."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    EDITED = "edited"  # approved with a text that a person wrote
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    STALE = "stale"  # what it was about has changed so that it cannot be done any more
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something suspicious in a text. `excerpt` is the passage, at `start` to `end` of what was looked at."""
+
+    severity: Literal["warning", "danger"]
+    meaning: str
+    excerpt: str = ""
+    start: int = 0
+    end: int = 0
+
+
+class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document", tag_field="type"):
+    """Change a document: `write` replaces it, `append` puts `text` behind it, `delete` needs no text.
+
+    `head` stands before an appended text where there is no document yet.
+    """
+
+    verb: Literal["write", "append", "delete"]
+    place: Place
+    text: str = ""
+    head: str = ""
+
+    def after(self, before: str | None) -> str | None:
+        """Return the text that comes of it; None for a deletion. Must agree with what the store does."""
+        if self.verb == "delete":
+            return None
+        if self.verb == "write":
+            return self.text
+        text = self.head if before is None else before
+        gap = "\n" if text and not text.endswith("\n") else ""
+        return f"{text}{gap}{self.text}"
+
+
+Action = DocumentAction  # a union, once there are other things to ask for
+
+
+class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """A request to be made.
+
+    `key` names the call that asks: a repeat of it finds the first. `path` and `user` are the agent's; `decider` is the
+    id of the user who may decide. `base_hash` is that of the document as it was looked at. `salt` makes the content
+    hash one that nobody can work out who only knows the content.
+    """
+
+    key: str
+    kind: str
+    agent_id: str
+    path: str
+    user: str
+    decider: str
+    action: Action
+    base_hash: str
+    salt: str
+    reason: str = ""
+    provenance: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    trace: str = ""
+    session: int = 0
+
+
+class Approval(NewApproval, frozen=True, kw_only=True):
+    """A request as it stands.
+
+    `content_hash` binds who asks, the action and the version that it builds on; it changes with each `revision`.
+    `edited_by` and `decided_by` are connector keys. `version` is the document's that it led to, None where the text
+    was there already; `undone` is the one that took it back.
+    """
+
+    no: int
+    content_hash: str
+    state: ApprovalState = ApprovalState.PENDING
+    revision: int = 1
+    edited_by: str = ""
+    created_at: int = 0
+    expires_at: int = 0
+    decided_at: int | None = None
+    decided_by: str = ""
+    why: str = ""
+    version: int | None = None
+    undone: int | None = None
+
+    @property
+    def flagged(self) -> bool:
+        """Whether there is something suspicious about it."""
+        return bool(self.findings)
+
+    @property
+    def seen(self) -> str:
+        """The beginning of the content hash, as buttons carry it."""
+        return self.content_hash[:SEEN_MIN_CHARS]
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """New content of a pending request, or the same content on a new base. `edited_by` is empty for the latter."""
+
+    action: Action
+    base_hash: str
+    salt: str
+    findings: tuple[Finding, ...] = ()
+    edited_by: str = ""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent asks for of one kind is approved at once until then (wall ms), unless it is flagged."""
+
+    agent_id: str
+    kind: str
+    user: str
+    by: str
+    until: int
+
+
+class Letter(msgspec.Struct, frozen=True):
+    """A message that shows a request, and the agent in whose conversation it appears."""
+
+    agent: Agent
+    reply: Reply
+
+
+Show = Callable[[Approval], Letter | None]  # called within the commit, so it must be quick
+
+
+def content_hash(new: NewApproval | Revision, agent_id: str, kind: str) -> str:
+    """Return the hash of all that an approval binds."""
+    bound = (new.salt, agent_id, kind, new.base_hash, new.action)
+    return hashlib.sha256(msgspec.json.encode(bound)).hexdigest()
+
+
+def measured(action: Action, before: str | None) -> str | None:
+    """Return the text that comes of an action. Raises `InvalidError` for what cannot be kept, `ConflictError`
+    APPROVAL_POINTLESS where nothing would change.
+    """  # noqa: D205
+    after = action.after(before)
+    if after is not None:
+        check_text(after, str(action.place))
+    if digest(after) == digest(before):
+        there = "it says exactly that already" if before is not None else "it is not there"
+        raise ConflictError("APPROVAL_POINTLESS", f"{action.verb} of {action.place}: {there}", hint="read it first")
+    return after

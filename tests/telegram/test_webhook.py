@@ -1,0 +1,121 @@
+"""Webhook mode, over real sockets: what is promised is the same as with polling."""
+
+import socket
+from collections.abc import AsyncGenerator
+
+import httpx
+import msgspec
+import pytest
+import trio
+
+from daycare.base.connector import Inbound, Unreadable
+from daycare.base.errors import UnavailableError
+from daycare.testing.telegram_server import FakeTelegram
+from tests.telegram.bots import Host, bot_over, host, until
+
+__all__ = ["host"]
+
+
+class Stage:
+    """A bot with a webhook, and its server."""
+
+    def __init__(self, server: FakeTelegram, host: Host, url: str) -> None:
+        self.server = server
+        self.host = host
+        self.url = url
+
+    async def post(self, body: bytes, secret: str | None = None, method: str = "POST", path: str = "") -> int:
+        headers = {"X-Telegram-Bot-Api-Secret-Token": secret} if secret is not None else {}
+        async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
+            response = await client.request(method, self.url + path, content=body, headers=headers)
+        return response.status_code
+
+    @property
+    def secret(self) -> str:
+        return str(self.server.webhook["secret_token"])
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.fixture
+async def stage(host: Host) -> AsyncGenerator[Stage, None]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/hook"
+    async with FakeTelegram.serve() as server:
+        async with bot_over(host, server, webhook_url=url, webhook_listen=f"127.0.0.1:{port}"):
+            await until(lambda: host.health.state == "up")
+            yield Stage(server, host, url)
+
+
+def update(number: int, text: str, **more: object) -> bytes:
+    chat = {"id": 5, "type": "private", "first_name": "Ann"}
+    message = {"message_id": number, "date": 1, "chat": chat, "from": {**chat, "is_bot": False}, "text": text, **more}
+    return msgspec.json.encode({"update_id": number, "message": message})
+
+
+async def test_updates_are_answered_only_when_they_are_committed(stage: Stage) -> None:
+    server, host = stage.server, stage.host
+    assert len(stage.secret) > 30
+    for number in range(10):
+        server.say(5, 5, f"m{number}")
+    assert await server.deliver_webhook() == 10
+    assert host.texts == [f"m{number}" for number in range(10)]
+    host.fails = [UnavailableError("DISK_FULL", "the disk is full")]
+    server.say(5, 5, "later")
+    assert await server.deliver_webhook() == 0
+    assert host.health.state == "away"
+    assert await server.deliver_webhook() == 1
+    assert host.texts[-1] == "later"
+    assert host.health.state == "up"
+
+
+async def test_a_repeat_is_taken_once(stage: Stage) -> None:
+    body = update(7, "hi")
+    assert [await stage.post(body, stage.secret) for _ in range(3)] == [200] * 3
+    assert stage.host.texts == ["hi"]
+
+
+async def test_who_does_not_know_the_secret_is_refused(stage: Stage) -> None:
+    body = update(7, "hi")
+    for secret in (None, "", "x", stage.secret[:-1], stage.secret + "x"):
+        assert await stage.post(body, secret) == 401
+    assert await stage.post(body, stage.secret, path="/elsewhere") == 404
+    assert await stage.post(b"", stage.secret, method="GET") == 405
+    assert await stage.post(bytes(2 * 1024 * 1024), stage.secret) == 413
+    assert not stage.host.batches
+
+
+async def test_what_is_no_update_is_parked_and_not_sent_again(stage: Stage) -> None:
+    assert await stage.post(b"{nonsense", stage.secret) == 200
+    assert await stage.post(b'{"update_id":1,"message":[]}', stage.secret) == 200
+    assert [type(item) for item in stage.host.taken.values()] == [Unreadable, Unreadable]
+
+
+async def test_parts_of_an_album_that_come_together_are_committed_together(stage: Stage) -> None:
+    async with trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(stage.post, update(number, f"p{number}", media_group_id="9"), stage.secret)
+            await trio.sleep(0.1)
+    (batch,) = stage.host.batches
+    assert sorted(item.text for item in batch if isinstance(item, Inbound)) == ["p0", "p1", "p2"]
+
+
+async def test_garbage_and_half_requests_harm_nobody(stage: Stage) -> None:
+    port = int(stage.url.split(":")[2].split("/")[0])
+    for data in (b"\x16\x03\x01\x02\x00\x01", b"GET", b"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n12"):
+        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        await stream.send_all(data)
+        await stream.aclose()
+    assert await stage.post(update(7, "hi"), stage.secret) == 200
+
+
+async def test_a_webhook_that_was_taken_away_is_told(stage: Stage) -> None:
+    from daycare_plugins.telegram.webhook import LOOK_S
+
+    assert LOOK_S <= 45
+    assert {call.params["url"] for call in stage.server.called("setWebhook")} == {stage.url}
+    assert not stage.server.called("getUpdates")
