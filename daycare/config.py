@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from daycare.base.consent import ApprovalsSection, Rule
+from daycare.base.consent import flaws as consent_flaws
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
     AWAKE_IDLE_S,
@@ -23,8 +25,10 @@ from daycare.base.limits import (
     SHUTDOWN_GRACE_S,
     TURNS_MAX_RUNNING,
 )
-from daycare.base.lines import Key, key_lines, line_of
+from daycare.base.lines import Key
 from daycare.base.path import check_name, check_user_id
+from daycare.base.problems import Problem as Problem
+from daycare.base.problems import bare, located, lower, placed, syntax
 from daycare.observe.redact import looks_secret, names_secret
 
 NAME: Final = "config.toml"
@@ -162,23 +166,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolsSection = ToolsSection()
     providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
     plugins: PluginsSection = PluginsSection()
+    approvals: ApprovalsSection = ApprovalsSection()
     notify: NotifySection = NotifySection()
     api: ApiSection = ApiSection()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something wrong in a config file. `key` is dotted, as `models.default`, and empty for the file as a whole."""
-
-    file: str
-    line: int
-    key: str
-    what: str
-
-    def __str__(self) -> str:
-        return ": ".join(part for part in (f"{self.file}:{self.line}", self.key, self.what) if part)
 
 
 def load(home: Path) -> Config:
@@ -213,11 +206,11 @@ def plugin_settings(home: Path, config: Config, name: str, kind: type[S]) -> S:
         try:
             return msgspec.convert(table, kind, strict=True)
         except msgspec.ValidationError as error:  # what only all keys together can tell
-            found.append((at, _lower(str(error))))
+            found.append((at, lower(str(error))))
     raise InvalidError(
         "PLUGIN_SETTINGS",
-        "\n".join(map(str, _located(home / NAME, found))),
-        hint=f"correct [plugins.{_bare(name)}] in config.toml",
+        "\n".join(map(str, located(home / NAME, found))),
+        hint=f"correct [plugins.{bare(name)}] in config.toml",
     )
 
 
@@ -240,27 +233,13 @@ def _read(file: Path) -> tuple[Config, list[Problem]]:
     except UnicodeDecodeError as error:
         return Config(), [Problem(str(file), raw.count(b"\n", 0, error.start) + 1, "", "is not written in UTF-8")]
     except tomllib.TOMLDecodeError as error:
-        return Config(), [_syntax(file, text, str(error))]
+        return Config(), [syntax(file, text, str(error))]
     sections: dict[str, Any] = {}
     found = list(_fill(table, sections))
     config = Config(**sections)
     broken = {key for key, _ in found}
     found += [(key, what) for key, what in _meaning(config) if key not in broken]
-    return config, _placed(file, text, found)
-
-
-def _located(file: Path, found: list[tuple[Key, str]]) -> list[Problem]:
-    try:
-        text = file.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError):  # gone since it was read
-        text = ""
-    return _placed(file, text, found)
-
-
-def _placed(file: Path, text: str, found: list[tuple[Key, str]]) -> list[Problem]:
-    lines = key_lines(text) if found else {}
-    problems = [Problem(str(file), line_of(lines, key), ".".join(map(_bare, key)), what) for key, what in found]
-    return sorted(problems, key=lambda problem: (problem.line, problem.key))
+    return config, placed(file, text, found)
 
 
 def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
@@ -283,6 +262,10 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
             for key, inner in settings.items():
                 yield from _secrets_within((name, key), inner)
             sections[name] = PluginsSection(**found)
+        elif name == "approvals":
+            approvals: dict[str, Any] = {}
+            yield from _fill_approvals(value, approvals)
+            sections[name] = ApprovalsSection(**approvals)
         else:
             fields: dict[str, Any] = {}
             yield from _fill_section((name,), types[name], value, fields)
@@ -293,7 +276,7 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
     for name, value in table.items():
         key = ("providers", name)
         if not isinstance(value, dict):
-            yield key, _secret(key) if names_secret(name) else f"is a section: write [providers.{_bare(name)}]"
+            yield key, _secret(key) if names_secret(name) else f"is a section: write [providers.{bare(name)}]"
             continue
         own, options = _split(value)
         models: dict[str, ModelSection] = {}
@@ -305,6 +288,21 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
             yield from _secrets_within((*key, option), inner)
         provider = ProviderSection(**fields)
         providers[name] = provider if provider.key else msgspec.structs.replace(provider, key=name)
+
+
+def _fill_approvals(table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
+    inner = {name: value for name, value in table.items() if isinstance(value, dict)}
+    own = {name: value for name, value in table.items() if name not in inner}
+    yield from _fill_section(("approvals",), ApprovalsSection, own, fields, hidden=("rules",))
+    rules = {}
+    for name, value in inner.items():
+        rule: dict[str, Any] = {}
+        yield from _fill_section(("approvals", name), Rule, value, rule)
+        if "policy" in rule:
+            rules[name] = Rule(**rule)
+        elif "policy" not in value:
+            yield ("approvals", name, "policy"), 'is needed: "auto", "session" or "always"'
+    fields["rules"] = rules
 
 
 def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSection]) -> _Found:
@@ -341,7 +339,7 @@ def _fill_section(
             try:
                 fields[known[name].name] = msgspec.convert(value, known[name].type, strict=True)
             except msgspec.ValidationError as error:
-                yield key, _lower(str(error))
+                yield key, lower(str(error))
         else:
             yield key, _secret(key) if names_secret(name) else _unknown(key, known)
 
@@ -375,6 +373,7 @@ def _meaning(config: Config) -> _Found:
             yield (*at, "key"), "expected the name of a stored secret, see `daycare keys list`"
         if provider.base_url and not _is_url(provider.base_url):
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
+    yield from consent_flaws(config.approvals)
     for name in config.plugins.settings:
         yield from _named(("plugins", name), name)
     for attribute in config.plugins.load:
@@ -390,7 +389,7 @@ def _provided(key: Key, model: str, config: Config) -> _Found:
     known = (*config.providers, *WELL_KNOWN)
     if name not in known:
         near = get_close_matches(name, known, n=1, cutoff=0.6)
-        help_ = f"did you mean `{near[0]}`?" if near else f"add a section [providers.{_bare(name)}]"
+        help_ = f"did you mean `{near[0]}`?" if near else f"add a section [providers.{bare(name)}]"
         yield key, f"no provider is called {name}; {help_}"
 
 
@@ -398,7 +397,7 @@ def _named(key: Key, name: str, *, user: bool = False) -> _Found:
     try:
         _ = check_user_id(name) if user else check_name(name, "a name")
     except InvalidError as error:
-        yield key, _lower(error.message)
+        yield key, lower(error.message)
 
 
 def _is_url(text: str) -> bool:
@@ -434,17 +433,3 @@ def _unknown(key: Key, known: Mapping[str, Any]) -> str:
 
 def _with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:
     return {OFFLINE: ProviderSection(kind=OFFLINE, key=OFFLINE)} | providers
-
-
-def _syntax(file: Path, text: str, message: str) -> Problem:
-    what, _, place = message.rpartition(" (at ")
-    number = place.removeprefix("line ").partition(",")[0]
-    return Problem(str(file), int(number) if number.isdigit() else text.count("\n") + 1, "", _lower(what or message))
-
-
-def _bare(name: str) -> str:
-    return name if name.replace("-", "_").isidentifier() or name.isdigit() else repr(name)
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

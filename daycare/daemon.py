@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import trio
 
 from daycare import __version__
@@ -15,6 +14,7 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Life
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.approval_commands import ApprovalCommands
 from daycare.agent.arrivals import Arrivals
 from daycare.agent.attachments import Files
 from daycare.agent.commands import Commands
@@ -24,14 +24,16 @@ from daycare.agent.control import Control
 from daycare.agent.endings import Endings
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
-from daycare.agent.patience import patiently
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
-from daycare.agent.sections import BareShelf, Prompts
+from daycare.agent.record import Record
+from daycare.agent.remembering import Remembering
+from daycare.agent.sections import DocumentShelf, Prompts, introduce
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
 from daycare.api.services import Services
+from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
@@ -45,37 +47,23 @@ from daycare.connectors.presence import Presence
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
+from daycare.memory.documents import Documents
+from daycare.memory.sharing import Sharing
 from daycare.observe import log
-from daycare.observe.bus import Bus, Gap
+from daycare.observe.bus import Bus
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
+from daycare.rules.findings import findings_of
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
-from daycare.store.records import Commit, Policy
+from daycare.store.records import Commit, Policy, User
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.store.vault import Vault, open_vault
-from daycare.tools.context import Desk
+from daycare.tools import builtin
+from daycare.tools.context import Reach
 from daycare.tools.runner import Runner
-
-NOTEWORTHY = frozenset(
-    (
-        "agent.parked",
-        "agent.died",
-        "turn.failed",
-        "dead.lettered",
-        "store.trouble",
-        "lane.broke",
-        "notice",
-        "plugin.failed",
-        "provider.away",
-        "connector.health",
-        "stranger.knocked",
-        "context.compaction_failed",
-        "context.trimmed",
-    )
-)
 
 
 @dataclass
@@ -147,21 +135,25 @@ class Daemon:
         self.directory = Directory(store, self.connectors)
         self.files = Files(store, self.connectors)
         self.router = Router(store, self.directory, self.bus, clock)
+        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
+        self.approvals = ApprovalDesk(
+            store, self.bus, clock, owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
+        )
         runner = Runner(
             [tool for plugin in plugins for tool in plugin.tools],
-            Desk(
+            Reach(
                 self.directory.of_user,
                 self.router.post,
                 self.directory.help,
                 self.directory.all_of,
                 self._file,
                 store.files.put,
+                lambda *call: self.remembering.of(*call),
             ),
             clock,
             store.files.put,
             config.tools.by_role(),
         )
-        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
         self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks)
         self.commands = Commands()
         contexts = Contexts(store, self.files, self.pool, self.bus, clock)
@@ -169,9 +161,20 @@ class Daemon:
         StatusCommands(
             store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
         ).add_to(self.commands)
+        self.documents = Documents(store, self.directory.all_of, runner.specs)
+        self.remembering = Remembering(
+            store,
+            self.documents,
+            self.approvals,
+            findings_of,
+            config.approvals,
+            clock,
+            trusted=[tool.spec.name for tool in builtin.plugin.tools],
+            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
+        )
         self.prompts = Prompts(
             store,
-            BareShelf(),
+            DocumentShelf(store.documents, self.documents),
             persona,
             Personalities(home.personalities),
             config.agent.personality,
@@ -181,6 +184,7 @@ class Daemon:
         )
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
+        ApprovalCommands(self.approvals, store.people, clock).add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
         self.control = Control(
@@ -197,7 +201,7 @@ class Daemon:
             clock=clock,
             connectors=self.connectors,
             hooks=self.extensions.hooks,
-            arrivals=Arrivals(store, self.directory, Pace(), clock),
+            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals),
             files=self.files,
         )
         self.supervisor = Supervisor(
@@ -212,8 +216,9 @@ class Daemon:
             idle_s=config.daemon.idle_s,
             policy=Policy(config.agent.policy),
         )
+        self.record = Record(store, self.bus, self.notifier, owner)
         self.timers = TimerService(store, clock)
-        self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days)
+        self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days, self.approvals.expire)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
         self.presence = Presence(
             self.bus,
@@ -232,9 +237,12 @@ class Daemon:
             pool=self.pool,
             clock=clock,
             vault=vault,
+            desk=self.approvals,
             accept=self.flow.accept,
             status=self.status,
             stop=self.stop.ask,
+            documents=self.documents,
+            sharing=Sharing(store, home.memory),
             read_file=self._file,
             plugins=self.extensions.report,
             check=self.prompts.check,
@@ -274,7 +282,7 @@ class Daemon:
                 self.courier.run,
                 self.presence.run,
                 self.notifier.run,
-                self._record,
+                self.record.run,
                 self.upkeep.run,
             ):
                 nursery.start_soon(part)
@@ -366,44 +374,6 @@ class Daemon:
             ProviderAway(at_ms=self.clock.now_ms(), provider=provider, reason=reason, cleared=error is None)
         )
 
-    async def _record(self) -> None:
-        """Keep noteworthy events in the store, and tell people of letters that died on the daemon's own account."""
-        async with self.bus.subscribe(types=NOTEWORTHY) as events:
-            async for _, event in events:
-                if isinstance(event, Gap):
-                    continue
-                text = msgspec.json.encode(event).decode()
-                row = (event.at_ms, event.user, event.path, event.trace, text)
-                await patiently(lambda row=row: self.store.ledger.record([row]))  # type: ignore[misc]
-                if isinstance(event, DeadLettered) and event.user and await self._concerns_people(event.no):
-                    await self.notifier.notify(
-                        event.user,
-                        f"A message of {event.path} could not be delivered: {event.reason}. "
-                        f"`daycare dead show {event.no}` tells more.",
-                        topic=f"dead:{event.source}:{event.path}",
-                        path=event.path,
-                    )
-                if isinstance(event, ProviderAway):
-                    await self._tell_of_provider(event)
-
-    async def _tell_of_provider(self, event: ProviderAway) -> None:
-        text = f"The model provider {event.provider} is back."
-        if not event.cleared:
-            text = (
-                f"The model provider {event.provider} is away: {event.reason}. Messages that need it wait and are "
-                "answered when it is back; `daycare models` shows how it is."
-            )
-        topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
-        await self.notifier.notify(self.owner, text, topic=topic)
-
-    async def _concerns_people(self, no: int) -> bool:
-        """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
-        letter = await self.store.dead.get(no)
-        if letter is None or letter.source in ("inbox", "intake"):
-            return False
-        reply = await self.store.outbox.get(letter.seq) if letter.source == "outbox" else None
-        return reply is None or reply.turn is not None
-
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut
 
@@ -418,6 +388,8 @@ async def open_daemon(
     refuse_damage(home.database(config.store.location))
     async with open_store(home.database(config.store.location), clock, inline=inline) as store:
         owner = await _owner(store, config)
+        operator = await store.people.get(owner) or User(id=owner, name=owner)
+        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
         yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)
 
 

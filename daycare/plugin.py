@@ -20,6 +20,7 @@ from daycare.base.connector import Outcome as Outcome
 from daycare.base.connector import Outgoing as Outgoing
 from daycare.base.connector import RemoteFile as RemoteFile
 from daycare.base.connector import Unreadable as Unreadable
+from daycare.base.memory import Memory as Memory
 from daycare.base.messages import Choice as Choice
 from daycare.base.messages import File, Message, Usage
 from daycare.base.moments import BeforeTurn as BeforeTurn
@@ -163,6 +164,11 @@ class ToolContext(Protocol):
     turn: int
     step: int
     call_id: str
+
+    @property
+    def memory(self) -> Memory:
+        """The agent's documents: to read, and to propose changes of."""
+        ...
 
     async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when this turn commits. Raises if the path is not an agent of this user."""

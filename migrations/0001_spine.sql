@@ -328,6 +328,66 @@ CREATE VIRTUAL TABLE documents_text USING fts5 (
     scope, name, text, content = 'documents', content_rowid = 'no', tokenize = 'porter unicode61'
 );
 
+-- What agents ask people for, and what was decided. A decision and what it does are one transaction. `root` is the
+-- lasting agent's path, for whose helpers the bounds count, too.
+CREATE TABLE approvals (
+    no INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    root TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    decider TEXT NOT NULL,
+    state TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    content_hash TEXT NOT NULL,
+    salt TEXT NOT NULL,
+    base_hash TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    provenance TEXT NOT NULL,
+    findings TEXT NOT NULL,
+    trace TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    edited_by TEXT NOT NULL DEFAULT '',
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    decided_at INTEGER,
+    decided_by TEXT NOT NULL DEFAULT '',
+    why TEXT NOT NULL DEFAULT '',
+    version INTEGER,
+    undone INTEGER,
+    action TEXT NOT NULL
+);
+CREATE UNIQUE INDEX approvals_once ON approvals (key);
+CREATE INDEX approvals_by_root ON approvals (root, created_at);
+CREATE INDEX approvals_by_decider ON approvals (decider, state);
+CREATE INDEX approvals_pending ON approvals (root) WHERE state = 'pending';
+
+-- Which replies show which request, with which content.
+CREATE TABLE approval_messages (
+    outbox INTEGER PRIMARY KEY,
+    no INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    content_hash TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+);
+CREATE INDEX approval_messages_by_request ON approval_messages (no);
+
+-- What an agent asks for of one kind is approved at once for a while.
+CREATE TABLE approval_grants (
+    agent_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    by TEXT NOT NULL,
+    until INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (agent_id, kind)
+) WITHOUT ROWID;
+
 -- Encrypted; the key that opens them is never in this file.
 CREATE TABLE secrets (
     name TEXT PRIMARY KEY,

@@ -19,6 +19,8 @@ FLOORS = {
     "actors": ENGINES,
     "inference": ENGINES,
     "tools": ENGINES,
+    "approvals": ENGINES,
+    "memory": ENGINES,
     "agent": AGENT,
     "flow": AGENT,
     "connectors": EDGES,

@@ -35,6 +35,11 @@ def test_sealed_secret_is_opened_and_cannot_be_read(file: Path) -> None:
     assert open_vault(file).open(token) == SECRET
 
 
+def test_a_derived_secret_is_of_one_installation_and_one_purpose(file: Path, tmp_path: Path) -> None:
+    found = {open_vault(file).derived("prompt"), open_vault(file).derived("prompt"), open_vault(file).derived("more")}
+    assert len(found | {open_vault(tmp_path / "other.key").derived("prompt")}) == 3
+
+
 @settings(max_examples=50, print_blob=True, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=["Cs"]), max_size=200))
 def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:

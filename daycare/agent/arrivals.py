@@ -5,11 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from daycare.actors.directory import Directory
 from daycare.actors.router import check
 from daycare.agent.attachments import keep
 from daycare.agent.commands import is_command
 from daycare.agent.pace import Pace
+from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Unreadable, well_formed
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, UnavailableError
@@ -47,6 +50,7 @@ class Arrivals:
     directory: Directory
     pace: Pace
     clock: Clock
+    desk: Desk
 
     async def admit(self, inbound: Inbound) -> Arrival:
         """Return the message that somebody's words become.
@@ -133,6 +137,7 @@ class Arrivals:
         return path
 
     async def _arrival(self, user: User, path: Path, inbound: Inbound, *, new: bool = False) -> Arrival:
+        inbound = await self._as_edit(user, inbound)
         files = await keep(self.store, user.id, inbound)
         return Arrival(
             envelope=_envelope(user, path, inbound, files),
@@ -140,6 +145,17 @@ class Arrivals:
             edits=inbound.edits,
             user=user if new else None,
         )
+
+    async def _as_edit(self, user: User, inbound: Inbound) -> Inbound:
+        """Who replies to a request for approval that is theirs to decide says what its text should be."""
+        spoken = inbound.origin in (Origin.PERSON, Origin.GROUP) and inbound.kind == "message" and not inbound.edits
+        if not inbound.replies_to or not spoken or inbound.files or is_command(inbound.text):
+            return inbound
+        person = await self.store.people.by_key(inbound.sender)
+        if person is None or not inbound.text.strip():
+            return inbound
+        no = await self.desk.pending_reply_to(person.id, inbound.connector, user.id, inbound.replies_to)
+        return inbound if no is None else replace(inbound, text=f"/edit {no} {inbound.text}")
 
 
 def _knock(connector: str, inbound: Inbound) -> Entry:

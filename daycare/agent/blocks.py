@@ -26,9 +26,9 @@ def mark_of(secret: bytes, agent_id: str, session: int) -> str:
     return hmac.new(secret, f"{agent_id}:{session}".encode(), hashlib.sha256).hexdigest()[:_MARK_CHARS]
 
 
-def owned(name: str, text: str) -> str:
-    """Return what the owner has set or approved as a block; "" for nothing."""
-    text = _harmless(text.strip())
+def owned(name: str, mark: str, text: str) -> str:
+    """Return what the owner has set or approved as a block without a mark; "" for nothing."""
+    text = _harmless(text.strip(), mark)
     return f"<{name}>\n{text}\n</{name}>" if text else ""
 
 
@@ -46,7 +46,9 @@ def block(name: str, text: str) -> str:
 
 def one_line(text: str, chars: int) -> str:
     """Return a name or description as harmless words on one line, cut to `chars`."""
-    line = " ".join("".join(char if char.isprintable() and char not in "<>" else " " for char in text).split())
+    if not text.isprintable() or "<" in text or ">" in text:
+        text = "".join(char if char.isprintable() and char not in "<>" else " " for char in text)
+    line = " ".join(text.split())
     return line if len(line) <= chars else line[: chars - 3].rstrip() + "..."
 
 
@@ -70,7 +72,6 @@ def cut(text: str, max_tokens: int, more: str, *, keep_end: bool = False) -> str
     return f"{kept.rpartition(chr(10))[0] or kept}\n{note}"
 
 
-def _harmless(text: str, mark: str = "") -> str:
-    """Break up what could be taken for a tag of ours, and take the mark out."""
-    text = _TAG.sub("&lt;", text)
-    return re.sub(re.escape(mark), "...", text, flags=re.IGNORECASE) if mark else text
+def _harmless(text: str, mark: str) -> str:
+    """Take the mark out, and then break up what could be taken for a tag of ours."""
+    return _TAG.sub("&lt;", re.sub(re.escape(mark), "...", text, flags=re.IGNORECASE))

@@ -6,9 +6,9 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from daycare.actors.lifecycle import Activation
-from daycare.base.messages import Origin
+from daycare.base.messages import Choice, File, Origin
 from daycare.store.contract import PeopleStore
-from daycare.store.records import Agent, InboxRow, User
+from daycare.store.records import Agent, InboxRow, Shows, User
 
 WORD: Final = re.compile(r"[a-z][a-z_]{0,31}")  # what every messenger takes as a command
 _COMMAND: Final = re.compile(rf"/({WORD.pattern})(?:@\w{{1,64}})?(?=\s|$)")
@@ -21,19 +21,28 @@ MENU: Final[tuple[str, ...]] = (
     "model",
     "context",
     "compact",
+    "approvals",
     "whoami",
     "help",
 )
 # What no plugin may take; the last two are the terminal's own.
-BUILT_IN: Final = frozenset((*MENU, "start", "reset", "cancel", "memory", "approve", "retry", "quit", "exit"))
+BUILT_IN: Final = frozenset(
+    (*MENU, "start", "reset", "cancel", "memory", "approve", "reject", "edit", "undo", "retry", "quit", "exit")
+)
 
 
 class Answer(NamedTuple):
-    """What a command says, whether it ends the running turn, and why a new session begins, if it does."""
+    """What a command says, whether it ends the running turn, and why a new session begins, if it does.
+
+    `choices` and `files` come with it; `shows` is the request for approval that it shows.
+    """
 
     text: str
     stops: bool = False
     new_session: str = ""
+    choices: tuple[Choice, ...] = ()
+    files: tuple[File, ...] = ()
+    shows: Shows | None = None
 
 
 class Command(NamedTuple):

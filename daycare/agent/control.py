@@ -47,7 +47,17 @@ class Control:
             await self.endings.abandon(agent, lane, "stopped")
             await self._dismiss_helpers(agent, row)
         address = route(agent, row.envelope, self.connectors)
-        replies = [Reply(connector=address[0], target=address[1], text=answer.text)] if address and answer.text else []
+        replies = []
+        if address and answer.text:
+            said = Reply(
+                connector=address[0],
+                target=address[1],
+                text=answer.text,
+                choices=answer.choices,
+                files=answer.files,
+                shows=answer.shows,
+            )
+            replies = [said]
         await self.store.inbox.conclude(agent, row, answer.text, replies=replies, new_session=answer.new_session)
         if answer.new_session:
             self.endings.hooks.session_ended(agent, agent.session, answer.new_session)

@@ -13,7 +13,7 @@ from daycare.base.clock import Clock
 from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
-from daycare.base.path import Fetch
+from daycare.base.path import Fetch, Kind
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply
@@ -73,15 +73,17 @@ class Notifier:
 
     async def _send(self, key: tuple[str, str], text: str) -> None:
         self._sent[key] = trio.current_time()
-        agent = await self._reachable(key[0])
+        agent = await self.reachable(key[0])
         if agent is not None:
             reply = Reply(connector=agent.path.rsplit("/", 1)[-1], text=text)
             await patiently(lambda: self._store.outbox.add(agent, reply, new_trace_id()))
 
-    async def _reachable(self, user: str) -> Agent | None:
-        recent = await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
-        others = await self._store.agents.find(user=user, kinds=["connector"])
-        for agent in (*recent, *others):
+    async def reachable(self, user: str, preferred: Agent | None = None) -> Agent | None:
+        """Return the agent in whose conversation a user is reached now, `preferred` if it is theirs and has one."""
+        found = [preferred] if preferred and preferred.user == user and preferred.kind == Kind.CONNECTOR else []
+        found += await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
+        found += await self._store.agents.find(user=user, kinds=["connector"])
+        for agent in found:
             if agent.path.rsplit("/", 1)[-1] in self._connectors:
                 return agent
         return None

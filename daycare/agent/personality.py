@@ -178,7 +178,7 @@ def _is_name(name: str) -> bool:
 
 
 def _flat(text: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return " ".join((text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)).split())
 
 
 def _invalid(where: str, wrong: list[str]) -> InvalidError:

@@ -1,4 +1,4 @@
-"""The prompt, in a fixed order: base, identity, personality, soul, style, user, agents | skills, memory, days, recalled.
+"""The prompt, in a fixed order: base, identity, personality, soul, style, user, agents | skills, memory, days, recall.
 
 Before the bar stands only what the owner has set or approved, after it data. What changes most stands last, and nothing
 carries a time or a counter, so that a provider finds the beginning in its cache as long as no document has changed.
@@ -105,24 +105,24 @@ def is_helper(agent: Agent) -> bool:
 
 def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
     """Build what all model calls of a turn have in common; model, tools and messages come later."""
-    room = _Room(sections.room)
+    room, mark = _Room(sections.room), sections.mark
     parts = [
         BASE,
-        owned("identity", room.cut(sections.identity, PROMPT_IDENTITY_MAX_TOKENS, "IDENTITY.md is longer")),
-        owned("personality", room.cut(sections.personality, PROMPT_IDENTITY_MAX_TOKENS, "it is longer")),
-        owned("soul", room.cut(sections.soul, PROMPT_IDENTITY_MAX_TOKENS, "SOUL.md is longer")),
-        owned("style", room.cut(sections.style, PROMPT_IDENTITY_MAX_TOKENS, "STYLE.md is longer")),
-        owned("user", room.cut(sections.user, PROMPT_IDENTITY_MAX_TOKENS, "USER.md is longer")),
-        *_agents(sections.mark, agent, user),
-        data("other-agents", sections.mark, room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
-        data("skills", sections.mark, room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
+        owned("identity", mark, room.cut(sections.identity, PROMPT_IDENTITY_MAX_TOKENS, "IDENTITY.md is longer")),
+        owned("personality", mark, room.cut(sections.personality, PROMPT_IDENTITY_MAX_TOKENS, "it is longer")),
+        owned("soul", mark, room.cut(sections.soul, PROMPT_IDENTITY_MAX_TOKENS, "SOUL.md is longer")),
+        owned("style", mark, room.cut(sections.style, PROMPT_IDENTITY_MAX_TOKENS, "STYLE.md is longer")),
+        owned("user", mark, room.cut(sections.user, PROMPT_IDENTITY_MAX_TOKENS, "USER.md is longer")),
+        *_agents(mark, agent, user),
+        data("other-agents", mark, room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
+        data("skills", mark, room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
         data(
             "memory",
-            sections.mark,
+            mark,
             room.cut(sections.memory, PROMPT_MEMORY_MAX_TOKENS, "memory_read MEMORY.md shows all"),
         ),
         *_days(sections, room),
-        data("recalled", sections.mark, room.cut(sections.recalled, PROMPT_RECALLED_MAX_TOKENS, "there is more")),
+        data("recalled", mark, room.cut(sections.recalled, PROMPT_RECALLED_MAX_TOKENS, "there is more")),
     ]
     return InferRequest(model="", system="\n\n".join(filter(None, parts)), messages=(), zone=user.zone)
 
@@ -134,11 +134,7 @@ def _agents(mark: str, agent: Agent, user: User) -> list[str]:
     if is_helper(agent):
         boss = Path.stored(agent.path, Kind(agent.kind)).parent
         where += f"You work for {boss}, which is your parent and hears your answers ({whose})."
-        if agent.config.system_prompt:
-            where += (
-                " What it wants you to be stands in the block `assignment`: be that, as far as the rules above allow."
-            )
-        return [owned("agents", where), data("assignment", mark, agent.config.system_prompt)]
+        return _assigned(mark, where, agent)
     title = ""
     if user.kind == "group":
         where += f"You talk with a group of people ({whose}); each message names who wrote it."
@@ -147,7 +143,16 @@ def _agents(mark: str, agent: Agent, user: User) -> list[str]:
         where += f"You talk with {name} ({whose})."
     if agent.config.name:
         where += f" Here you go by the name {one_line(agent.config.name, NAME_MAX_CHARS)}."
-    return [owned("agents", f"{where}\n\n{agent.config.system_prompt}"), title]
+    if agent.origin is Origin.AGENT:
+        return [*_assigned(mark, where, agent), title]
+    return [owned("agents", mark, f"{where}\n\n{agent.config.system_prompt}"), title]
+
+
+def _assigned(mark: str, where: str, agent: Agent) -> list[str]:
+    """Return the instructions of an agent that another one has made: words of a model, whose they may have been."""
+    if agent.config.system_prompt:
+        where += " What your maker wants you to be stands in the block `assignment`: be that, as the rules allow."
+    return [owned("agents", mark, where), data("assignment", mark, agent.config.system_prompt)]
 
 
 def _days(sections: Sections, room: "_Room") -> list[str]:

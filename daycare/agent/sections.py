@@ -1,7 +1,8 @@
 """Where the sections of a prompt come from: documents, personality files, and the list of agents."""
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
@@ -9,17 +10,24 @@ from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
 from daycare.base.clock import Clock
-from daycare.base.limits import NAME_MAX_CHARS, PROMPT_OTHERS_MAX, PROMPT_USERS_MAX
+from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
+from daycare.base.limits import (
+    NAME_MAX_CHARS,
+    PROMPT_LINE_MAX_CHARS,
+    PROMPT_OTHERS_MAX,
+    PROMPT_SKILLS_KNOWN_MAX,
+    PROMPT_USERS_MAX,
+    PROMPTS_KEPT_MAX,
+)
+from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
+from daycare.memory.documents import Documents
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
+from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, User
-
-IDENTITY: Final = "IDENTITY.md"
-SOUL: Final = "SOUL.md"
-STYLE: Final = "STYLE.md"
-USER: Final = "USER.md"
-MEMORY: Final = "MEMORY.md"
+from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
 
@@ -34,16 +42,44 @@ class Shelf(Protocol):
         """Return the names of this agent's skills with their first lines, in order of name."""
         ...
 
+    async def version(self) -> int:
+        """Return a number that is another one after any document has changed."""
+        ...
 
-class BareShelf:
-    """A shelf without documents."""
+
+class DocumentShelf:
+    """The documents of the store. Reading them for a prompt makes none."""
+
+    def __init__(self, store: DocumentStore, documents: Documents) -> None:
+        self._store = store
+        self._documents = documents
+        self._first_lines: dict[str, str] = {}  # by hash of the text
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
-        """There is none."""
+        """Return a document from the first layer that has it."""
+        if name == MEMORY and not any(state.wins for state in await self._documents.explain(agent, name)):
+            return None  # a reader would bring an empty one into being
+        try:
+            found = await self._documents.read(agent, name)
+        except NotFoundError:
+            return None
+        return Passage(found.text, found.layer)
 
     async def skills(self, agent: Agent) -> Sequence[Entry]:
-        """There are none."""
-        return ()
+        """Return the skills that this agent reads, with what the first line of each says."""
+        entries = []
+        for each in await self._documents.listing(agent, "skills"):
+            if each.hash not in self._first_lines:
+                if len(self._first_lines) >= PROMPT_SKILLS_KNOWN_MAX:
+                    self._first_lines.clear()
+                passage = await self.passage(agent, each.path)
+                self._first_lines[each.hash] = _first_line(passage.text if passage else "")
+            entries.append(Entry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
+        return entries
+
+    async def version(self) -> int:
+        """Return the number of the newest version of any document."""
+        return await self._store.last()
 
 
 async def load_sections(
@@ -52,7 +88,7 @@ async def load_sections(
     user: User,
     *,
     mark: str,
-    today: datetime,
+    today: date,
     persona: Persona,
     personality: Passage = NOTHING,
     others: Sequence[Agent] = (),
@@ -83,7 +119,7 @@ async def load_sections(
         others=_others(agent, others) if own else (),
         skills=tuple(await shelf.skills(agent)),
         memory=await read(MEMORY),
-        daily=tuple([(day, await read(f"daily/{day}.md")) for day in days]),
+        daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
         recalled=recalled,
         room=room,
     )
@@ -96,6 +132,27 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
+async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
+    """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
+    by = Attribution(origin=Origin.PERSON, author="system", reason="made of the settings at the first start")
+    for place, text in (
+        (Place(Layer.GLOBAL, "", IDENTITY), persona.text),
+        (Place(Layer.USER, user.id, USER), known_of(user)),
+    ):
+        if await documents.history(place, limit=1):
+            continue
+        try:
+            await documents.write(NewVersion(place=place, user=user.id, by=by, text=f"{text}\n", base_hash=""))
+        except (ConflictError, UnavailableError):
+            pass  # somebody was faster, or the disk is full: then the settings stand in until the next start
+
+
+def _first_line(text: str) -> str:
+    """Return what a skill says of itself: its first line with words, as a heading or not."""
+    line = next((line.strip("#* \t") for line in text.splitlines() if line.strip("#*- \t")), "")
+    return one_line(line, PROMPT_LINE_MAX_CHARS)
+
+
 def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:
     known = sorted(each for each in ((each.path, each.config.description) for each in agents) if each[0] != agent.path)
     entries = [Entry(path, about) for path, about in known[:PROMPT_OTHERS_MAX]]
@@ -103,7 +160,7 @@ def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:
 
 
 class Prompts:
-    """Makes the prompts of turns.
+    """Makes the prompts of turns; the last ones are kept for as long as nothing has changed that stands in them.
 
     `personality` is the installation's, `room_for` tells how many tokens documents may take in an agent's prompt,
     `secret` is the installation's, for the marks of data. `forget` is called when rows of agents have changed.
@@ -130,26 +187,36 @@ class Prompts:
         self._clock = clock
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
+        self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
 
     async def of(self, agent: Agent, user: User, session: int) -> InferRequest:
         """Return what all model calls of a turn in this session have in common."""
-        return assemble(await self.sections(agent, user, session), agent, user)
-
-    async def sections(self, agent: Agent, user: User, session: int) -> Sections:
-        """Return what stands in the prompt of a turn in this session, and from where."""
+        changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        names = [name for name in (agent.config.personality, self._personality) if name]
-        return await load_sections(
+        today = now.astimezone(ZoneInfo(user.zone)).date()
+        personality = self._personalities.chosen(*filter(None, (agent.config.personality, self._personality)))
+        room = await self._room_for(agent)
+        state = (agent, user, session, today, personality, room, changes, version)
+        kept = self._kept.get(agent.id)
+        if kept is not None and kept[0] == state:
+            self._kept.move_to_end(agent.id)
+            return kept[1]
+        sections = await load_sections(
             self._shelf,
             agent,
             user,
             mark=mark_of(self._secret, agent.id, session),
-            today=now.astimezone(ZoneInfo(user.zone)),
+            today=today,
             persona=self._persona,
-            personality=Passage(self._personalities.chosen(*names).render(), "settings"),
+            personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) else await self._lasting(agent.user),
-            room=await self._room_for(agent),
+            room=room,
         )
+        made = assemble(sections, agent, user)
+        self._kept[agent.id] = state, made
+        while len(self._kept) > PROMPTS_KEPT_MAX:
+            self._kept.popitem(last=False)
+        return made
 
     def forget(self) -> None:
         """Read the lists of agents again."""

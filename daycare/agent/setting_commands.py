@@ -30,8 +30,7 @@ class SettingCommands:
             "model", Command("show which model answers, or choose it [PROVIDER/MODEL or default]", self._model)
         )
         commands.add("retry", Command("try a message again that was given up", self._retry, hidden=True))
-        for word, what in (("memory", "A long-term memory"), ("approve", "Asking for approval")):
-            commands.add(word, Command("not installed yet", _absent(what), hidden=True))
+        commands.add("memory", Command("not installed yet", _absent("A long-term memory"), hidden=True))
 
     # -- /model --------------------------------------------------------------------------------------------------------
 

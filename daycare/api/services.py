@@ -7,9 +7,12 @@ from typing import Any
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.messages import File
 from daycare.inference.pool import Pool
+from daycare.memory.documents import Documents
+from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
@@ -29,10 +32,10 @@ async def _no_plugins() -> list[dict[str, Any]]:
 class Services:
     """The parts of a running daemon that the API shows and moves.
 
-    `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end
-    (True: and a fresh start of the program); `owner` is the operator's user id; `mode` is `run`, `chat` or `tool`;
-    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check`
-    raises for settings of an agent that name what there is not.
+    `desk` is that of approvals; `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`;
+    `stop` asks for an orderly end (True: and a fresh start of the program); `owner` is the operator's user id;
+    `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells of each plugin what
+    `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
     """
 
     store: Store
@@ -43,11 +46,14 @@ class Services:
     pool: Pool
     clock: Clock
     vault: Vault
+    desk: Desk
     accept: Callable[[Inbound], Awaitable[Receipt]]
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
+    documents: Documents
+    sharing: Sharing
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)

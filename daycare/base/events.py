@@ -201,6 +201,26 @@ class StrangerKnocked(Event, frozen=True, kw_only=True, tag="stranger.knocked"):
     name: str
 
 
+class ApprovalRequested(Event, frozen=True, kw_only=True, tag="approval.requested"):
+    """An agent asks for approval, or what it asks for has changed; `daycare approvals show NO` tells what."""
+
+    no: int
+    kind: str
+    decider: str
+    what: str
+    revision: int
+    flagged: bool = False
+
+
+class ApprovalDecided(Event, frozen=True, kw_only=True, tag="approval.decided"):
+    """A request for approval has ended, or what it did was undone. `by` is a connector key, empty if nobody did."""
+
+    no: int
+    kind: str
+    state: str
+    by: str = ""
+
+
 class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
 
@@ -256,6 +276,8 @@ AnyEvent = (
     | DeliveryFailed
     | ConnectorHealth
     | StrangerKnocked
+    | ApprovalRequested
+    | ApprovalDecided
     | DiskTrouble
     | PluginStarted
     | PluginFailed

@@ -17,6 +17,7 @@ REMEMBER: Final = 1_000  # turns, messages and replies that could still arrive a
 # Events after which a stored reply may wait that no event carries; `tick` comes every 15 s.
 _MAY_BRING_REPLIES: Final = frozenset(
     {"open", "tick", "gap", "turn.finished", "turn.failed", "dead.lettered", "notice", "agent.died", "lane.broke"}
+    | {"approval.requested"}
 )
 
 

@@ -48,6 +48,7 @@ def examine(home: Home) -> Iterator[Finding]:
     looks: tuple[Callable[[Home], Iterator[Finding]], ...] = (
         _home,
         _config,
+        _personalities,
         _plugins,
         _database,
         _keys,
@@ -85,6 +86,19 @@ def _config(home: Home) -> Iterator[Finding]:
         yield Finding("fail", "config", str(problem), "daycare config check")
     if not problems:
         yield Finding("ok", "config", f"{home.config}, no problem found")
+
+
+def _personalities(home: Home) -> Iterator[Finding]:
+    from daycare.agent.personality import Personalities
+    from daycare.config import load
+
+    known = Personalities(home.personalities)
+    chosen = load(home.path).agent.personality
+    for name in sorted({chosen, *filter(known.is_own, known.names())}):
+        try:
+            known.get(name)
+        except DaycareError as error:
+            yield Finding("warn", "speech", error.message.replace("\n", "; "), error.hint)
 
 
 def _plugins(home: Home) -> Iterator[Finding]:

@@ -15,10 +15,12 @@ from daycare import __version__
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import (
     agents,
+    approvals,
     chat,
     dead,
     files,
     keys,
+    memory,
     messages,
     models,
     pair,
@@ -71,9 +73,11 @@ chat.register(app)
 process.register(app)
 setup.register(app)
 app.add_typer(agents.app, name="agents")
+app.add_typer(approvals.app, name="approvals")
 app.add_typer(dead.app, name="dead")
 app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
+app.add_typer(memory.app, name="memory")
 app.add_typer(models.app, name="models")
 app.add_typer(pair.app, name="pair")
 app.add_typer(personalities.app, name="personalities")

@@ -10,6 +10,11 @@ if TYPE_CHECKING:
 
 # A message may carry terminal commands (C0, C1) or turn text around (bidi); only newline and tab pass.
 _UNSAFE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# The same and what shows nothing: joiners, fillers, tags. (U+FE0F only colors the symbol before it.)
+_HIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
 _CELL_MAX: Final = 2_000
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -17,6 +22,11 @@ _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 def plain(text: object) -> str:
     """Return `text` without anything that a terminal would obey."""
     return _UNSAFE.sub("", str(text).replace("\r\n", "\n"))
+
+
+def visible(text: str) -> str:
+    """Return `text` with what a terminal would obey or not show written out, as `<U+202E>`: for what is decided on."""
+    return _HIDDEN.sub(lambda hidden: f"<U+{ord(hidden[0]):04X}>", text)
 
 
 def one_line(text: object, width: int = 80) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-_DATA: Final = re.compile(r"^<([\w-]+) ([0-9a-f]{16})>\n.*?\n</\1 \2>$", re.DOTALL | re.MULTILINE)
+_DATA: Final = re.compile(r"^<[\w-]+ [0-9a-f]{16}>$", re.MULTILINE)  # the first of them: the owner's words end there
 _BLOCK: Final = r"^<{name}>\n(.*?)\n</{name}>$"
 _TITLES: Final = "".join(rf"(?<!\b{title})" for title in ("Dr", "Mr", "Ms", "Mrs", "St"))
 _NAME: Final = rf"[ \t*_]*(?P<name>\S[^\n]{{0,63}}?)[ \t*_]*(?:{_TITLES}[.!](?=\s|$)|[,;(]|\band\b|$)"
@@ -34,7 +34,7 @@ class Introduced(msgspec.Struct, frozen=True):
 
 def introduced(system: str) -> Introduced:
     """Read a system prompt."""
-    own = _DATA.sub("", system)
+    own = _DATA.split(system, maxsplit=1)[0]
     identity, user, agents = (_block(own, name) for name in ("identity", "user", "agents"))
     return Introduced(
         agent=_first((_HERE, agents), (_AGENT, identity)),

@@ -1,7 +1,8 @@
 """The model that needs no key and no network: a few rules, which say that they are rules and how to get a model.
 
 It knows nothing but the request, so what it remembers is what stands in the conversation's history, and names it reads
-in the prompt. It takes the messages since its last answer one by one; what needs a tool is called first, and told when the results are there.
+in the prompt. It takes the messages since its last answer one by one; what needs a tool is called first, and told when
+the results are there.
 """
 
 import re
@@ -368,7 +369,7 @@ _SENTENCE: Final[tuple[_Rule, ...]] = (
     _rule(r"what(?: time is it|(?: is|['\u2019]s) the time)(?: now)?|time", _time),
     _rule(r"what(?: day is (?:it|today)|(?: is|['\u2019]s) (?:the date|today))(?: today)?|date|today", _date),
     _rule(rf"what{_IS} (?:my name,? and yours|your name,? and mine|our names)", _tell_names),
-    _rule(rf"(?:and )?what{_IS} (?:your name|yours)|what are you called|how (?:shall|should|do|can) i call you", _tell_name),
+    _rule(rf"(?:and )?what{_IS} (?:your name|yours)|what are you called|how (?:do|can|should) i call you", _tell_name),
     _rule(rf"what{_IS} my name|who am i|do you (?:know|remember) (?:my name|me)", _recall_name),
     _rule(r"what do you (?:remember|know)(?: about me| of me)?|what (?:have|did) i (?:told|tell) you", _recall_all),
     _rule(r"forget (?:everything|all(?: of it)?|it all)", _forget),

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import trio
 
+from daycare.base.differences import unified
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import (
     DAILY_LINE_MAX_CHARS,
@@ -18,7 +19,6 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Origin
 from daycare.memory.address import AGENTS, DAILY, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
-from daycare.memory.differences import difference
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
 from daycare.memory.views import agents_view, tools_view
@@ -167,7 +167,7 @@ class Documents:
         if old is None:
             old = new - 1
         before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
-        return difference(before, after, path, was=f"version {old}", now=f"version {new}")
+        return unified(before, after, path)
 
     async def total(self, agent: Agent) -> Total:
         """Return how much the agent's own documents are together, daily logs left out."""
@@ -341,6 +341,16 @@ class Documents:
             advice = "shorten or delete some" if share >= 1 else "soon some should be shortened"
             warning = f"{what}, {share:.0%} of {DOCUMENTS_TOTAL_BYTES}: {advice}"
         return Total(documents=there.documents + more_documents, bytes=size, warning=warning)
+
+
+def check_growth(address: Address, old: str | None, new: str | None) -> None:
+    """Raise `InvalidError` DOCUMENT_APPEND_ONLY if a change would rewrite what only grows; it may be deleted."""
+    if address.append_only and old is not None and new is not None and not new.startswith(old):
+        raise InvalidError(
+            "DOCUMENT_APPEND_ONLY",
+            f"writing {address.path}: a daily log only grows",
+            hint="append to it, or delete it",
+        )
 
 
 def _owner(agent: Agent, layer: Layer) -> str:

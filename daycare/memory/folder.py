@@ -4,6 +4,7 @@ Names are single segments, checked by whoever calls; here nothing is made of the
 thread.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Final
 
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import DOCUMENT_MAX_BYTES, SHARED_FILES_MAX
+from daycare.store.records_documents import digest
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX: Final = 8  # agents/FOLDER/knowledge/FOLDER/NAME.md has five
@@ -35,29 +37,27 @@ class Folder:
         Raises `InvalidError` SHARED_TOO_MANY.
         """
         found: list[str] = []
-        with self._open(()) as root:
+        with self._using(""), self._open(()) as root:
             if root is not None:
                 self._walk(root, "", found, 0)
         return sorted(found)
 
-    def read(self, file: str) -> str | None:
+    def read(self, file: str, max_bytes: int = DOCUMENT_MAX_BYTES) -> str | None:
         """Return a file's text, None if there is none. Raises `UnfitError` for what is no document."""
         *above, name = file.split("/")
         try:
             with self._open(above) as folder:
-                return None if folder is None else _read(folder, name)
-        except UnicodeDecodeError:
-            raise UnfitError("it is no text in UTF-8") from None
+                return None if folder is None else _read(folder, name, max_bytes)
         except OSError as error:
             raise UnfitError(_why(error)) from error
 
     def write(self, file: str, text: str, *, expected: str | None) -> bool:
-        """Replace a file, unless it is another one than `expected` (None: not there) by now; True if it was.
+        """Replace a file and return True, unless its hash is not `expected` by now (empty: it is not there).
 
-        It is there whole or not at all, also after a crash. Mode 0600.
+        `expected` None replaces whatever is there. The new text is there whole or not at all, also after a crash.
         """
         *above, name = file.split("/")
-        with self._changing(file), self._open(above, make=True) as folder:
+        with self._using(file), self._open(above, make=True) as folder:
             assert folder is not None
             new = f".{name}{_NEW}"
             with suppress(FileNotFoundError):
@@ -67,35 +67,34 @@ class Folder:
                 opened.write(text.encode())
                 opened.flush()
                 os.fsync(opened.fileno())
-            unchanged = _is(folder, name, expected)
-            if unchanged:
+            fits = expected is None or _hash(folder, name) == expected
+            if fits:
                 os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
                 os.fsync(folder)
             else:
                 os.unlink(new, dir_fd=folder)
-            return unchanged
+            return fits
 
-    def remove(self, file: str, *, expected: str) -> bool:
-        """Remove a file if it is still `expected`; True if it was. A folder that it leaves empty goes, too."""
+    def remove(self, file: str, *, expected: str | None) -> bool:
+        """Remove a file, as `write` replaces one. A folder that it leaves empty goes, too."""
         *above, name = file.split("/")
-        with self._changing(file), self._open(above) as folder:
-            if folder is None or not _is(folder, name, expected):
+        with self._using(file), self._open(above) as folder:
+            if folder is None or (expected is not None and _hash(folder, name) != expected):
                 return False
             os.unlink(name, dir_fd=folder)
         if above:
-            with suppress(OSError), self._open(above[:-1]) as outer:  # most often: it is not empty
+            with suppress(OSError), self._open(above[:-1]) as outer:  # most often it is not empty
                 if outer is not None:
                     os.rmdir(above[-1], dir_fd=outer)
         return True
 
     @contextmanager
-    def _changing(self, file: str) -> Iterator[None]:
+    def _using(self, file: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise UnavailableError(
-                "SHARED_FOLDER", f"writing {self.path / file}: {_why(error)}", hint="look at that folder, then repeat it"
-            ) from error
+            what = f"using {self.path / file}: {_why(error)}"
+            raise UnavailableError("SHARED_FOLDER", what, hint="look at it, then repeat this") from error
 
     @contextmanager
     def _open(self, segments: list[str] | tuple[str, ...], *, make: bool = False) -> Iterator[int | None]:
@@ -140,7 +139,7 @@ class Folder:
                 os.close(inner)
 
 
-def _read(folder: int, name: str) -> str | None:
+def _read(folder: int, name: str, max_bytes: int = DOCUMENT_MAX_BYTES) -> str | None:
     try:
         # NONBLOCK: a pipe would keep the daemon waiting for its other end
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -152,20 +151,24 @@ def _read(folder: int, name: str) -> str | None:
             raise UnfitError("it is no ordinary file")
         if found.st_nlink > 1:
             raise UnfitError("it is linked from elsewhere (hard link); copy it instead")
-        data = opened.read(DOCUMENT_MAX_BYTES + 1)
-    if len(data) > DOCUMENT_MAX_BYTES:
-        raise UnfitError(f"it has over {DOCUMENT_MAX_BYTES} bytes")
-    return data.decode()
-
-
-def _is(folder: int, name: str, expected: str | None) -> bool:
+        data = opened.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise UnfitError(f"it has over {max_bytes} bytes")
     try:
-        return _read(folder, name) == expected
-    except (UnfitError, UnicodeDecodeError):
-        return False
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UnfitError("it is no text in UTF-8") from None
+
+
+def _hash(folder: int, name: str) -> str | None:
+    """Return the hash of a file, empty if it is not there, None if it is no document."""
+    try:
+        return digest(_read(folder, name))
+    except (UnfitError, OSError):
+        return None
 
 
 def _why(error: OSError) -> str:
-    if error.strerror and "symbolic link" in error.strerror:
-        return "it is a symbolic link; links are not followed"
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "a symbolic link or no folder is on its way; links are not followed"
     return error.strerror or str(error)

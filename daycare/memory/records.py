@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from daycare.memory.differences import difference
+from daycare.base.differences import unified
 from daycare.store.records_documents import Attribution, DocumentVersion, NewVersion, Place
 
 
@@ -80,4 +80,4 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     def diff(self) -> str:
         """Return the change for people to read, as a unified diff."""
-        return difference(self.old, self.new, self.path)
+        return unified(self.old, self.new, self.path)

@@ -10,6 +10,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent.personality import DEFAULT, Personalities
+from daycare.agent.prompt import Persona
+from daycare.agent.sections import introduce
 from daycare.base.clock import SystemClock
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_user_id
@@ -55,7 +57,8 @@ def initialise(
         written = _write_config(place.config, settings)
         config = load(place.path)
         open_vault(place.key_file)
-        operator = _make_database(place.database(config.store.location), user)
+        persona = Persona(config.agent.name, config.agent.tone)
+        operator = _make_database(place.database(config.store.location), user, persona)
     return {
         "home": str(place.path),
         "config": str(place.config),
@@ -134,15 +137,15 @@ def _write_config(file: Path, settings: dict[str, str]) -> bool:
     return True
 
 
-def _make_database(location: str, user: User) -> User:
-    """Let the database appear whole, with its operator, or not at all; one that is there keeps its own."""
+def _make_database(location: str, user: User, persona: Persona) -> User:
+    """Let the database appear whole, with operator and identity, or not at all; one that is there keeps its own."""
     file = Path(location)
     if location == MEMORY or file.exists():
-        return trio.run(_add_operator, location, user)
+        return trio.run(_add_operator, location, user, persona)
     new = Path(f"{file}.new")
     for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm"))):
         left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
-    operator = trio.run(_add_operator, str(new), user)
+    operator = trio.run(_add_operator, str(new), user, persona)
     new.replace(file)
     _sync(file.parent)  # what is acknowledged later must not vanish with its file's name
     return operator
@@ -156,9 +159,11 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-async def _add_operator(location: str, user: User) -> User:
+async def _add_operator(location: str, user: User, persona: Persona) -> User:
     async with open_store(location) as store:
         for known in await store.people.find():
             if known.operator:
                 return known
-        return await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
+        operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
+        await introduce(store.documents, persona, operator)
+        return operator

@@ -1,1 +1,1 @@
-"""What is allowed, and what a person should look at before allowing it."""
+"""What may be done and what a person should look at first."""

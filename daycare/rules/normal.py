@@ -8,6 +8,7 @@ is asked for single words: a Russian word has to stay Russian.
 import html
 import re
 import unicodedata
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import unquote
@@ -30,7 +31,6 @@ _ESCAPE_ROUNDS: Final = 2  # %2569 is an escaped escape; nobody's reader goes de
 _LOOSE_END: Final = re.compile(r"(?:&[#\w]{0,24}|\\[^\\\s]{0,9}|(?:%[\da-fA-F]{0,2}){1,4})\Z")
 
 _EXTRA: Final = {
-    **dict(zip("ıłøđħŧŋɑɡɩʟɪɢɴᴏʀᴇꜱᴛᴀʙᴄᴅꜰʜᴊᴋᴍᴘᴜᴠᴡʏᴢƖ", "iloqhtnagiligtoreststbcdfhjkmpuvwyzl", strict=False)),
     **dict.fromkeys("‘’‚‛′´`＇ʼ", "'"),
     **dict.fromkeys("“”„‟″«»‹›「」『』＂", '"'),
     **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
@@ -56,20 +56,36 @@ class View(NamedTuple):
     text: str
     starts: Sequence[int]
     ends: Sequence[int]
-    escaped: bool = False  # something in it was decoded
 
     def part(self, start: int, end: int) -> "View":
         """Return the view of a part."""
-        return View(self.text[start:end], self.starts[start:end], self.ends[start:end], self.escaped)
+        return View(self.text[start:end], self.starts[start:end], self.ends[start:end])
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """Return the place in the original of the characters from `start` to `end`, which is not empty."""
-        return self.starts[start], self.ends[end - 1]
+        starts, ends = self.starts[start], self.ends[end - 1]
+        return (starts, ends) if starts < ends else (self.starts[end - 1], self.ends[start])  # it is turned round
 
 
 def whole(text: str) -> View:
     """Return the view of an original text."""
     return View(text, range(len(text)), range(1, len(text) + 1))
+
+
+def all_at(text: str, start: int, end: int) -> View:
+    """Return the view of a text that came out of the characters from `start` to `end` as a whole."""
+    return View(text, [start] * len(text), [end] * len(text))
+
+
+def joined(views: Sequence[View]) -> View:
+    """Return the view of several, one behind the other."""
+    if len(views) == 1:
+        return views[0]
+    starts, ends = array("q"), array("q")
+    for view in views:
+        starts.extend(view.starts)
+        ends.extend(view.ends)
+    return View("".join(view.text for view in views), starts, ends)
 
 
 def chunks(view: View) -> Iterator[View]:
@@ -88,25 +104,36 @@ def chunks(view: View) -> Iterator[View]:
         yield view.part(start, len(text))
 
 
-def normalised(view: View) -> View:
-    """Return `view` decoded and folded."""
+def bare(view: View) -> View:
+    """Return `view` without escapes and without characters that show nothing."""
     for _ in range(_ESCAPE_ROUNDS):
         if not _ESCAPED.search(view.text):
             break
         view = _unescaped(view)
+    if _INVISIBLE.search(view.text):
+        kept = [place for place, char in enumerate(view.text) if not _INVISIBLE.match(char)]
+        text, starts, ends = view
+        view = View("".join(text[n] for n in kept), [starts[n] for n in kept], [ends[n] for n in kept])
+    return view
+
+
+def folded(view: View) -> View:
+    """Return `view` in the plainest letters."""
     text = view.text
-    if text.isascii() and not _INVISIBLE.search(text):
+    if text.isascii():
         return view._replace(text=text.lower())
-    folded = text.translate(_fold)
-    if len(folded) == len(text) and _fold.uneven.isdisjoint(text):
-        return view._replace(text=folded)
-    parts, starts, ends = [], [], []
+    plain = text.translate(_fold)
+    if len(plain) == len(text) and _fold.uneven.isdisjoint(text):
+        return view._replace(text=plain)
+    parts: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
     for char, start, end in zip(text, view.starts, view.ends, strict=True):
         new = _fold[ord(char)]
         parts.append(new)
         starts.extend([start] * len(new))
         ends.extend([end] * len(new))
-    return View("".join(parts), starts, ends, view.escaped)
+    return View("".join(parts), starts, ends)
 
 
 def lookalike(word: str) -> str:
@@ -119,13 +146,8 @@ def unleet(word: str) -> tuple[str, str]:
     return word.translate(_LEET), word.translate(_LEET_ELL)
 
 
-def has_invisible(text: str) -> bool:
-    """Whether there is a character in `text` that shows nothing."""
-    return _INVISIBLE.search(text) is not None
-
-
 def fold(text: str) -> str:
-    """Return `text` folded, without its places."""
+    """Return `text` in the plainest letters, without their places."""
     return text.translate(_fold)
 
 
@@ -185,4 +207,4 @@ def _unescaped(view: View) -> View:
     parts.append(text[at:])
     starts.extend(view.starts[at:])
     ends.extend(view.ends[at:])
-    return View("".join(parts), starts, ends, escaped=True)
+    return View("".join(parts), starts, ends)

@@ -1,5 +1,6 @@
-"""Upkeep: helpers that nobody has needed for a while end, and rows that have outlived their use are deleted."""
+"""Upkeep: helpers nobody has needed for a while and requests nobody decided end, and old rows are deleted."""
 
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -19,13 +20,17 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Does it, in small bites, so that messages go first."""
+    """Does it, in small bites, so that messages go first.
+
+    `expire_approvals` ends a bounded number of requests whose time is over, and returns how many.
+    """
 
     store: Store
     directory: Directory
     router: Router
     clock: Clock
     keep_days: int
+    expire_approvals: Callable[[], Awaitable[int]]
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
@@ -65,6 +70,10 @@ class Upkeep:
             await trio.sleep(EXPIRE_EVERY_S)
 
     async def _expire_all(self, before_ms: int) -> None:
+        ended = 1
+        while ended:
+            ended = await self.expire_approvals()
+            await trio.sleep(1.0)
         deleted = 1
         while deleted:
             deleted = await self.store.ledger.expire(before_ms)

@@ -19,6 +19,7 @@ from typing import Protocol
 from daycare.base.errors import DaycareError
 from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
+from daycare.store.contract_approvals import ApprovalStore
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.records import (
@@ -306,6 +307,10 @@ class Store(Protocol):
     @property
     def documents(self) -> DocumentStore:
         """See `DocumentStore`."""
+
+    @property
+    def approvals(self) -> ApprovalStore:
+        """See `ApprovalStore`."""
 
     @property
     def timers(self) -> TimerStore:

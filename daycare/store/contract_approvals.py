@@ -36,8 +36,8 @@ class ApprovalStore(Protocol):
         """
         ...
 
-    async def revise(self, no: int, revision: Revision, *, seen: str, show: Show) -> Approval:
-        """Give a pending request new content or a new base, and show it again. What was seen before decides no more.
+    async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
+        """Give a pending request new content or a new base. What was seen before decides no more.
 
         `seen` is the whole content hash that it has now. Raises `ConflictError` as `decide`, and DOCUMENT_CHANGED.
         """
@@ -75,16 +75,19 @@ class ApprovalStore(Protocol):
         """Return requests, the newest first, beginning below number `before`."""
         ...
 
-    async def shown_by(self, connector: str, user: str, receipt: str) -> Approval | None:
-        """Return the pending request that a delivered message of a user's conversation shows."""
+    async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
+        """Return the pending request for a decider that a delivered message in a user's conversation shows."""
 
     async def was_shown(self, no: int, content_hash: str) -> bool:
         """Return whether a message that shows this content was delivered."""
         ...
 
     async def grant(self, grant: Grant) -> None:
-        """Let a kind of request of an agent be approved at once for a while; the last one counts."""
+        """Let a kind of request of an agent be approved at once for a while; the last one counts.
+
+        Raises `InvalidError` GRANT_REFUSED for a kind of which each is asked for.
+        """
 
     async def grants(self, agent_id: str | None = None) -> list[Grant]:
-        """Return what is granted now."""
+        """Return what was granted; `until` tells whether that is over."""
         ...

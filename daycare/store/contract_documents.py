@@ -70,6 +70,10 @@ class DocumentStore(Protocol):
         """Return how many living documents an owner has, and their size."""
         ...
 
+    async def last(self) -> int:
+        """Return a number that grows with each new version of any document, and with nothing else."""
+        ...
+
     async def owners(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[tuple[Layer, str]]:
         """Return who has living documents, in order, beginning after `after`."""
         ...

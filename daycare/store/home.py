@@ -84,6 +84,11 @@ class Home:
         """The folder of the owner's personality files; need not exist."""
         return self.path / "personalities"
 
+    @property
+    def memory(self) -> Path:
+        """The folder in which documents are shared as files; need not exist."""
+        return self.path / "memory"
+
     def prepare(self) -> None:
         """Create the folder with mode 0700, if it is not there.
 

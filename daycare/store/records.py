@@ -212,6 +212,13 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+class Shows(msgspec.Struct, frozen=True):
+    """That a message shows a request for approval, and with which content: the whole content hash."""
+
+    no: int
+    content_hash: str
+
+
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """A reply to be delivered. `target` overrides the user's default address on that connector.
 
@@ -226,6 +233,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    shows: Shows | None = None
 
 
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -154,9 +154,10 @@ def content_hash(new: NewApproval | Revision, agent_id: str, kind: str) -> str:
 
 
 def measured(action: Action, before: str | None) -> str | None:
-    """Return the text that comes of an action. Raises `InvalidError` for what cannot be kept, `ConflictError`
-    APPROVAL_POINTLESS where nothing would change.
-    """  # noqa: D205
+    """Return the text that comes of an action.
+
+    Raises `InvalidError` for what cannot be kept, `ConflictError` APPROVAL_POINTLESS where nothing would change.
+    """
     after = action.after(before)
     if after is not None:
         check_text(after, str(action.place))

@@ -1,4 +1,4 @@
-"""The tools every agent has: messages, reminders, questions, helpers, files and choices for the user, the time."""
+"""The tools every agent has: messages, reminders, questions, helpers, files, choices, the time, and its memory."""
 
 from datetime import datetime
 from typing import Annotated
@@ -9,6 +9,7 @@ import msgspec
 from daycare.base.errors import InvalidError
 from daycare.base.limits import CHOICES_MAX, READ_MAX_CHARS, WAIT_MAX_S
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
+from daycare.tools import memory
 
 REMIND_MAX_S = 366 * 86_400.0
 
@@ -156,5 +157,6 @@ plugin = Plugin(
         StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
         StructTool("send_file", SendFile, _send_file, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
+        *memory.TOOLS,
     ),
 )

@@ -7,16 +7,17 @@ import msgspec
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, CHOICES_MAX, FILES_MAX, HELPER_LEVELS_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin, asking
-from daycare.plugin import Waiting
+from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 
 
-class Desk(msgspec.Struct, frozen=True):
+class Reach(msgspec.Struct, frozen=True):
     """What tools reach through their context; handed in, as directory and router are siblings of the tools.
 
     `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
     config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones;
-    `file(id, user)` returns a file of the user, `keep(key, user, origin, name, media_type, data)` keeps one.
+    `file(id, user)` returns a file of the user, `keep(key, user, origin, name, media_type, data)` keeps one;
+    `memory(agent, user, turn, step)` is the agent's memory for one call.
     """
 
     may_reach: Callable[[str, str], Awaitable[object]]
@@ -25,6 +26,7 @@ class Desk(msgspec.Struct, frozen=True):
     agents: Callable[[str], Awaitable[list[Agent]]]
     file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
+    memory: Callable[[Agent, User, Turn, int], Memory]
 
 
 class Context:
@@ -32,7 +34,7 @@ class Context:
 
     def __init__(
         self,
-        desk: Desk,
+        reach: Reach,
         agent: Agent,
         user: User,
         turn: Turn,
@@ -51,11 +53,12 @@ class Context:
         self.turn = turn.turn
         self.step = step
         self.call_id = call_id
-        self._desk = desk
+        self._reach = reach
         self._agent = agent
         self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
         self._allowed = allowed
         self.progress = progress
+        self.memory = reach.memory(agent, user, turn, step)
         self._session = turn.session
         self._asked = 0
         self._posts: list[Envelope] = []
@@ -65,7 +68,7 @@ class Context:
 
     async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when the turn commits."""
-        await self._desk.may_reach(to, self.user)
+        await self._reach.may_reach(to, self.user)
         if len(text.encode()) > MESSAGE_MAX_BYTES:
             raise InvalidError(
                 "MESSAGE_TOO_LONG", f"sending to {to}: over {MESSAGE_MAX_BYTES} bytes", hint="shorten it"
@@ -82,7 +85,7 @@ class Context:
 
     async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
         """Post to another agent of this user; its answer is the call's result."""
-        await self._desk.may_reach(to, self.user)
+        await self._reach.may_reach(to, self.user)
         if to in self._chain:
             raise ConflictError(
                 "ASK_CYCLE",
@@ -90,7 +93,7 @@ class Context:
                 hint="send a message without waiting instead",
             )
         question = self._question(to, text)
-        await self._desk.post(question)
+        await self._reach.post(question)
         return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
 
     async def spawn(
@@ -112,7 +115,7 @@ class Context:
         )
         question = self._question("", task)
         wait = question.meta["wait"]
-        child = await self._desk.help(self._agent, config, wait, question)
+        child = await self._reach.help(self._agent, config, wait, question)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
         return child.path, waiting
 
@@ -128,14 +131,14 @@ class Context:
 
     async def read(self, file_id: int) -> tuple[File, bytes]:
         """Return a file of this user."""
-        found = await self._desk.file(file_id, self.user)
+        found = await self._reach.file(file_id, self.user)
         if found is None:
             raise NotFoundError("FILE_UNKNOWN", f"reading file {file_id}: there is none, or it is kept no longer")
         return found
 
     async def agents(self) -> list[tuple[str, str]]:
         """Return (path, description) of the user's living agents."""
-        return [(agent.path, agent.config.description) for agent in await self._desk.agents(self.user)]
+        return [(agent.path, agent.config.description) for agent in await self._reach.agents(self.user)]
 
     def offer(self, choices: Sequence[Choice]) -> None:
         """Let the turn's reply come with these answers to choose from."""
@@ -153,7 +156,7 @@ class Context:
 
     async def write(self, name: str, media_type: str, data: bytes) -> File:
         """Keep a new file of this user, once for each call of the tool and name."""
-        return await self._desk.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
+        return await self._reach.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
 
     def effects(self) -> Effects:
         """Return what was asked for so far."""

@@ -16,7 +16,7 @@ from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import File, Origin, ToolCall
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
-from daycare.tools.context import Context, Desk
+from daycare.tools.context import Context, Reach
 
 CRASHED = "TOOL_CRASHED"
 
@@ -49,14 +49,14 @@ class Runner:
     def __init__(
         self,
         tools: Sequence[Tool],
-        desk: Desk,
+        reach: Reach,
         clock: Clock,
         keep: Keep,
         roles: Mapping[str, Sequence[str]] | None = None,
         permit: Permit = everything,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
-        self._desk = desk
+        self._reach = reach
         self._clock = clock
         self._keep = keep
         self._roles = {role: frozenset(names) for role, names in (roles or {}).items()}
@@ -92,7 +92,7 @@ class Runner:
         allowed = tuple(spec.name for spec in self.specs(agent))
         if tool is None or call.name not in allowed:
             return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")
-        context = Context(self._desk, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed, progress)
+        context = Context(self._reach, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed, progress)
         result: str | Waiting | None = None
         ran = False
         try:

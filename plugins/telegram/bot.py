@@ -21,6 +21,7 @@ SERVING: Final = "daycare_plugins.telegram.serving"  # imported with the first t
 TOKEN_LOOK_S: Final = 3.0  # a stored or changed token takes effect after so long
 PAUSE_MAX_S: Final = 30.0  # after a defect; it doubles up to here, and begins anew after a steady time
 STEADY_S: Final = 300.0
+CRASHED: Final = "something broke inside; the bot is started anew"  # what exactly may have people's words in it
 
 
 class BotTask:
@@ -55,7 +56,7 @@ class BotTask:
                     await self._with_token(token)
             except DaycareError as defect:
                 self._context.log.error("telegram_bot_failed", connector=self.name, reason=defect.message)
-                self.monitor.trouble(UnavailableError("TELEGRAM_CRASHED", defect.message, hint="daycare logs"))
+                self.monitor.trouble(UnavailableError("TELEGRAM_CRASHED", CRASHED, hint="daycare logs"))
                 if trio.current_time() - began > STEADY_S:
                     pause_s = 1.0
                 await trio.sleep(pause_s)

@@ -38,6 +38,7 @@ CALL_S: Final = 30.0  # for an answer; with all before it less than the 60 s tha
 UPLOAD_S: Final = 180.0  # a file of 50 MB over 3 Mbit/s
 DOWNLOAD_S: Final = 120.0  # a file of 20 MB over 2 Mbit/s
 POLL_SLACK_S: Final = 15.0  # beyond the time that the server was asked to hold a poll
+CLOSE_S: Final = 2.0  # a plugin has 5 s to go
 CONNECTIONS_MAX: Final = 32  # at 30 calls a second, of which each takes less than a second
 POLL_CONNECTIONS_MAX: Final = 2  # a cancelled poll may still hold one for a moment
 
@@ -173,7 +174,7 @@ class Client(Bot):
 
     async def shutdown(self) -> None:
         """Close the pools, also when cancelled."""
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(CLOSE_S, shield=True):
             await self._polls.shutdown()
             await self._calls.shutdown()
         self._requests_initialized = False
@@ -187,16 +188,14 @@ class Client(Bot):
         deadline_s = POOL_S + CONNECT_S + CALL_S + (UPLOAD_S if with_file else 0)
         return await self._within(f"calling {method}", deadline_s, partial(self._post_raw, method, params))
 
-    async def poll(
-        self, offset: int | None, timeout_s: int, limit: int, allowed: Sequence[str]
-    ) -> list[dict[str, Any]]:
+    async def poll(self, offset: int | None, timeout_s: int, limit: int, allowed: Sequence[str]) -> list[Any]:
         """Wait for updates and return them raw, so that one that cannot be read costs no other. Raises as `call`."""
         params = {"offset": offset, "timeout": timeout_s, "limit": limit, "allowed_updates": list(allowed)}
         post = partial(self._post_raw, "getUpdates", params, read_timeout_s=timeout_s + POLL_SLACK_S)
         updates = await self._within("waiting for messages", timeout_s + POLL_SLACK_S + CONNECT_S, post)
         if not isinstance(updates, list):
             raise UnavailableError("TELEGRAM_DOWN", "waiting for messages: the answer is no list of updates")
-        return [update for update in updates if isinstance(update, dict)]
+        return updates
 
     async def identity(self) -> tuple[int, str]:
         """Return the bot's id and name. Raises as `call`."""

@@ -238,7 +238,7 @@ class TelegramConnector(BaseConnector):
     def _book(self, chat: int, *, important: bool) -> None:
         """Book a call that goes out now. Who asked for the delay and waited may still find others before them."""
         self._check(chat, important=important)
-        self._governor.take(chat)
+        self._governor.take(chat, important=important)
 
     async def _call(self, method: str, chat: int, params: dict[str, Any]) -> Any:
         try:

@@ -19,6 +19,7 @@ import trio
 
 CHATS_MAX: Final = 10_000  # remembered at a time, some 2 MB; at 30 calls a second a few hundred carry a debt
 LOOK_S: Final = 60.0  # how often chats without a debt are forgotten
+ASKED_S: Final = 1.0  # so long beyond its time an answer that was told to wait counts as waiting
 STEP_S: Final = 0.001  # the least that a waiting call sleeps, so that no rounding makes it spin
 TOGETHER_S: Final = 1.0  # two chats refused within this time: it is the bot that is too fast
 COOL_DOWN_MAX_S: Final = 86_400.0  # of a restored one; more can only be a clock that was set
@@ -37,7 +38,7 @@ class Rate(msgspec.Struct, frozen=True):
         return (self.burst - 1) * self.interval_s
 
 
-PERSON: Final = Rate(1.0, 3)
+PERSON: Final = Rate(1.05, 3)  # a little slower, so that no delay of the network brings two closer together
 GROUP: Final = Rate(60 / 16, 4)  # 16 + 4 in any minute
 EVERYBODY: Final = Rate(1 / 25, 5)  # 25 + 5 in any second
 
@@ -67,22 +68,40 @@ class Governor:
         self._everybody = everybody
         self._due = -math.inf  # theoretical arrival time of the next call, over all chats
         self._chats: dict[int, float] = {}  # the same of each chat that carries a debt
+        self._last: dict[int, float] = {}  # when the last call of each of these chats went
+        self._bursts: set[int] = set()  # those of which it came sooner than one interval after the one before
         self._cool: dict[int, float] = {}  # cool-downs of chats
         self._cool_all = -math.inf
         self._refused: tuple[int, float] | None = None  # the chat refused last, and when
         self._looked = -math.inf
         self._tickets = count()
         self._waiting: dict[int, int] = {}  # ticket -> chat of the important calls that wait, in their order
+        self._asked: dict[int, float] = {}  # chats of which an important call was told to wait, and until when it may
 
     def delay_s(self, chat: int, *, important: bool) -> float:
-        """Return the seconds that a call has to wait now, behind all important ones that wait already; 0: it may go."""
-        return max(0.0, self._ready_at(chat, None, important=important) - self._now())
+        """Return the seconds that a call has to wait now, behind all important ones that wait already; 0: it may go.
 
-    def take(self, chat: int) -> None:
+        An important one that has to wait is expected when its time has come: until then nothing else takes its place.
+        """
+        now = self._now()
+        ready = self._ready_at(chat, None, important=important)
+        if important and ready > now:
+            self._asked[chat] = ready + ASKED_S
+        return max(0.0, ready - now)
+
+    def take(self, chat: int, *, important: bool = True) -> None:
         """Book a call that goes now."""
         now = self._now()
+        if important:
+            self._asked.pop(chat, None)
         self._due = max(now, self._due) + self._everybody.interval_s
-        self._chats[chat] = max(now, self._chats.get(chat, now)) + self._rate(chat).interval_s
+        interval_s = self._rate(chat).interval_s
+        self._chats[chat] = max(now, self._chats.get(chat, now)) + interval_s
+        if now - self._last.get(chat, -math.inf) < interval_s:
+            self._bursts.add(chat)
+        else:
+            self._bursts.discard(chat)
+        self._last[chat] = now
         self._forget(now)
 
     async def acquire(self, chat: int, *, important: bool) -> None:
@@ -95,7 +114,7 @@ class Governor:
             while True:
                 ready, now = self._ready_at(chat, ticket, important=important), self._now()
                 if ready <= now:
-                    self.take(chat)
+                    self.take(chat, important=important)
                     return
                 await trio.sleep_until(max(ready, now + STEP_S))  # then look again: much may have happened
         finally:
@@ -104,16 +123,24 @@ class Governor:
     # == cool-downs ====================================================================================================
 
     def freeze(self, chat: int | None, retry_after_s: float) -> None:
-        """Let no call to the chat go for so long, None: to any chat. When two chats are refused together, it is all."""
+        """Let no call to the chat go for so long, None: to any chat. When two chats are refused together, it is all.
+
+        What was refused had no room left, so there is none for a burst afterwards either. The refusal of a burst says
+        nothing of other chats: it was that chat's own.
+        """
         now = self._now()
         until = now + max(0.0, retry_after_s)
         if chat is None:
             self._cool_all = max(self._cool_all, until)
+            self._due = max(self._due, self._cool_all + self._everybody.tolerance_s - STEP_S)
             return
         self._cool[chat] = max(self._cool.get(chat, until), until)
-        if self._refused is not None and self._refused[0] != chat and now - self._refused[1] <= TOGETHER_S:
-            self._cool_all = max(self._cool_all, self._cool[chat], self._cool.get(self._refused[0], now))
-        self._refused = (chat, now)
+        self._chats[chat] = max(self._chats.get(chat, now), self._cool[chat] + self._rate(chat).tolerance_s - STEP_S)
+        if chat not in self._bursts:
+            if self._refused is not None and self._refused[0] != chat and now - self._refused[1] <= TOGETHER_S:
+                self._cool_all = max(self._cool_all, self._cool[chat], self._cool.get(self._refused[0], now))
+                self._due = max(self._due, self._cool_all + self._everybody.tolerance_s - STEP_S)
+            self._refused = (chat, now)
         self._forget(now)
 
     def frozen_until(self, now_ms: int) -> str:
@@ -155,9 +182,15 @@ class Governor:
             elif self._chat_ready_at(where) <= now:
                 ready += 1
         if not important:  # the room that an important call would take right after it
-            here, ready = here + 1, ready + 1
+            ready += 1 + sum(
+                until > now and where != chat and self._chat_ready_at(where) <= now
+                for where, until in self._asked.items()
+            )
+            here += 1
         everybody = max(self._due, now) if ready else self._due
         at = max(everybody + ready * self._everybody.interval_s - self._everybody.tolerance_s, self._cool_all)
+        if not important:
+            at = max(at, self._asked.get(chat, at))
         return max(at, self._chat_ready_at(chat, here))
 
     def _chat_ready_at(self, chat: int, ahead: int = 0) -> float:
@@ -168,10 +201,14 @@ class Governor:
         return max(due + ahead * rate.interval_s - rate.tolerance_s, self._cool.get(chat, -math.inf))
 
     def _forget(self, now: float) -> None:
-        if now - self._looked >= LOOK_S or len(self._chats) > CHATS_MAX or len(self._cool) > CHATS_MAX:
+        most = max(len(self._chats), len(self._cool), len(self._asked))
+        if now - self._looked >= LOOK_S or most > CHATS_MAX:
             self._looked = now
             self._chats = _longest({chat: due for chat, due in self._chats.items() if due > now})
+            self._last = {chat: at for chat, at in self._last.items() if chat in self._chats}
+            self._bursts &= self._last.keys()
             self._cool = _longest({chat: until for chat, until in self._cool.items() if until > now})
+            self._asked = _longest({chat: until for chat, until in self._asked.items() if until > now})
 
 
 def _until(now: float, until_ms: int, now_ms: int) -> float:

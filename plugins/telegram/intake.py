@@ -83,7 +83,12 @@ class Intake:
 
     async def _moved(self, old: int, new: int) -> None:
         name = self._rules.connector
-        await self._context.moved(name, f"{name}:{old}", f"{name}:{new}")
+        try:
+            await self._context.moved(name, f"{name}:{old}", f"{name}:{new}")
+        except (BusyError, UnavailableError):
+            raise
+        except DaycareError as error:  # it stays refused, and the other updates have to be read
+            self._context.log.error("telegram_move_failed", connector=name, code=error.code, reason=error.message)
 
     async def _received(self, items: list[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
         """Hand items to the host. A defect over one of them must not make the bot deaf: it is parked alone then."""
@@ -94,7 +99,7 @@ class Intake:
         except DaycareError as error:
             if not _is_defect(error):
                 raise
-            self._context.log.error("telegram_receive_failed", connector=name, items=len(items), reason=error.message)
+            self._context.log.error("telegram_receive_failed", connector=name, items=len(items), code=error.code)
         outcomes: list[Outcome] = []
         for item in items:
             try:
@@ -103,7 +108,8 @@ class Intake:
             except DaycareError as error:
                 if not _is_defect(error):
                     raise
-                parked = Unreadable(key=item.key, reason=error.message, body="")
+                body = item.body if isinstance(item, Unreadable) else item.text
+                parked = Unreadable(key=item.key, reason=error.message, body=body)
                 outcomes += await self._context.receive(name, [parked])
         await self._context.receive(name, [], cursor)
         return outcomes

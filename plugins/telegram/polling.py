@@ -34,7 +34,7 @@ from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 BATCH_MAX: Final = 100  # updates in one answer
 STALLED_AFTER_S: Final = 12.0  # beyond the time that the server holds a poll: the client itself gives up after 10
 
-Update = dict[str, Any]
+Update = Any  # raw: an object, if all is well
 
 
 class _Cursor(msgspec.Struct, frozen=True):

@@ -224,7 +224,8 @@ def _said(message: Message, raw: Mapping[str, object], about: _Known, place: Pla
     else:
         origin = Origin.PERSON if place.private else Origin.GROUP
     files = content.files
-    replied = answered(message) or message.external_reply
+    answers = answered(message)
+    replied = answers or message.external_reply
     if not files and replied is not None:  # "what is this?" is about the picture that it answers
         files = read_content(replied, None, getattr(replied, "message_id", message.message_id)).files
     sender = _sender(message)
@@ -244,6 +245,7 @@ def _said(message: Message, raw: Mapping[str, object], about: _Known, place: Pla
         album=message.media_group_id or "",
         context=context_of(message, raw, about.bot.id, content.about),
         message=str(message.message_id),
+        replies_to=str(answers.message_id) if answers is not None else "",
         at_ms=1_000 * message.date,
     )
 

@@ -39,14 +39,14 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def file_url(self) -> str:
         """What stands before the token in the address of a file."""
         if self.base_file_url:
-            return _joined(self.base_file_url, "/file/bot")
+            return _joined(self.base_file_url.rstrip("/").removesuffix("/file"), "/file/bot")
         return _joined(self.base_url.rstrip("/").removesuffix("/bot"), "/file/bot")
 
 
 class Settings(BotSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[plugins.telegram]`: the first bot, and any others by name."""
 
-    bots: dict[str, BotSettings] = {}
+    bots: dict[Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,40}$")], BotSettings] = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()

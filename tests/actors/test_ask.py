@@ -69,7 +69,15 @@ async def test_agents_that_ask_each_other_from_their_turns_do_not_deadlock(
         if last.role == "tool":
             return say(f"it said: {last.parts[0].text}")  # type: ignore[union-attr]
         asked_by_b = "back?" in last.text
-        return call(("ask", {"to": A if B in request.system else B, "text": "back?" if not asked_by_b else "again?"}))
+        return call(
+            (
+                "ask",
+                {
+                    "to": A if f"Your address is {B}." in request.system else B,
+                    "text": "back?" if not asked_by_b else "again?",
+                },
+            )
+        )
 
     async with open_house(tmp_path, Scripted(brain), plugins=[tools]) as house:
         await _two(house)

@@ -232,7 +232,7 @@ async def test_a_cycle_of_questions_is_refused_at_once(tmp_path: Path, autojump_
         last = request.messages[-1]
         if last.role == "tool":
             return say(f"it said: {last.parts[0].text}")  # type: ignore[union-attr]
-        return call(("ask", {"to": A if B in request.system else B, "text": "back?"}))
+        return call(("ask", {"to": A if f"Your address is {B}." in request.system else B, "text": "back?"}))
 
     async with open_house(tmp_path, Scripted(brain)) as house:
         await house.agent(A)
@@ -248,7 +248,7 @@ async def test_two_agents_may_ask_each_other_about_different_things(tmp_path: Pa
         if last.role == "tool":
             return say(f"heard {last.parts[0].text}")  # type: ignore[union-attr]
         if last.text.endswith("] go"):
-            return call(("ask", {"to": A if B in request.system else B, "text": "well?"}))
+            return call(("ask", {"to": A if f"Your address is {B}." in request.system else B, "text": "well?"}))
         return say("well")
 
     async with open_house(tmp_path, Scripted(brain)) as house:

@@ -169,7 +169,7 @@ async def test_who_asked_a_helper_of_another_agent_hears_that_it_was_dismissed(
         last = request.messages[-1]
         if last.role == "tool":
             return say("read " + last.parts[0].text)  # type: ignore[union-attr]
-        if other in request.system:
+        if f"Your address is {other}." in request.system:
             return call(("ask", {"to": SUB, "text": "well?", "deadline_s": 3_000.0}))
         return call(("spawn", {"task": "x"})) if last.text.endswith("] go") else echo(request)
 

@@ -342,9 +342,9 @@ async def test_words_in_a_conversation_cannot_leave_the_block_that_says_what_the
         await grow(house, 6)
         [summary] = await stored(house)
         asked = summaries_asked(model)[0].messages[0].text
-        found = re.match(r"<conversation (\w{12})>\n.*\n</conversation \1>\n\nNow write", asked, re.DOTALL)
+        found = re.match(r"<conversation (\w{16})>\n.*\n</conversation \1>\n\nNow write", asked, re.DOTALL)
         assert found and asked.count(found[1]) == 2
         text = prompts(model)[-1].messages[0].text
         mark = text.rpartition("</summary ")[2].rstrip(">\n")
-        assert len(mark) == 12 and mark not in summary.text
+        assert len(mark) == 16 and mark not in summary.text
         assert text.endswith(f"</summary {mark}>") and text.count(f"<summary {mark}>") == 1

@@ -20,6 +20,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
+from daycare.approvals.desk import Desk
 from daycare.base.clock import SystemClock
 from daycare.base.errors import DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
@@ -29,6 +30,8 @@ from daycare.base.path import Path as Address
 from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
+from daycare.memory.documents import Documents
+from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
@@ -255,6 +258,12 @@ async def open_api(
             file, data = await store.files.get(number, user), await store.files.read(number, user)
             return None if file is None or data is None else (file, data)
 
+        async def nobody(user: str, preferred: Agent | None) -> Agent | None:
+            return None
+
+        async def tell(user: str, text: str, **about: str) -> None:
+            """Nobody is there."""
+
         stops: list[tuple[bool, str]] = []
         services = Services(
             store=store,
@@ -265,11 +274,14 @@ async def open_api(
             pool=pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"}),
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
+            desk=Desk(store, bus, clock, "ann", nobody, tell),
             accept=accept,
             status=status,
             stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",
             mode=mode,
+            documents=Documents(store, directory.all_of, lambda agent: ()),
+            sharing=Sharing(store, folder / "memory"),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

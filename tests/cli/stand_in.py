@@ -37,7 +37,7 @@ def initialise(
     home: Path, *, agent_name: str, user_name: str, user_id: str | None, tone: str, personality: str, zone: str
 ) -> dict[str, Any]:
     home.mkdir(mode=0o700, exist_ok=True)
-    (home / "config.toml").write_text(f"# {agent_name}|{user_name}|{user_id}|{tone}|{zone}\n")
+    (home / "config.toml").write_text(f"# {agent_name}|{user_name}|{user_id}|{tone}|{personality}|{zone}\n")
     return {"home": str(home), "agent": f"/{user_id}/direct"}
 
 

@@ -93,7 +93,7 @@ def test_run_gives_the_daemons_exit_code(home: Path, alone: Alone) -> None:
 def test_init_with_yes_asks_nothing_and_a_second_one_is_refused(home: Path, alone: Alone) -> None:
     done = alone("init", "--yes", "--user", "ann", "--user-name", "Ann", "--zone", "Europe/Berlin")
     assert done.returncode == 0, done.stderr
-    assert (home / "config.toml").read_text() == "# Bo|Ann|ann|dry|Europe/Berlin\n"
+    assert (home / "config.toml").read_text() == "# Bo|Ann|ann|dry|default|Europe/Berlin\n"
     assert alone("init", "--yes").returncode == 5
 
 
@@ -103,7 +103,7 @@ def test_first_run_without_a_terminal_takes_defaults(home: Path, alone: Alone) -
     assert (home / "config.toml").exists()
 
 
-def test_first_run_in_a_terminal_asks_four_questions_and_opens_the_chat(
+def test_first_run_in_a_terminal_asks_five_questions_and_opens_the_chat(
     home: Path, environment: dict[str, str]
 ) -> None:
     person = Terminal(environment, program="tests.cli.stand_in")
@@ -113,6 +113,8 @@ def test_first_run_in_a_terminal_asks_four_questions_and_opens_the_chat(
     person.types("Ann\r")
     person.sees("speak?", "[dry]")
     person.types("\r")
+    person.sees("creative?", "[default]")
+    person.types("casual\r")
     person.sees("zone?")
     person.types("\r")
     person.sees(PROMPT)
@@ -121,7 +123,7 @@ def test_first_run_in_a_terminal_asks_four_questions_and_opens_the_chat(
     person.types(CTRL_D)
     person.leaves()
     asked = (home / "config.toml").read_text().removeprefix("# ").strip().split("|")
-    assert asked == ["Cy", "Ann", "None", "dry", "Europe/Paris"]
+    assert asked == ["Cy", "Ann", "None", "dry", "casual", "Europe/Paris"]
 
 
 def test_window_runs_the_agents_itself_when_its_daemon_stays_away(

@@ -7,11 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 import trio
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.lock import locked
 from daycare_plugins.telegram.plugin import plugin
 from daycare_plugins.telegram.settings import BotSettings, Settings
+from trio.testing import MockClock
 
 from daycare.base.errors import ConflictError
+from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_faults import refused
 from daycare.testing.telegram_server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, until
@@ -58,6 +61,7 @@ def test_there_is_a_connector_for_each_bot(host: Host) -> None:
         {"webhook_listen": "8443"},
         {"webhook_url": "https://a.example/a", "bots": {"b": {"webhook_url": "https://a.example/b"}}},
         {"token": "1:2"},
+        {"bots": {"My Bot": {}}},
     ],
 )
 def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
@@ -81,10 +85,17 @@ def test_addresses_of_servers_are_understood_in_both_ways(base: str, file: str, 
     assert (chosen.bot_url, chosen.file_url) == wanted
 
 
-async def test_a_token_that_is_stored_starts_the_bot_and_a_removed_one_ends_it(host: Host) -> None:
+async def test_a_token_that_is_stored_starts_the_bot_and_a_removed_one_ends_it(
+    host: Host, autojump_clock: MockClock
+) -> None:
     token = host.secrets.pop("telegram")
-    async with FakeTelegram.serve() as server, bot_over(host, server) as bot:
-        await until(lambda: host.health.state == "off")
+    server = FakeTelegram()
+    async with (
+        trio.open_nursery() as nursery,
+        bot_over(host, server, MemoryNetwork(server.serve_stream, nursery)) as bot,
+    ):
+        await until(lambda: host.healths)
+        assert host.health.state == "off"
         assert host.health.hint == "daycare keys add telegram"
         host.secrets["telegram"] = "123456789:wrong"
         await until(lambda: host.health.state == "refused")
@@ -96,6 +107,7 @@ async def test_a_token_that_is_stored_starts_the_bot_and_a_removed_one_ends_it(h
         del host.secrets["telegram"]
         await until(lambda: host.health.state == "off")
         assert bot.connector.identity() is None
+        nursery.cancel_scope.cancel()
     assert all(token not in f"{health}" for _, health in host.healths)
 
 

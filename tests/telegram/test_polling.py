@@ -156,9 +156,11 @@ async def test_an_update_that_cannot_be_read_parks_alone(host: Host, stage: Stag
         await until(lambda: len(host.taken) == 5 and not len(server.queue), 60)
         server.raw_update(b'{"update_id":null}')
         await until(lambda: len(host.taken) == 6 and not len(server.queue), 60)
+        server.raw_update(b'"no object at all"')
+        await until(lambda: len(host.taken) == 7 and not len(server.queue), 60)
         assert host.health.state == "up"
     assert host.texts == ["before", "after \ufffd"]
-    assert [type(item) for item in host.taken.values()].count(Unreadable) == 4
+    assert [type(item) for item in host.taken.values()].count(Unreadable) == 5
 
 
 async def test_a_defect_of_the_host_over_one_message_parks_it_alone(

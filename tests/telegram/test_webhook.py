@@ -2,18 +2,24 @@
 
 import socket
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import httpx
 import msgspec
 import pytest
 import trio
+from trio.testing import MockClock
 
 from daycare.base.connector import Inbound, Unreadable
 from daycare.base.errors import UnavailableError
+from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, until
 
 __all__ = ["host"]
+
+
+SECRET_HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 
 class Stage:
@@ -25,10 +31,14 @@ class Stage:
         self.url = url
 
     async def post(self, body: bytes, secret: str | None = None, method: str = "POST", path: str = "") -> int:
-        headers = {"X-Telegram-Bot-Api-Secret-Token": secret} if secret is not None else {}
+        headers = {SECRET_HEADER: secret} if secret is not None else {}
         async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
             response = await client.request(method, self.url + path, content=body, headers=headers)
         return response.status_code
+
+    @property
+    def port(self) -> int:
+        return int(self.url.split(":")[2].split("/")[0])
 
     @property
     def secret(self) -> str:
@@ -45,10 +55,10 @@ def free_port() -> int:
 async def stage(host: Host) -> AsyncGenerator[Stage, None]:
     port = free_port()
     url = f"http://127.0.0.1:{port}/hook"
-    async with FakeTelegram.serve() as server:
-        async with bot_over(host, server, webhook_url=url, webhook_listen=f"127.0.0.1:{port}"):
-            await until(lambda: host.health.state == "up")
-            yield Stage(server, host, url)
+    hook: dict[str, Any] = {"webhook_url": url, "webhook_listen": f"127.0.0.1:{port}"}
+    async with FakeTelegram.serve() as server, bot_over(host, server, **hook):
+        await until(lambda: host.health.state == "up")
+        yield Stage(server, host, url)
 
 
 def update(number: int, text: str, **more: object) -> bytes:
@@ -67,10 +77,9 @@ async def test_updates_are_answered_only_when_they_are_committed(stage: Stage) -
     host.fails = [UnavailableError("DISK_FULL", "the disk is full")]
     server.say(5, 5, "later")
     assert await server.deliver_webhook() == 0
-    assert host.health.state == "away"
     assert await server.deliver_webhook() == 1
     assert host.texts[-1] == "later"
-    assert host.health.state == "up"
+    assert host.states[-2:] == ["away", "up"]
 
 
 async def test_a_repeat_is_taken_once(stage: Stage) -> None:
@@ -85,8 +94,14 @@ async def test_who_does_not_know_the_secret_is_refused(stage: Stage) -> None:
         assert await stage.post(body, secret) == 401
     assert await stage.post(body, stage.secret, path="/elsewhere") == 404
     assert await stage.post(b"", stage.secret, method="GET") == 405
-    assert await stage.post(bytes(2 * 1024 * 1024), stage.secret) == 413
     assert not stage.host.batches
+
+
+async def test_a_body_that_is_too_large_is_not_read(stage: Stage) -> None:
+    head = f"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n{SECRET_HEADER}: {stage.secret}\r\n\r\n"
+    async with await trio.open_tcp_stream("127.0.0.1", stage.port) as stream:
+        await stream.send_all(head.encode() + bytes(1024 * 1024 + 1))
+        assert (await stream.receive_some()).startswith(b"HTTP/1.1 413")
 
 
 async def test_what_is_no_update_is_parked_and_not_sent_again(stage: Stage) -> None:
@@ -105,17 +120,30 @@ async def test_parts_of_an_album_that_come_together_are_committed_together(stage
 
 
 async def test_garbage_and_half_requests_harm_nobody(stage: Stage) -> None:
-    port = int(stage.url.split(":")[2].split("/")[0])
     for data in (b"\x16\x03\x01\x02\x00\x01", b"GET", b"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n12"):
-        stream = await trio.open_tcp_stream("127.0.0.1", port)
+        stream = await trio.open_tcp_stream("127.0.0.1", stage.port)
         await stream.send_all(data)
         await stream.aclose()
     assert await stage.post(update(7, "hi"), stage.secret) == 200
 
 
-async def test_a_webhook_that_was_taken_away_is_told(stage: Stage) -> None:
-    from daycare_plugins.telegram.webhook import LOOK_S
-
-    assert LOOK_S <= 45
-    assert {call.params["url"] for call in stage.server.called("setWebhook")} == {stage.url}
-    assert not stage.server.called("getUpdates")
+async def test_a_webhook_that_somebody_takes_away_is_told_and_set_again(host: Host, autojump_clock: MockClock) -> None:
+    server = FakeTelegram()
+    port = free_port()
+    hook: dict[str, Any] = {"webhook_url": f"http://127.0.0.1:{port}/hook", "webhook_listen": f"127.0.0.1:{port}"}
+    async with trio.open_nursery() as nursery:
+        network = MemoryNetwork(server.serve_stream, nursery)
+        async with bot_over(host, server, network, **hook):
+            await until(lambda: host.health.state == "up")
+            server.webhook = {}
+            await until(lambda: host.health.state == "conflict", 45)
+            await until(lambda: host.health.state == "up", 75)
+            assert server.webhook["url"] == hook["webhook_url"]
+            server.say(5, 5, "hi")
+            server.webhook |= {"last_error_date": server.now() + 10**9, "last_error_message": "Connection refused"}
+            await until(lambda: host.health.state == "away", 45)
+            assert "Connection refused" in host.health.reason
+            server.queue.drop()
+            await until(lambda: host.health.state == "up", 45)
+        nursery.cancel_scope.cancel()
+    assert not server.called("getUpdates")

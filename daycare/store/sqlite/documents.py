@@ -66,6 +66,10 @@ class Documents:
         """Return the newest version, unless it is a deletion."""
         return get(self._reader, place)
 
+    async def last(self) -> int:
+        """Return the number of the newest row; rows are never deleted."""
+        return int(self._reader.execute("SELECT ifnull(max(no), 0) FROM documents").get)
+
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version."""
         return _at(self._reader, place, version)

@@ -102,6 +102,8 @@ class Ledger:
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
                 ("events", "no", "at"),
                 ("files", "id", "created_at"),
+                ("approvals", "no", "decided_at"),
+                ("approval_messages", "outbox", "created_at"),
             ):
                 tx.run(
                     f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?"  # noqa: S608

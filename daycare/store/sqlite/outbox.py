@@ -138,6 +138,12 @@ def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: st
     )
     seq = tx.db.last_insert_rowid()
     tx.commit.connectors.add(reply.connector)
+    if reply.shows is not None:
+        tx.run(
+            "INSERT INTO approval_messages (outbox, no, user, origin, content_hash, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (seq, reply.shows.no, user, origin, reply.shows.content_hash, tx.now),
+        )
     overflow = tx.one(
         "SELECT seq FROM outbox WHERE path = ? AND state < 2 ORDER BY seq DESC LIMIT 1 OFFSET ?",
         (path, OUTBOX_MAX_MESSAGES),

@@ -10,6 +10,7 @@ from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
 from daycare.store.sqlite import lives
 from daycare.store.sqlite.agents import Agents
+from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
@@ -47,6 +48,7 @@ class SqliteStore:
         self.outbox = Outbox(*parts)
         self.files = Files(*parts)
         self.documents = Documents(*parts)
+        self.approvals = Approvals(*parts)
         self.timers = Timers(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)

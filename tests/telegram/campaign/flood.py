@@ -7,7 +7,8 @@ from typing import Final
 
 import trio
 
-from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, flood
+from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, Moment, flood
+from daycare.testing.telegram_limits import EVERYWHERE, Impatient
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
@@ -17,14 +18,16 @@ POLL_S: Final = 2
 GROUP_SHARE: Final = 0.2
 SLOW_SHARE: Final = 0.25  # of the messages are answered slowly, so that there are previews and status lines
 SLOW_S: Final = (1.0, 4.0)
-FLOOD_EVERY_S: Final = 0.7  # on average, between two scripted 429s
+FLOOD_SHARE: Final = 0.07  # of the calls are refused with 429 ...
+EVERYWHERE_SHARE: Final = 0.05  # ... some of them for all chats
+REFUSED: Final = ("sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction", "deleteMessage")
 ON_ITS_WAY_S: Final = 0.25  # so soon after a 429 a call may come that was on its way already
+KNOWS_CHATS: Final = 2  # refused beside the first one, and it is known that all are meant
 NOTICED_S: Final = 0.25  # after so long everybody knows that an answer waits
 _QUIET_S: Final = 900.0
 _LOOK_S: Final = 0.1
 _REPLIED: Final = "SELECT user, count(*) FROM outbox GROUP BY user"
 _UNIMPORTANT: Final = ("editMessageText", "sendMessageDraft")
-_SCRIPTED: Final = ("sendMessage", "sendMessage", "sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction")
 
 
 async def run(answers: int, chats: int, seed: int) -> Report:
@@ -39,10 +42,10 @@ async def run(answers: int, chats: int, seed: int) -> Report:
         zero_s = time.time() - trio.current_time()
         sent_at: dict[tuple[int, int], float] = {}
         server.on_sent.append(lambda message: _note(message, sent_at))
-        scripted: Counter[str] = Counter()
+        flooder = _Flooder(server, rng)
+        server.on_call.append(flooder.see)
         said: list[str] = []
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_make_floods, stage, rng, scripted)
             nursery.start_soon(_tell, stage)
             await _ask(stage, answers, rng, said)
             quiet = await stage.quiet(_QUIET_S)
@@ -57,7 +60,7 @@ async def run(answers: int, chats: int, seed: int) -> Report:
         report.figures = {
             "answers_wanted": answers,
             "chats": chats,
-            "scripted_429": dict(sorted(scripted.items())),
+            "scripted_429": dict(sorted(flooder.scripted.items())),
             "all_429": statuses[429],
             **report.figures,
             "seconds_to_all": round(finished_s, 1),
@@ -87,14 +90,21 @@ def _note(message: Message, sent_at: dict[tuple[int, int], float]) -> None:
     sent_at.setdefault((message.chat_id, message.id), trio.current_time())
 
 
-async def _make_floods(stage: Stage, rng: random.Random, scripted: Counter[str]) -> None:
-    while True:
-        await trio.sleep(rng.expovariate(1 / FLOOD_EVERY_S))
-        method = rng.choice(_SCRIPTED)
-        everywhere = rng.random() < 0.08
-        scripted["everywhere" if everywhere else method] += 1
-        chat = None if everywhere else rng.choice(stage.rooms).id
-        stage.server.fault(method, flood(rng.randint(1, 5), everywhere=everywhere), chat=chat)
+class _Flooder:
+    """Refuses some of the calls with 429, each for as long as the dice say."""
+
+    def __init__(self, server: FakeTelegram, rng: random.Random) -> None:
+        self.scripted: Counter[str] = Counter()
+        self._server = server
+        self._rng = rng
+
+    def see(self, call: Call, moment: Moment) -> None:
+        """Refuse a call that arrives."""
+        if moment != "arrived" or call.method not in REFUSED or self._rng.random() > FLOOD_SHARE:
+            return
+        everywhere = self._rng.random() < EVERYWHERE_SHARE
+        self.scripted["everywhere" if everywhere else call.method] += 1
+        self._server.fault(call.method, flood(self._rng.randint(1, 5), everywhere=everywhere), chat=call.chat_id)
 
 
 async def _tell(stage: Stage) -> None:
@@ -121,11 +131,29 @@ def _judge(stage: Stage, said: list[str], report: Report) -> None:
         order = [int(unit.partition("-")[2]) for note in server.sent(room.id) for unit in units(note.text)]
         if order != sorted(order):
             report.find("reordered", f"room {room.number}: {order}")
-    late = [call for call in server.impatient if call.since_s > ON_ITS_WAY_S]
+    late = _impatient(server)
     for call in late:
         what = f"{call.method} came {call.early_s:.2f} s too early, {call.since_s:.2f} s after the 429 for {call.scope}"
         report.find("impatient", what)
     report.figures = {"answers": found.messages, "turns": store.turns, "on_their_way": len(server.impatient) - len(late)}
+
+
+def _impatient(server: FakeTelegram) -> list[Impatient]:
+    """Return the calls that came too early, though the bot knew.
+
+    A 429 does not say whether it is for a chat or for all. Whoever is refused in two chats knows; the refusal of a burst
+    is put down to its chat.
+    """
+    found: list[Impatient] = []
+    refused: dict[int, set[object]] = defaultdict(set)  # chats, by the time of the announcement
+    for call in server.impatient:
+        if call.since_s <= ON_ITS_WAY_S:
+            continue
+        known = refused[round(10 * (call.at - call.since_s))]
+        if call.scope != EVERYWHERE or len(known) >= KNOWS_CHATS:
+            found.append(call)
+        known.add(call.params.get("chat_id"))
+    return found
 
 
 def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], float], report: Report) -> None:

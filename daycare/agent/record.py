@@ -1,0 +1,80 @@
+"""What is worth remembering of what happened: events kept in the store, and people told of some."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from daycare.agent.notify import Notifier
+from daycare.agent.patience import patiently
+from daycare.base.events import DeadLettered, ProviderAway
+from daycare.observe.bus import Bus, Gap
+from daycare.store.contract import Store
+
+NOTEWORTHY: Final = frozenset(
+    (
+        "agent.parked",
+        "agent.died",
+        "turn.failed",
+        "dead.lettered",
+        "store.trouble",
+        "lane.broke",
+        "notice",
+        "plugin.failed",
+        "provider.away",
+        "connector.health",
+        "stranger.knocked",
+        "approval.requested",
+        "approval.decided",
+        "context.compaction_failed",
+        "context.trimmed",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """Keeps it."""
+
+    _store: Store
+    _bus: Bus
+    _notifier: Notifier
+    _owner: str
+
+    async def run(self) -> None:
+        """Keep noteworthy events, and tell people of letters that died on the daemon's own account; until cancelled."""
+        async with self._bus.subscribe(types=NOTEWORTHY) as events:
+            async for _, event in events:
+                if isinstance(event, Gap):
+                    continue
+                text = msgspec.json.encode(event).decode()
+                row = (event.at_ms, event.user, event.path, event.trace, text)
+                await patiently(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
+                if isinstance(event, DeadLettered) and event.user and await self._concerns_people(event.no):
+                    await self._notifier.notify(
+                        event.user,
+                        f"A message of {event.path} could not be delivered: {event.reason}. "
+                        f"`daycare dead show {event.no}` tells more.",
+                        topic=f"dead:{event.source}:{event.path}",
+                        path=event.path,
+                    )
+                if isinstance(event, ProviderAway):
+                    await self._tell_of_provider(event)
+
+    async def _tell_of_provider(self, event: ProviderAway) -> None:
+        text = f"The model provider {event.provider} is back."
+        if not event.cleared:
+            text = (
+                f"The model provider {event.provider} is away: {event.reason}. Messages that need it wait and are "
+                "answered when it is back; `daycare models` shows how it is."
+            )
+        topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
+        await self._notifier.notify(self._owner, text, topic=topic)
+
+    async def _concerns_people(self, no: int) -> bool:
+        """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
+        letter = await self._store.dead.get(no)
+        if letter is None or letter.source in ("inbox", "intake"):
+            return False
+        reply = await self._store.outbox.get(letter.seq) if letter.source == "outbox" else None
+        return reply is None or reply.turn is not None

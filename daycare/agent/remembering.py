@@ -1,0 +1,377 @@
+"""What an agent does with its memory: it reads freely, writes where that was allowed, and proposes everything else.
+
+Where a change goes and whose yes it needs follows from the path, the settings and what the store knows of the turn.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final, Literal
+from zoneinfo import ZoneInfo
+
+import trio
+from msgspec.structs import replace
+
+from daycare.agent.blocks import block
+from daycare.approvals.desk import Ask
+from daycare.approvals.desk import Desk as ApprovalDesk
+from daycare.base.clock import Clock
+from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, ApprovalsSection, Consent
+from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.limits import (
+    APPROVALS_PAGE,
+    DAILY_LINE_MAX_CHARS,
+    DOCUMENT_PROVENANCE_MAX,
+    DOCUMENT_REASON_MAX_CHARS,
+    ECHO_INLINE_MAX_CHARS,
+    SESSION_LOOKED_AT_MAX,
+)
+from daycare.base.messages import Origin, ToolResult
+from daycare.base.path import Kind
+from daycare.memory.address import DAILY
+from daycare.memory.documents import Documents
+from daycare.memory.echo import is_echo
+from daycare.memory.records import Draft, LayerState
+from daycare.rules.consent import Need, needed, within
+from daycare.rules.taint import Source, Sources, sources_in, sources_of
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow, Step, Turn, User
+from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
+from daycare.store.records_documents import Attribution, Layer, Place
+
+Verb = Literal["write", "append", "delete"]
+Scan = Callable[[str], Awaitable[Sequence[object]]]
+
+KIND: Final = "memory"
+KIND_OUTSIDE: Final = "memory-outside"  # apart, so that no yes in advance for the agent's own memories covers it
+KIND_IDENTITY: Final = "identity"
+
+_TALKS: Final = (Kind.CONNECTOR, Kind.AGENT)  # kinds that a person speaks with directly
+_PREFIXES: Final = {
+    Layer.AGENT: "",
+    Layer.USER: "shared/",
+    Layer.GLOBAL: "global/",
+    Layer.WORKSPACE: "workspace/",
+    Layer.PROJECT: "project/",
+}
+_HEADER: Final = re.compile(r"^(\S+): [a-z]+, version (\d+)$", re.MULTILINE)
+_RECALLING: Final = ("memory_read", "memory_search")
+_VERSIONS_MAX: Final = 100  # looked at of one document; one with more is not vouched for
+_DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
+
+
+class Remembering:
+    """Makes an agent's memory for each call of a tool.
+
+    `trusted` are the daemon's own tools; `outside` names plugins that put words into prompts, after which no turn is
+    known to be clean. `scan` is the desk's.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        documents: Documents,
+        desk: ApprovalDesk,
+        scan: Scan,
+        section: ApprovalsSection,
+        clock: Clock,
+        *,
+        trusted: Collection[str],
+        outside: Sequence[str] = (),
+    ) -> None:
+        self.store = store
+        self.documents = documents
+        self.desk = desk
+        self.scan = scan
+        self.section = section
+        self.clock = clock
+        self.trusted = frozenset(trusted)
+        self.hooks = Sources(tuple(Source(f"words of the plugin {name}", Origin.FILE) for name in outside))
+
+    def of(self, agent: Agent, user: User, turn: Turn, step: int) -> "TurnMemory":
+        """Return the memory of an agent as one call may use it."""
+        return TurnMemory(self, agent, user, turn, step)
+
+
+class TurnMemory:
+    """See `daycare.plugin.Memory`. Calls of one step can be repeated after a crash: what is done or asked for is so."""
+
+    def __init__(self, home: Remembering, agent: Agent, user: User, turn: Turn, step: int) -> None:
+        self._home = home
+        self._documents = home.documents
+        self._agent = agent
+        self._user = user
+        self._turn = turn
+        self._step = step
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def read(self, path: str) -> str:
+        """Return a document for the model, between marks."""
+        found = await self._documents.read(self._agent, path)
+        return f"{found.path}: {found.layer}, version {found.version}\n{block('memory', found.text)}"
+
+    async def listing(self, prefix: str = "") -> str:
+        """Return what there is below a folder, a line each."""
+        found = await self._documents.listing(self._agent, prefix)
+        lines = [f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found]
+        return "\n".join(lines) or "there is nothing yet"
+
+    async def search(self, query: str) -> str:
+        """Return the documents that fit a query, each with its best passage between marks."""
+        hits = await self._documents.search(self._agent, query)
+        parts = [f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}" for hit in hits]
+        return "\n\n".join(parts) or "nothing fits"
+
+    # -- changing ------------------------------------------------------------------------------------------------------
+
+    async def change(self, verb: Verb, path: str, text: str | None, reason: str) -> str:
+        """Change a document at once, or propose it to who decides; return what became of it."""
+        if done := await self._done_already(path):
+            return done
+        draft = await self._documents.prepare(self._agent, path, text, append=verb == "append")
+        if draft.place.name in IDENTITY_DOCUMENTS:
+            raise ForbiddenError(
+                "IDENTITY_FIXED",
+                f"{_DOING[verb]} {path}: who the agent is changes by the owner's yes alone",
+                hint="propose it with identity_propose",
+            )
+        rows, steps = await self._journal()
+        _refuse_stale(verb, path, draft, steps, await self._documents.explain(self._agent, path))
+        if verb == "append":
+            await self._refuse_echo(path, text or "", steps, draft.old or "")
+        return await self._carry_out(f"memory_{verb}", draft, _action(verb, draft, text or ""), reason, rows, steps)
+
+    async def log(self, text: str) -> str:
+        """Add a line to the agent's log of today."""
+        # The turn's own time stays the same when the call is repeated after a crash, also past midnight.
+        now = datetime.fromtimestamp(self._turn.started_at / 1000, ZoneInfo(self._user.zone))
+        path = f"{DAILY}{now:%Y-%m-%d}.md"
+        if done := await self._done_already(path):
+            return done
+        line = " ".join(text.split())
+        if not line or len(line) > DAILY_LINE_MAX_CHARS:
+            raise InvalidError(
+                "DAILY_LINE", f"adding to the daily log: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}"
+            )
+        entry = f"- {now:%H:%M} {line}\n"
+        draft = await self._documents.prepare(self._agent, path, entry, append=True)
+        rows, steps = await self._journal()
+        await self._refuse_echo(path, line, steps, draft.old or "")
+        return await self._carry_out(LOG, draft, _action("append", draft, entry), "", rows, steps)
+
+    async def propose_identity(self, path: str, text: str, reason: str) -> str:
+        """Propose a new text of a document of identity to who decides; it is never written without their yes."""
+        if done := await self._done_already(path):
+            return done
+        if path not in IDENTITY_DOCUMENTS:
+            known = ", ".join(IDENTITY_DOCUMENTS)
+            raise InvalidError("IDENTITY_PATH", f"proposing a change of {path!a}: expected one of {known}")
+        draft = await self._documents.prepare(self._agent, path, text)
+        rows, steps = await self._journal()
+        return await self._carry_out(IDENTITY, draft, _action("write", draft, text), reason, rows, steps)
+
+    # -- doing or asking -----------------------------------------------------------------------------------------------
+
+    async def _carry_out(
+        self,
+        tool: str,
+        draft: Draft,
+        action: DocumentAction,
+        reason: str,
+        rows: Sequence[InboxRow],
+        steps: Sequence[Step],
+    ) -> str:
+        """Do a change at once if a rule, or a yes in this conversation, covers it; otherwise ask for it."""
+        sources = sources_of(rows, steps, self._home.trusted) + self._home.hooks
+        call = (tool, self._agent.path, _spelled(draft.place), sources.origins)
+        need = needed(self._home.section, *call, direct=True)
+        direct = need == Need(Consent.AUTO) if tool == LOG else await self._is_direct(sources, steps)
+        if not direct:
+            need = needed(self._home.section, *call, direct=False)
+        if draft.approver != "user" and tool != LOG:
+            need = Need(Consent.ALWAYS)  # what concerns everybody
+        approver = await self._approver(tool, draft, action, need)
+        if approver is None:
+            kind = KIND_IDENTITY if tool == IDENTITY else KIND if direct else KIND_OUTSIDE
+            return await self._ask(kind, draft, action, reason, sources)
+        by = Attribution(
+            origin=sources.origin,
+            author=self._agent.path,
+            approver=approver,
+            reason=_cut(reason),
+            # The last says which call it was: a repeat of it after a crash finds this version.
+            provenance=(*sources.provenance[: DOCUMENT_PROVENANCE_MAX - 1], self._mark),
+        )
+        if action.verb == "append":
+            new = replace(draft.by(by, key=self._key), text=action.text, base_hash=None)
+            await self._home.store.documents.append(new, action.head)
+        else:
+            await self._home.store.documents.write(draft.by(by, key=self._key))
+        return self._done(draft.path, draft.total.warning)
+
+    async def _approver(self, tool: str, draft: Draft, action: DocumentAction, need: Need) -> str | None:
+        """Return whose yes covers a change that is to be made at once, empty if it needs none; None: it is asked."""
+        if need.consent is Consent.ALWAYS:
+            return None
+        if tool != LOG and action.verb != "delete" and await self._home.scan(action.text):
+            return None
+        return "" if need.consent is Consent.AUTO else await self._said_yes(draft.place, action.verb, need)
+
+    async def _said_yes(self, place: Place, verb: Verb, need: Need) -> str | None:
+        """Return who approved such a change in this conversation, if anybody did and let it stand."""
+        found = await self._home.store.approvals.find(
+            decider=self._agent.user, states=(ApprovalState.APPROVED,), limit=APPROVALS_PAGE
+        )
+        for it in found:
+            there = it.action.place
+            if (
+                (it.agent_id, it.session, it.kind) == (self._agent.id, self._turn.session, KIND)
+                and it.action.verb == verb
+                and it.undone is None
+                and there.layer is place.layer
+                and within(_spelled(there), need.documents)
+            ):
+                return it.decided_by
+        return None
+
+    async def _ask(self, kind: str, draft: Draft, action: DocumentAction, reason: str, sources: Sources) -> str:
+        it = await self._home.desk.request(
+            self._agent,
+            Ask(
+                kind=kind,
+                action=action,
+                turn=self._turn.turn,
+                step=self._step,
+                reason=_cut(reason),
+                provenance=sources.provenance,
+                trace=self._turn.trace,
+                session=self._turn.session,
+            ),
+        )
+        return _told(it, draft.path, draft.total.warning)
+
+    async def _done_already(self, path: str) -> str | None:
+        """Return what this very call came to before a crash, whatever the settings or the document say by now."""
+        it = await self._home.store.approvals.by_key(self._key)
+        if it is not None:
+            return _told(it, path)
+        states = await self._documents.explain(self._agent, path)
+        newest = states[0].newest if states else None
+        if newest is not None and newest.by.author == self._agent.path and self._mark in newest.by.provenance[-1:]:
+            return self._done(path)
+        return None
+
+    def _done(self, path: str, warning: str = "") -> str:
+        return f"done: {path} is changed{warning and f'. Note: {warning}'}"
+
+    @property
+    def _key(self) -> str:
+        """The name of this call, as the desk makes it of an `Ask`."""
+        return f"{self._agent.id}:{self._turn.turn}:{self._step}"
+
+    @property
+    def _mark(self) -> str:
+        return f"step {self._step} of turn {self._turn.turn}"
+
+    # -- what is known of the turn -------------------------------------------------------------------------------------
+
+    async def _journal(self) -> tuple[list[InboxRow], list[Step]]:
+        _, rows, steps = await self._home.store.turns.load(self._turn.turn)
+        return rows, steps
+
+    async def _is_direct(self, sources: Sources, steps: Sequence[Step]) -> bool:
+        """Return whether a person speaks to their own agent, and nothing from outside is in what the model reads.
+
+        That is this turn, the conversation before it, and memory that nobody has approved.
+        """
+        if self._user.kind != "person" or self._agent.kind not in _TALKS or not sources.clean:
+            return False
+        history = await self._home.store.turns.history(self._agent.id, self._turn.session, SESSION_LOOKED_AT_MAX)
+        if len(history) >= SESSION_LOOKED_AT_MAX or not sources_in(history, self._home.trusted).clean:
+            return False
+        today = datetime.fromtimestamp(self._home.clock.now_ms() / 1000, ZoneInfo(self._user.zone))
+        days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
+        return all([await self._is_vouched(path) for path in dict.fromkeys((*days, *_recalled_paths(steps)))])
+
+    async def _is_vouched(self, path: str) -> bool:
+        """Return whether everything in a document was approved, or came from the person."""
+        try:
+            versions = await self._documents.history(self._agent, path, limit=_VERSIONS_MAX)
+        except (NotFoundError, InvalidError):
+            return True  # there is nothing
+        return len(versions) < _VERSIONS_MAX and all(
+            version.by.approver or version.by.origin in (Origin.PERSON, Origin.SYSTEM) for version in versions
+        )
+
+    async def _refuse_echo(self, path: str, text: str, steps: Sequence[Step], there: str) -> None:
+        """What was read out of memory does not go back into it: it would only grow, and lose where it came from."""
+        recalled = [there, *(result for step in _recalls(steps) for result in _results(step))]
+        if len(text) + sum(map(len, recalled)) > ECHO_INLINE_MAX_CHARS:
+            echo = await trio.to_thread.run_sync(is_echo, text, recalled)
+        else:
+            echo = is_echo(text, recalled)
+        if echo:
+            raise ConflictError(
+                "MEMORY_ECHO",
+                f"adding to {path}: this was just read out of memory, and is kept there already",
+                hint="add only what is new; to change what is there, use memory_write",
+            )
+
+
+def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], layers: Sequence[LayerState]) -> None:
+    """A text that was written upon an older version would take back what somebody changed since."""
+    newest = next((state.newest for state in layers if state.newest is not None), None)
+    if verb != "write" or newest is None:
+        return
+    for step in reversed(list(_recalls(steps))):
+        if step.name == "memory_read" and step.arguments.get("path") == path:
+            read = [_HEADER.match(result) for result in _results(step)]
+            if read and read[0] and newest.place == draft.place and int(read[0][2]) < newest.version:
+                raise ConflictError(
+                    "DOCUMENT_CHANGED",
+                    f"writing {path}: it was changed since it was read in this turn",
+                    hint="read it again, and repeat the change on what it says now",
+                )
+            return
+
+
+def _recalls(steps: Sequence[Step]) -> Iterator[Step]:
+    return (step for step in steps if step.kind == "tool" and step.name in _RECALLING and step.message is not None)
+
+
+def _results(step: Step) -> list[str]:
+    parts = step.message.parts if step.message is not None else ()
+    return [part.text for part in parts if isinstance(part, ToolResult) and part.status == "ok"]
+
+
+def _recalled_paths(steps: Sequence[Step]) -> list[str]:
+    """Return what was read or found: a text could only add paths to them, which is to its disadvantage."""
+    return [found[1] for step in _recalls(steps) for result in _results(step) for found in _HEADER.finditer(result)]
+
+
+def _action(verb: Verb, draft: Draft, text: str) -> DocumentAction:
+    head = (draft.new or "").removesuffix(text) if verb == "append" and draft.old is None else ""
+    return DocumentAction(verb=verb, place=draft.place, text=text, head=head)
+
+
+def _spelled(place: Place) -> str:
+    """Return a document as rules name it: an agent's own without a prefix."""
+    return f"{_PREFIXES[place.layer]}{place.name}"
+
+
+def _told(it: Approval, path: str, warning: str = "") -> str:
+    if it.state in (ApprovalState.APPROVED, ApprovalState.EDITED):
+        return f"request {it.no} is approved already: {path} is changed"
+    if it.state is not ApprovalState.PENDING:
+        return f"request {it.no} is {it.state}: {path} is not changed by it"
+    note = f" Note: {warning}." if warning else ""
+    return (
+        f"proposed, request {it.no}: {path} is not changed yet. A person decides, perhaps much later, and you will be"
+        f" told. Go on without it, do not ask again, and do not say that it is done.{note}"
+    )
+
+
+def _cut(reason: str) -> str:
+    line = " ".join(reason.split())
+    return line if len(line) <= DOCUMENT_REASON_MAX_CHARS else f"{line[: DOCUMENT_REASON_MAX_CHARS - 3]}..."

@@ -1,0 +1,178 @@
+"""What agents ask for: listed, shown as a diff, decided, undone, and granted for a while."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, Number, answer, body, query, segment
+from daycare.api.services import Services
+from daycare.approvals.desk import Person
+from daycare.approvals.views import View, flags, name_of, title
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.limits import (
+    APPROVALS_PAGE,
+    DOCUMENT_MAX_BYTES,
+    DOCUMENT_REASON_MAX_CHARS,
+    GRANT_MAX_S,
+    KEY_MAX_CHARS,
+)
+from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState
+
+_Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
+_Seen = Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)]
+_Why = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
+_BATCH_MAX = 100
+
+
+class ApprovalsQuery(Document, frozen=True, kw_only=True):
+    """Whose, and whether decided ones too; the newest first, below the number `before`."""
+
+    user: str | None = None
+    all: bool = False
+    before: Number | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=APPROVALS_PAGE)] = APPROVALS_PAGE
+
+
+class Decision(Document, frozen=True, kw_only=True):
+    """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit."""
+
+    verdict: Literal["approve", "edit", "reject"]
+    seen: _Seen
+    text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] = ""
+    why: _Why = ""
+    user: str | None = None
+
+
+class Item(Document, frozen=True, kw_only=True):
+    """One of several."""
+
+    no: Number
+    seen: _Seen
+
+
+class Batch(Document, frozen=True, kw_only=True):
+    """Several unflagged requests of one kind."""
+
+    items: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=_BATCH_MAX)]
+    user: str | None = None
+
+
+class Undoing(Document, frozen=True, kw_only=True):
+    """Who takes it back."""
+
+    user: str | None = None
+
+
+class Granting(Document, frozen=True, kw_only=True):
+    """What is approved at once for so many hours; 0 ends it."""
+
+    path: _Text
+    kind: _Text = "memory"
+    hours: Annotated[float, msgspec.Meta(ge=0, le=GRANT_MAX_S / 3600)]
+    user: str | None = None
+
+
+class Approvals:
+    """`/v1/approvals`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._desk = services.desk
+        self._store = services.store
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/approvals", self.find),
+            Route("/v1/approvals/approve", self.approve, methods=["POST"]),
+            Route("/v1/approvals/auto", self.auto, methods=["POST"]),
+            Route("/v1/approvals/{no}", self.show),
+            Route("/v1/approvals/{no}/decide", self.decide, methods=["POST"]),
+            Route("/v1/approvals/{no}/undo", self.undo, methods=["POST"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List requests, without their texts; and what is granted."""
+        wish = query(request, ApprovalsQuery)
+        states = () if wish.all else (ApprovalState.PENDING,)
+        found = await self._store.approvals.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
+        now_ms = self._services.clock.now_ms()
+        granted = [each for each in await self._store.approvals.grants() if each.until > now_ms]
+        return answer({"approvals": [_listed(it) for it in found], "granted": granted})
+
+    async def show(self, request: Request) -> Response:
+        """Show a request with its text and what it would change."""
+        return answer(_shown(await self._desk.show(segment(request, "no", Number))))
+
+    async def decide(self, request: Request) -> Response:
+        """Decide a request; an edited one is pending still, and shown as it is now."""
+        no = segment(request, "no", Number)
+        wish = await body(request, Decision)
+        it = await self._desk.decide(
+            no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
+        )
+        return answer(_shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
+
+    async def approve(self, request: Request) -> Response:
+        """Approve several; each is decided by itself."""
+        wish = await body(request, Batch)
+        found = [await self._desk.get(item.no) for item in wish.items]
+        flagged = [it.no for it in found if it.flagged]
+        if flagged or len({it.kind for it in found}) > 1:
+            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds"
+            raise InvalidError(
+                "BATCH_REFUSED", f"approving {len(found)} requests together: {why}", hint="approve them one by one"
+            )
+        by = await self._person(wish.user)
+        results = []
+        for item in wish.items:
+            try:
+                it = await self._desk.decide(item.no, "approve", by, item.seen)
+                results.append({"no": item.no, "approved": _listed(it), "error": None})
+            except DaycareError as error:
+                results.append({"no": item.no, "approved": None, "error": _refusal(error)})
+        return answer({"results": results})
+
+    async def undo(self, request: Request) -> Response:
+        """Take back what a request did."""
+        no = segment(request, "no", Number)
+        wish = await body(request, Undoing)
+        return answer(_listed(await self._desk.undo(no, await self._person(wish.user))))
+
+    async def auto(self, request: Request) -> Response:
+        """Let a kind of request of an agent be approved at once for a while."""
+        wish = await body(request, Granting)
+        agent = await self._services.directory.at(wish.path)
+        return answer(await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user)))
+
+    async def _person(self, user: str | None) -> Person:
+        """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
+        user = user or self._services.owner
+        if await self._store.people.get(user) is None:
+            raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
+        return Person(user, f"direct:{user}")
+
+
+def _listed(it: Approval) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(it)
+    del fields["salt"], fields["key"]
+    action = fields.pop("action")
+    return fields | {
+        "title": title(it),
+        "document": name_of(it),
+        "verb": action["verb"],
+        "place": action["place"],
+        "flags": flags(it),
+    }
+
+
+def _shown(view: View) -> dict[str, Any]:
+    it = view.approval
+    return _listed(it) | {"text": it.action.text, "diff": view.diff, "warnings": view.warnings}
+
+
+def _refusal(error: DaycareError) -> dict[str, Any]:
+    return {"code": error.code, "message": error.message, "hint": error.hint}

@@ -1,0 +1,1 @@
+"""Approvals: what agents ask people for, shown, decided and carried out."""

@@ -1,0 +1,173 @@
+"""A request as people read it: on a phone, in a list, in a terminal. What is shown is what is stored.
+
+Everything in it that an agent wrote is escaped: it cannot look like a part of the message around it.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from daycare.base.differences import compare, hunks, unified
+from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHARS
+from daycare.base.messages import Choice
+from daycare.store.records_approvals import Approval
+from daycare.store.records_documents import Layer
+
+Shown = Callable[[str], str]
+
+_SEVERITIES: Final = ("danger", "warning")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()<>#+~|!])")
+_BLANKS: Final = re.compile(r"[^\S\n]{9,}")
+_EMPTY_LINES: Final = re.compile(r"\n{6,}")
+_SAFE: Final = frozenset("\n\t ")
+_EMPTY: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that look like a blank
+_PHONE_CONTEXT: Final = 1
+_EXCERPT_MAX_CHARS: Final = 120
+_WORDS: Final = {"write": "change", "append": "add to", "delete": "delete"}
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """A request with what it would change: a unified diff, and what to be careful about.
+
+    `old` is the text as it is now, `new` what it would be; None: there is none.
+    """
+
+    approval: Approval
+    old: str | None
+    new: str | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def diff(self) -> str:
+        """The change as a unified diff."""
+        return unified(self.old, self.new, name_of(self.approval))
+
+
+def visible(text: str) -> str:
+    """Return a text in which everything can be seen: invisible characters by their numbers, long blanks by a count."""
+    text = "".join(char if _is_visible(char) else f"\\u{{{ord(char):x}}}" for char in text)
+    text = _BLANKS.sub(lambda found: f" [{len(found[0])} blanks] ", text)
+    return _EMPTY_LINES.sub(lambda found: f"\n\n[{len(found[0]) - 1} empty lines]\n\n", text)
+
+
+def name_of(approval: Approval) -> str:
+    """Return the document's name and, where it is not the agent's own, whose it is."""
+    place = approval.action.place
+    if place.layer is Layer.AGENT and place.owner == approval.agent_id:
+        return place.name
+    whose = {
+        Layer.AGENT: "another agent's",
+        Layer.USER: f"all agents of {place.owner}",
+        Layer.GLOBAL: "everybody's",
+        Layer.WORKSPACE: f"the workspace of {place.owner}",
+        Layer.PROJECT: f"a project of {place.owner}",
+    }
+    return f"{place.name} ({whose[place.layer]})"
+
+
+def title(approval: Approval) -> str:
+    """Return what is asked for in a few words."""
+    return f"{approval.path} wants to {_WORDS[approval.action.verb]} {name_of(approval)}"
+
+
+def line(approval: Approval, now_ms: int, shown: Shown = visible) -> str:
+    """Return a request as one line of a list."""
+    flag = " ⚠" if approval.flagged else ""
+    left = _span(approval.expires_at - now_ms)
+    reason = f": {_escaped(approval.reason, shown)}" if approval.reason else ""
+    return f"{approval.no}{flag} {_escaped(title(approval), shown)}{reason} ({left} left)"
+
+
+def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int, shown: Shown = visible) -> str:
+    """Return the message that shows a request, as Markdown. `change` is what `compact` made of it."""
+    lines = [f"**Request {it.no}**: {_escaped(title(it), shown)}"]
+    if it.revision > 1:
+        lines.append("This is how it is now; what you saw before no longer counts.")
+    if it.edited_by:
+        lines.append(f"The text is by {_escaped(it.edited_by, shown)}.")
+    if it.reason:
+        lines.append(f"Why: {_escaped(it.reason, shown)}")
+    if it.provenance:
+        lines.append(f"From: {_escaped('; '.join(it.provenance), shown)}")
+    lines += [f"⚠ {_escaped(warning, shown)}" for warning in (*flags(it), *warnings)]
+    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {_span(it.expires_at - now_ms)} to decide."
+
+
+def choices(approval: Approval) -> tuple[Choice, ...]:
+    """Return the buttons below a request: they decide this very content."""
+    no, seen = approval.no, approval.seen
+    edit = () if approval.action.verb == "delete" else (Choice("Edit", f"/edit {no}"),)
+    return (Choice("Approve", f"/approve {no} {seen}"), *edit, Choice("Reject", f"/reject {no}"))
+
+
+def quoted(text: str, shown: Shown = visible) -> str:
+    """Return a text as a block that shows it as it is."""
+    return _fenced(shown(text).rstrip("\n"))
+
+
+def compact(old: str | None, new: str | None, shown: Shown = visible) -> tuple[str, bool]:
+    """Return removed and added lines for a small screen, and whether these are all."""
+    changes = compare(_ended(shown(old or "")), _ended(shown(new or "")))
+    parts = [
+        "\n".join(f"{mark} {text}" for mark, text in changes[first:stop])
+        for first, stop in hunks(changes, _PHONE_CONTEXT)
+    ]
+    lines = "\n…\n".join(parts or ["(only the end of its last line)"]).split("\n")
+    kept: list[str] = []
+    room = APPROVAL_SHOWN_MAX_CHARS
+    for each in lines:
+        if len(each) >= room:
+            left = len(lines) - len(kept) - 1
+            kept += [f"{each[:room]}…", f"[cut here; {left} more lines]"]
+            return "\n".join(kept), False
+        room -= len(each) + 1
+        kept.append(each)
+    return "\n".join(kept), True
+
+
+def flags(approval: Approval) -> list[str]:
+    """Return what is suspicious about a request, the worst first."""
+    worst = sorted(approval.findings, key=lambda finding: _SEVERITIES.index(finding.severity))
+    said = [
+        f"{each.severity}: {each.meaning}" + (f', "{_cut(each.excerpt, _EXCERPT_MAX_CHARS)}"' if each.excerpt else "")
+        for each in worst[:APPROVAL_FINDINGS_SHOWN]
+    ]
+    more = len(worst) - len(said)
+    return [*said, f"and {more} more"] if more else said
+
+
+def _fenced(text: str) -> str:
+    """Return a block of code that nothing in it can end."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}diff\n{text}\n{fence}"
+
+
+def _escaped(text: str, shown: Shown) -> str:
+    """Return words on one line that are no Markdown."""
+    return _MARKDOWN.sub(r"\\\1", " ".join(shown(text).split()))
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else f"{text}\n"
+
+
+def _cut(text: str, chars: int) -> str:
+    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+
+
+def _is_visible(char: str) -> bool:
+    if char in _SAFE or char in _EMPTY:
+        return char in _SAFE
+    category = unicodedata.category(char)
+    return category[0] not in "CZ" and not 0xFE00 <= ord(char) <= 0xFE0F and not 0xE0100 <= ord(char) <= 0xE01EF
+
+
+def _span(ms: int) -> str:
+    left = timedelta(milliseconds=max(ms, 0))
+    hours = int(left.total_seconds() // 3600)
+    return f"{hours // 24} days" if hours >= 48 else f"{hours} hours" if hours else "less than an hour"

@@ -1,0 +1,110 @@
+"""When a memory tool may act by itself and when it asks a person, as `[approvals]` in config.toml says it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from daycare.base.lines import Key
+from daycare.base.messages import Origin
+
+
+class Consent(StrEnum):
+    """What a call needs: nothing, one yes in this conversation, or a yes of its own."""
+
+    AUTO = "auto"
+    SESSION = "session"
+    ALWAYS = "always"
+
+
+READS: Final = ("memory_read", "memory_list", "memory_search")
+CHANGES: Final = ("memory_write", "memory_append", "memory_delete")
+LOG: Final = "memory_append_daily"
+IDENTITY: Final = "identity_propose"
+TOOLS: Final = (*READS, *CHANGES, LOG, IDENTITY)
+IDENTITY_DOCUMENTS: Final = ("SOUL.md", "STYLE.md", "IDENTITY.md", "USER.md")
+
+_PLACES: Final = ("MEMORY.md", "knowledge", "skills", "daily", "workspace", "project", "shared")
+_is_agents: Final = re.compile(r"(/[a-z0-9][a-z0-9_-]*)+").fullmatch
+_is_document: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[a-z0-9][a-z0-9._-]*)*").fullmatch
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """`[approvals.NAME]`: what holds for a part; the first that fits counts.
+
+    `agents` is an agent's path and all below it, `documents` a document or a folder, `origins` where one of the turn's
+    texts came from; what is left out fits all.
+    """
+
+    policy: Consent
+    tools: tuple[str, ...] = CHANGES
+    agents: str = ""
+    documents: str = ""
+    origins: tuple[Origin, ...] = ()
+
+
+class ApprovalsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[approvals]`: the policy of each memory tool. `rules` are the `[approvals.NAME]` sections, in their order."""
+
+    memory_read: Consent = Consent.AUTO
+    memory_list: Consent = Consent.AUTO
+    memory_search: Consent = Consent.AUTO
+    memory_write: Consent = Consent.ALWAYS
+    memory_append: Consent = Consent.ALWAYS
+    memory_delete: Consent = Consent.ALWAYS
+    memory_append_daily: Consent = Consent.AUTO
+    identity_propose: Consent = Consent.ALWAYS
+    rules: Mapping[str, Rule] = {}
+
+    def of(self, tool: str) -> Consent:
+        """Return what a tool needs where no rule fits."""
+        found: Consent = getattr(self, tool)
+        return found
+
+
+def flaws(section: ApprovalsSection) -> Iterator[tuple[Key, str]]:
+    """Return what is wrong in `[approvals]`, by key: what only the owner's yes may change is not to be set."""
+    for tool in TOOLS:
+        if wrong := _unfit(tool, section.of(tool)):
+            yield ("approvals", tool), wrong
+    for name, rule in section.rules.items():
+        yield from _rule_flaws(("approvals", name), rule)
+
+
+def _rule_flaws(at: Key, rule: Rule) -> Iterator[tuple[Key, str]]:
+    for tool in rule.tools:
+        if tool not in TOOLS:
+            near = get_close_matches(tool, TOOLS, n=1, cutoff=0.6)
+            yield (*at, "tools"), f"{tool} is no memory tool" + (f"; did you mean `{near[0]}`?" if near else "")
+        elif wrong := _unfit(tool, rule.policy):
+            yield (*at, "tools"), f"{tool} {wrong}"
+    if rule.agents and not _is_agents(rule.agents):
+        yield (*at, "agents"), 'expected the path of an agent, such as "/ann/telegram", or the beginning of one'
+    if rule.policy is Consent.ALWAYS:
+        return
+    if rule.documents:
+        yield from _document_flaws((*at, "documents"), rule.documents)
+    outside = [origin for origin in rule.origins if origin is not Origin.PERSON]
+    if outside and any(tool in CHANGES for tool in rule.tools):
+        yield (*at, "origins"), f'what builds on words from {outside[0]} is always asked for: only "person" can be set'
+
+
+def _document_flaws(key: Key, path: str) -> Iterator[tuple[Key, str]]:
+    first, *rest = path.removesuffix("/").split("/")
+    if first in IDENTITY_DOCUMENTS or (rest and rest[-1] in IDENTITY_DOCUMENTS):
+        yield key, "identity is always asked for"
+    elif first == "global":
+        yield key, "what concerns everybody is always asked for"
+    elif first not in _PLACES or not _is_document(path.removesuffix("/")):
+        yield key, f"expected a document or a folder, beginning with one of {', '.join(_PLACES)}"
+
+
+def _unfit(tool: str, policy: Consent) -> str:
+    if tool == IDENTITY and policy is not Consent.ALWAYS:
+        return 'is "always": who an agent is changes by the owner\'s yes alone'
+    if tool in READS and policy is not Consent.AUTO:
+        return 'is "auto": reading is never asked for; [tools] takes the tool away'
+    return ""

@@ -1,0 +1,254 @@
+"""Commands that decide what agents ask for: with the whole change before one's eyes, and only on that."""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from daycare.base.errors import ConflictError, InvalidError
+from daycare.cli.client import Client, Json
+from daycare.cli.command import Cli, command, default_command, show
+from daycare.cli.editor import edited, forget, new_file
+from daycare.cli.render import one_line, plain, span, table, visible, when
+
+app = typer.Typer(rich_markup_mode=None)
+
+Number = Annotated[int, typer.Argument(min=1, metavar="N", help="The request's number.")]
+User = Annotated[str | None, typer.Option("--user", metavar="ID", help="Who decides; the operator without it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the change is printed all the same.")]
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@default_command(app)
+def approvals(cli: Cli) -> None:
+    """List what agents ask for, and decide it."""
+    _list(cli, None, everything=False)
+
+
+@command(app, "list", examples="daycare approvals list --all\ndaycare approvals list --json | jq '.approvals[].no'")
+def list_(
+    cli: Cli,
+    *,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="Only what this user may decide.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Decided ones, too.")] = False,
+) -> None:
+    """List requests that wait for a decision, the newest first, and what is granted."""
+    _list(cli, user, everything=everything)
+
+
+@command(app, "show", examples="daycare approvals show 12")
+def show_(cli: Cli, number: Number) -> None:
+    """Show a request: who asks, why, where its words came from, what is suspicious, and what it would change."""
+    with cli.connect() as client:
+        cli.out(_get(client, number), approval_view)
+
+
+@command(app, "approve", examples="daycare approvals approve 12\ndaycare approvals approve 12 13 14 --yes")
+def approve(
+    cli: Cli,
+    numbers: Annotated[list[int], typer.Argument(min=1, metavar="N...", help="Requests; several of one kind.")],
+    *,
+    user: User = None,
+    yes: Yes = False,
+) -> None:
+    """Show what requests would change, ask, and carry them out. Several must be of one kind, and none flagged."""
+    numbers = list(dict.fromkeys(numbers))
+    with cli.connect() as client:
+        found = [_get(client, number) for number in numbers]
+        _agree(cli, found, "Approve" if len(found) == 1 else f"Approve these {len(found)}", yes=yes)
+        if len(found) == 1:
+            _decide(cli, client, found[0], {"verdict": "approve", "user": user})
+            return
+        items = [{"no": each["no"], "seen": each["content_hash"]} for each in found]
+        done = client.call("POST", "/v1/approvals/approve", {"items": items, "user": user})
+    cli.out(done, batch_done)
+    failed = [each for each in done["results"] if each["error"]]
+    if failed:
+        what = f"approving {len(found)} requests: {len(failed)} were not"
+        raise ConflictError("BATCH_FAILED", what, hint="daycare approvals")
+
+
+@command(
+    app, "edit", examples="daycare approvals edit 12\necho '- likes tea' | daycare approvals edit 12 --text - --yes"
+)
+def edit(
+    cli: Cli,
+    number: Number,
+    *,
+    text: Annotated[str | None, typer.Option(metavar="TEXT", help="The new text; - reads stdin.")] = None,
+    user: User = None,
+    yes: Yes = False,
+) -> None:
+    """Change what a request would write, in $VISUAL or $EDITOR; see what that changes, and approve it or not."""
+    with cli.connect() as client:
+        old = _get(client, number)
+    file = None
+    if text == "-":
+        text = sys.stdin.read()
+    elif text is None:  # no daemon is kept during the edit: it would hold the home for as long as that takes
+        file = new_file(old["place"]["name"], old["text"])
+        text = edited(file)
+    if text == old["text"]:
+        if file:
+            forget(file)
+        cli.out(old, lambda _: f"request {number} is as it was")
+        return
+    with cli.connect() as client:
+        wish = {"verdict": "edit", "seen": old["content_hash"], "text": text, "user": user}
+        now = client.call("POST", f"/v1/approvals/{number}/decide", wish)
+        if file:
+            forget(file)
+        if not yes and not _can_ask(cli):
+            cli.out(now, approval_view)
+            return
+        _agree(cli, [now], "Approve this", yes=yes)
+        _decide(cli, client, now, {"verdict": "approve", "user": user})
+
+
+@command(app, "reject", examples="daycare approvals reject 12 --why 'that was a joke'")
+def reject(
+    cli: Cli,
+    number: Number,
+    *,
+    why: Annotated[str, typer.Option(metavar="TEXT", help="What the agent is told.")] = "",
+    user: User = None,
+) -> None:
+    """Refuse a request. The agent is told, with your reason."""
+    with cli.connect() as client:
+        _decide(cli, client, _get(client, number), {"verdict": "reject", "why": why, "user": user})
+
+
+@command(app, "undo", examples="daycare approvals undo 12")
+def undo(cli: Cli, number: Number, *, user: User = None) -> None:
+    """Take back what an approved request did, as long as nothing was changed since."""
+    with cli.connect() as client:
+        done = client.call("POST", f"/v1/approvals/{number}/undo", {"user": user})
+    cli.out(done, lambda it: plain(f"undone: {it['document']} is as it was before request {it['no']}"))
+
+
+@command(
+    app, "auto", examples="daycare approvals auto /ann/telegram --for 24h\ndaycare approvals auto /ann/telegram --for 0"
+)
+def auto(
+    cli: Cli,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The agent.")],
+    *,
+    for_: Annotated[str, typer.Option("--for", metavar="TIME", help="Such as 24h or 30m, at most 24h; 0 ends it.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="What kind of request.")] = "memory",
+    user: User = None,
+) -> None:
+    """Approve what an agent asks for at once for a while, but for what is flagged. Never what changes an identity."""
+    wish = {"path": path, "kind": kind, "hours": _hours(for_), "user": user}
+    with cli.connect() as client:
+        done = client.call("POST", "/v1/approvals/auto", wish)
+    cli.out(done, lambda it: plain(f"{path}: {kind} is approved at once until {when(it['until'])}"))
+
+
+def approvals_table(document: Json) -> Any:
+    """Return requests as a table, and below it what is granted."""
+    import time
+
+    from rich.console import Group
+
+    now_s = time.time()
+    rows = (
+        (
+            each["no"],
+            each["state"],
+            each["path"],
+            f"{each['verb']} {each['document']}",
+            "; ".join(each["flags"]),
+            one_line(each["reason"], 60),
+            span(each["expires_at"] / 1000 - now_s) if each["state"] == "pending" else when(each["decided_at"]),
+        )
+        for each in document["approvals"]
+    )
+    head = ("no#", "state", "agent", "what", "suspicious", "why", "left")
+    listed = table(head, rows) if document["approvals"] else "nothing waits for a decision"
+    granted = [
+        plain(f"approved at once: {each['kind']} of agent {each['agent_id']}, until {when(each['until'])}")
+        for each in document["granted"]
+    ]
+    return Group(listed, *granted) if granted else listed
+
+
+def approval_view(it: Json) -> Any:
+    """Return a request with its change, in colors where the terminal has them. Nothing in it stays invisible."""
+    from rich.text import Text
+
+    text = Text()
+    text.append(visible(f"Request {it['no']}, {it['state']}: {it['title']}\n"), "bold")
+    left = f"decided {when(it['decided_at'])}" + (f" by {it['decided_by']}" if it["decided_by"] else "")
+    for name, value in (
+        ("why", it["reason"]),
+        ("from", "; ".join(it["provenance"])),
+        ("text by", it["edited_by"]),
+        ("", f"waits until {when(it['expires_at'])}" if it["state"] == "pending" else left),
+        ("they said", it["why"]),
+        ("content", it["content_hash"]),
+    ):
+        if value:
+            text.append(visible(f"{name}: {value}\n" if name else f"{value}\n").replace("\n", " ").rstrip() + "\n")
+    for flag in (*it["flags"], *it["warnings"]):
+        text.append(visible(f"! {flag}").replace("\n", " ") + "\n", "bold red")
+    text.append("\n")
+    for each in visible(it["diff"]).rstrip("\n").split("\n"):
+        text.append(f"{each}\n", _COLORS.get(each[:1], ""))
+    return text
+
+
+def batch_done(done: Json) -> str:
+    """Return what became of each of several."""
+    return "\n".join(
+        _done(each["approved"]) if each["approved"] else plain(f"request {each['no']}: {each['error']['message']}")
+        for each in done["results"]
+    )
+
+
+def _done(it: Json) -> str:
+    if it["state"] == "rejected":
+        return plain(f"rejected: request {it['no']}")
+    version = f"{it['document']} is at version {it['version']} now" if it["version"] else "it said so already"
+    return plain(f"{it['state']}: request {it['no']}; {version}; back with: daycare approvals undo {it['no']}")
+
+
+def _list(cli: Cli, user: str | None, *, everything: bool) -> None:
+    with cli.connect() as client:
+        listed = client.call("GET", "/v1/approvals", user=user, all="true" if everything else None)
+        cli.out(listed, approvals_table)
+
+
+def _get(client: Client, number: int) -> Json:
+    return client.call("GET", f"/v1/approvals/{number}")
+
+
+def _decide(cli: Cli, client: Client, it: Json, wish: Json) -> None:
+    done = client.call("POST", f"/v1/approvals/{it['no']}/decide", {"seen": it["content_hash"]} | wish)
+    cli.out(done, _done)
+
+
+def _agree(cli: Cli, found: Sequence[Json], question: str, *, yes: bool) -> None:
+    """Show what is about to be decided and ask; the decision is then on just this content."""
+    if not cli.json:
+        for each in found:
+            show(approval_view(each))
+    if yes:
+        return
+    if not _can_ask(cli):
+        raise InvalidError("USAGE", "approving: there is nobody to ask", hint="look with show, then say --yes")
+    if input(f"{question}? [y/N] ").strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
+def _can_ask(cli: Cli) -> bool:
+    return not cli.json and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _hours(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(h|m|min|d)?", text.strip())
+    if found is None:
+        raise InvalidError("USAGE", f"reading the time {text!r}: expected such as 24h, 30m or 0", hint="--for 24h")
+    return float(found[1]) * {"d": 24.0, "m": 1 / 60, "min": 1 / 60}.get(found[2] or "h", 1.0)

@@ -1,0 +1,20 @@
+"""What the scanner found, as a request for approval keeps it."""
+
+from daycare.rules.suspicion import scan_gently
+from daycare.store.records_approvals import Finding
+
+_EXCERPT_MAX_CHARS = 200  # of a passage: enough to find it
+
+
+async def findings_of(text: str) -> list[Finding]:
+    """Return what is suspicious in a text, in its order; others run in between."""
+    return [
+        Finding(
+            severity=found.severity,
+            meaning=f"{found.why.removesuffix('.')}{found.form and f' (hidden: {found.form})'}",
+            excerpt=text[found.start : found.end][:_EXCERPT_MAX_CHARS],
+            start=found.start,
+            end=found.end,
+        )
+        for found in await scan_gently(text)
+    ]

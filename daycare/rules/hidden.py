@@ -1,0 +1,200 @@
+"""Forms in which a text is hidden: each is undone, and what comes out is handed back to be read like any other text.
+
+What comes out is bounded: decoded text is never longer than what it came from, regions do not overlap, and
+`DECODED_MAX_CHARS` holds for a whole text.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from daycare.rules.normal import View, all_at
+from daycare.rules.vocabulary import Vocabulary
+
+DECODED_MAX_CHARS: Final = 32_768  # of one text, all forms together; some 80 ms of reading
+_PIECE_CHARS: Final = 8_192  # looked through at a time
+_AROUND_CHARS: Final = 80  # read on both sides of words that are turned
+_APART_CHARS: Final = 60  # words that are turned belong together when they are not further apart
+_PRINTABLE_SHARE: Final = 0.95
+
+_BASE64: Final = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{16,}+={0,2}(?:\r?\n[A-Za-z0-9+/_-]{4,}+={0,2})*+")
+_HEX: Final = re.compile(r"(?<!\w)(?:0x)?(?:[0-9A-Fa-f]{2}[ :,-]?){10,}+")
+_NUMBERS: Final = re.compile(r"(?<!\w)(?:\d{2,3}[ ,;]{1,2}){9,}+\d{2,3}")
+_BITS: Final = re.compile(r"(?<!\w)(?:[01]{8} ?){8,}+")
+_SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:[ \t.\-_*|/,\xb7+~]{1,3}[^\W\d_](?![^\W_])){6,}+")
+_TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,}+")
+_SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}+")
+_ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+
+
+class Form(NamedTuple):
+    """A text that was hidden, and how."""
+
+    view: View
+    name: str
+
+
+def invisible(view: View) -> Iterator[Form | None]:
+    """Return the texts written in characters that show nothing."""
+    for found in _found(_TAGS, view.text):
+        if found is None:
+            yield None
+        else:
+            yield Form(_at(view, found, "".join(chr(ord(char) - 0xE0000) for char in found[0])), "invisible characters")
+    for found in _found(_SELECTORS, view.text):
+        if found is None:
+            yield None
+        else:
+            values = bytes((ord(char) - 0xFE00 if char < "\uff00" else ord(char) - 0xE00F0) & 255 for char in found[0])
+            if text := _readable(values):
+                yield Form(_at(view, found, text), "invisible characters")
+
+
+def encoded(view: View) -> Iterator[Form | None]:
+    """Return the texts that were encoded as a whole; None now and then, so that others get a turn."""
+    for pattern, name, decode in _ENCODINGS:
+        for found in _found(pattern, view.text):
+            if found is None:
+                yield None
+            elif text := decode(found[0]):
+                yield Form(_at(view, found, text), name)
+
+
+def spaced(view: View, words: Vocabulary) -> Iterator[Form | None]:
+    """Return the texts whose letters stand apart."""
+    for found in _found(_SPACED, view.text):
+        if found is None:
+            yield None
+        else:
+            start = found.start()
+            places = [start + n for n, char in enumerate(found[0]) if char.isalpha()]
+            yield Form(pieces(view, places, words), "spaced-out letters")
+
+
+def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
+    """Return the letters at `places` as words."""
+    text: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for piece in words.pieces("".join(view.text[place] for place in places)):
+        text.append(piece + " ")
+        for place in (*places[at : at + len(piece)], places[at + len(piece) - 1]):
+            starts.append(view.starts[place])
+            ends.append(view.ends[place])
+        at += len(piece)
+    return View("".join(text), starts, ends)
+
+
+def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary) -> Iterator[Form | None]:
+    """Return the texts whose words stand without blanks between them."""
+    for start, end in _together(places, 1):
+        for at in range(start, end, 512):
+            yield Form(pieces(view, range(at, min(at + 512, end)), words), "words without blanks")
+
+
+def turned(view: View, places: Sequence[tuple[int, int, int]]) -> Iterator[Form | None]:
+    """Return the texts around words that mean something with rot13 or backwards."""
+    for bit, name in ((1, "rot13"), (2, "reversed text")):
+        marked = [(start, end) for start, end, how in places if how & bit]
+        last = 0
+        for start, end in _together(marked, _APART_CHARS, at_least=2):
+            begin, end = max(last, start - _AROUND_CHARS), min(len(view.text), end + _AROUND_CHARS)
+            last = end
+            part = view.part(begin, end)
+            if bit == 1:
+                yield Form(part._replace(text=part.text.translate(_ROT13)), name)
+            else:
+                yield Form(View(part.text[::-1], part.starts[::-1], part.ends[::-1]), name)
+
+
+def _together(places: Sequence[tuple[int, int]], apart: int, at_least: int = 1) -> Iterator[tuple[int, int]]:
+    """Return the stretches of places that are not further apart than that."""
+    start, end, count = 0, 0, 0
+    for first, last in places:
+        if count and first - end <= apart:
+            end, count = last, count + 1
+            continue
+        if count >= at_least:
+            yield start, end
+        start, end, count = first, last, 1
+    if count >= at_least:
+        yield start, end
+
+
+def _found(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str] | None]:
+    """Return the matches of `pattern`; None after each piece of the text."""
+    at = 0
+    while at < len(text):
+        border = at + _PIECE_CHARS
+        found = pattern.search(text, at, border)
+        if found is not None and (found.end() < border or border >= len(text)):
+            at = found.end()
+            yield found
+            continue
+        if found is not None:  # it may go on behind the border
+            found = pattern.match(text, found.start())
+        if found is not None:
+            yield found
+            at = found.end()
+        elif border >= len(text):
+            return
+        else:
+            at = max(at + 1, border - 64)  # what began before the border is found whole
+        yield None
+
+
+def _at(view: View, found: re.Match[str], text: str) -> View:
+    return all_at(text, *view.span(found.start(), found.end()))
+
+
+def _readable(values: bytes) -> str:
+    """Return the text that the bytes are, or nothing if they are none."""
+    if values[1::2].count(0) * 2 >= len(values) - 1:
+        values = values[::2]
+    try:
+        text = values.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < 12 or error.start < len(values) - 4:
+            return ""
+        text = values[: error.start].decode("utf-8")
+    good = len(text) - len(_CONTROLS.findall(text))
+    return text if len(text) >= 6 and good >= len(text) * _PRINTABLE_SHARE else ""
+
+
+_CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
+
+
+def _from_base64(text: str) -> str:
+    letters = re.sub(r"\s|=", "", text).translate({ord("-"): "+", ord("_"): "/"})
+    if len(letters) % 4 == 1:
+        letters = letters[:-1]
+    try:
+        return _readable(base64.b64decode(letters + "=" * (-len(letters) % 4)))
+    except (binascii.Error, ValueError):
+        return ""
+
+
+def _from_hex(text: str) -> str:
+    digits = re.sub(r"^0x|[ :,-]", "", text)
+    return _readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
+
+
+def _from_numbers(text: str) -> str:
+    values = [int(number) for number in re.findall(r"\d+", text)]
+    return _readable(bytes(values)) if max(values) < 256 else ""
+
+
+def _from_bits(text: str) -> str:
+    bits = text.replace(" ", "")
+    return _readable(int(bits, 2).to_bytes(len(bits) // 8, "big")) if len(bits) < 8_192 else ""
+
+
+_ENCODINGS: Final[tuple[tuple[re.Pattern[str], str, Callable[[str], str]], ...]] = (
+    (_BASE64, "base64", _from_base64),
+    (_HEX, "hexadecimal", _from_hex),
+    (_NUMBERS, "character codes", _from_numbers),
+    (_BITS, "binary digits", _from_bits),
+)

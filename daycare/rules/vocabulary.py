@@ -1,0 +1,166 @@
+"""What words mean: a text becomes a row of tokens, each with the classes of `lexicon.toml` that it belongs to.
+
+A class is one bit. Words are looked up as they stand, by their stem, and read as somebody would who sees letters of
+another script or digits for letters. Phrases are found by their last word, so that a text is read once and forwards.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from daycare.rules.normal import fold, lookalike, unleet
+
+WORD_MAX_CHARS: Final = 64  # a longer one goes on in the next token
+_KNOWN_MAX_WORDS: Final = 20_000  # looked up and remembered; some 3 MB, more than a text of 100 KB has
+_STEM_MIN_CHARS: Final = 2
+_TURNED_MIN_CHARS: Final = 4  # shorter words turned round or shifted are too often other words
+_RUNNING: Final = "\u3005\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks between words
+
+TOKEN: Final = re.compile(
+    rf"(?P<running>[{_RUNNING}]{{1,32}})"
+    rf"|(?P<url>(?:h(?:tt|xx)ps?|ftp|wss?)://[^\s<>\"'`]{{1,2000}}+|www\.[^\s<>\"'`]{{3,2000}}+|data:[a-z]+/|javascript:)"
+    rf"|(?P<mail>(?:mailto:)?[a-z0-9_.+-]{{1,64}}+@(?:[a-z0-9-]{{1,63}}+\.){{1,4}}[a-z]{{2,24}})"
+    rf"|(?P<host>(?:[a-z0-9-]{{1,63}}+\.){{1,4}}(?:com|net|org|io|ru|cn|de|xyz|info|example|test|top|site|dev|app|me|co)\b/?"
+    rf"|\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b)"
+    rf"|(?P<word>[^\W_{_RUNNING}]{{1,{WORD_MAX_CHARS}}}(?:'(?:t|re|ll|ve|s|m|d)\b|[@$!|]+(?=[^\W_])[^\W_]{{1,20}})*)"
+    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"\')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n)|(?P<mark>[^\s\w']|(?<!\w)'|'(?!\w))"
+)
+_WORDS: Final = re.compile(rf"[^\W_{_RUNNING}]+(?:'(?:t|re|ll|ve|s|m|d)\b)?|[{_RUNNING}]+")
+_ONLY_RUNNING: Final = re.compile(rf"[{_RUNNING}]+")
+_ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+
+
+class Known(NamedTuple):
+    """What is known of a word."""
+
+    classes: int  # by itself
+    endings: tuple[tuple[tuple[str, ...], int], ...]  # the words before it with which it is a phrase, and its classes
+    turned: int  # 1: read with rot13 it would mean something; 2: read backwards
+
+
+class Vocabulary(dict[str, Known | None]):
+    """Words and what they mean; filled as words come."""
+
+    def __init__(self, tables: dict[str, dict[str, str]]) -> None:
+        super().__init__()
+        names = ["address", "edge", "told", "unasked", "hushed", "private", "nask", "ninform", "nobey", "nact", *tables]
+        self.bits: Final = {name: 1 << place for place, name in enumerate(names)}
+        self._exact: dict[str, int] = {}
+        self._stems: dict[str, int] = {}
+        self._endings: dict[str, dict[tuple[str, ...], int]] = {}
+        self._running: dict[str, int] = {}
+        self._stem_lengths: list[int] = []
+        for name, languages in tables.items():
+            for entry in ",".join(languages.values()).split(","):
+                self._learn(fold(entry.strip()), self.bits[name])
+        self._stem_lengths = sorted({len(stem) for stem in self._stems}, reverse=True)
+        self._longest_running: dict[str, int] = {}
+        for entry in self._running:
+            self._longest_running[entry[0]] = max(len(entry), self._longest_running.get(entry[0], 0))
+        self._signals: Final = self.mask("ignore rules prior secret reveal send data files password obey user all you")
+
+    def mask(self, names: str) -> int:
+        """Return the classes of `names`, which are separated by blanks."""
+        return sum(self.bits[name] for name in set(names.split()) if name in self.bits)
+
+    def running(self, text: str) -> Iterable[tuple[int, int, int]]:
+        """Return the places and classes of what is known in a script without blanks."""
+        at, found = 0, []
+        while at < len(text):
+            for length in range(self._longest_running.get(text[at], 0), 0, -1):
+                if (classes := self._running.get(text[at : at + length])) is not None and at + length <= len(text):
+                    found.append((at, at + length, classes))
+                    at += length
+                    break
+            else:
+                at += 1
+        return found
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the words that stand in `text` without blanks between them, and the letters between those."""
+        at, found = 0, []
+        while at < len(text):
+            for length in range(min(14, len(text) - at), 2, -1):
+                word = text[at : at + length]
+                if word in self._exact or word in self._parts:
+                    break
+            else:
+                word = text[at]
+            found.append(word)
+            at += len(word)
+        return found
+
+    def __missing__(self, word: str) -> Known | None:
+        if len(self) >= _KNOWN_MAX_WORDS:
+            self.clear()
+        known = self._look_up(word)
+        if known is None and len(word) >= _TURNED_MIN_CHARS:
+            known = self._as_seen(word)
+        self[word] = known
+        return known
+
+    def _as_seen(self, word: str) -> Known | None:
+        plain = word if word.isascii() else lookalike(word)
+        readings = [plain] if plain != word else []
+        if not plain.isalpha():
+            readings.extend(unleet(plain))
+        for reading in readings:
+            if found := self._look_up(reading):
+                return found
+        turned = 0
+        if (found := self._look_up(word[::-1])) and found.classes & self._signals:
+            turned |= 2
+        if word.isascii() and (found := self._look_up(word.translate(_ROT13))) and found.classes & self._signals:
+            turned |= 1
+        return Known(0, (), turned) if turned else None
+
+    def _look_up(self, word: str) -> Known | None:
+        classes = self._exact.get(word, 0)
+        endings = dict(self._endings.get(word, {}))
+        for length in self._stem_lengths:
+            if length <= len(word):
+                stem = word[:length] + "*"
+                classes |= self._stems.get(stem[:-1], 0)
+                endings.update(self._endings.get(stem, {}))
+        if classes or endings:
+            longest = sorted(endings.items(), key=lambda item: -len(item[0]))
+            return Known(classes, tuple(longest), 0)
+        return None
+
+    def _learn(self, entry: str, bit: int) -> None:
+        if _ONLY_RUNNING.fullmatch(entry):
+            self._running[entry] = self._running.get(entry, 0) | bit
+            return
+        words = [word + "*" * (entry[found.end() : found.end() + 1] == "*") for found in _WORDS.finditer(entry) if (word := found[0])]
+        if not words or any(_ONLY_RUNNING.match(word) for word in words):
+            return
+        if len(words) > 1:
+            endings = self._endings.setdefault(words[-1], {})
+            before = tuple(words[:-1])
+            endings[before] = endings.get(before, 0) | bit
+            if words[-1].endswith("*"):
+                self._stems.setdefault(words[-1][:-1], 0)
+        elif words[0].endswith("*"):
+            self._stems[words[0][:-1]] = self._stems.get(words[0][:-1], 0) | bit
+        else:
+            self._exact[words[0]] = self._exact.get(words[0], 0) | bit
+
+    @property
+    def _parts(self) -> dict[str, dict[tuple[str, ...], int]]:
+        return self._endings
+
+
+def same(said: list[str], phrase: tuple[str, ...]) -> bool:
+    """Whether the words said are those of a phrase, which may have stems in it."""
+    return len(said) == len(phrase) and all(
+        one == other or (other[-1] == "*" and one.startswith(other[:-1])) for one, other in zip(said, phrase, strict=True)
+    )
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """Return the vocabulary of `lexicon.toml`, read once."""
+    return Vocabulary(tomllib.loads(files("daycare.rules").joinpath("lexicon.toml").read_text(encoding="utf-8")))

@@ -1,0 +1,81 @@
+"""Rows of approvals: structs in and out of their table."""
+
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from daycare.store.records_approvals import Action, Approval, ApprovalState, Finding, Grant
+from daycare.store.sqlite.writer import Tx
+
+COLUMNS: Final = (
+    "no, key, kind, agent_id, path, user, decider, state, revision, content_hash, salt, base_hash, reason, provenance,"
+    " findings, trace, session, edited_by, created_at, expires_at, decided_at, decided_by, why, version, undone, action"
+)
+_NAMES: Final = tuple(COLUMNS.replace(",", " ").split())
+_encode = msgspec.json.Encoder().encode
+_action = msgspec.json.Decoder(Action).decode
+_strings = msgspec.json.Decoder(tuple[str, ...]).decode
+_findings = msgspec.json.Decoder(tuple[Finding, ...]).decode
+
+
+def get(db: apsw.Connection, no: int) -> Approval | None:
+    """Return the request with a number."""
+    row = db.execute(f"SELECT {COLUMNS} FROM approvals WHERE no = ?", (no,)).fetchone()  # noqa: S608
+    return None if row is None else approval(row)
+
+
+def by_key(db: apsw.Connection, key: str) -> Approval | None:
+    """Return the request that a call made."""
+    row = db.execute(f"SELECT {COLUMNS} FROM approvals WHERE key = ?", (key,)).fetchone()  # noqa: S608
+    return None if row is None else approval(row)
+
+
+def next_no(tx: Tx) -> int:
+    """Return the number of the next request."""
+    row = tx.one("SELECT coalesce(max(no), 0) + 1 FROM approvals")
+    assert row is not None
+    return int(row[0])
+
+
+def insert(tx: Tx, it: Approval, root: str) -> None:
+    """Add a request of the agent at `root` or of a helper of it."""
+    values = _values(it)
+    tx.run(
+        f"INSERT INTO approvals ({COLUMNS}, root, origin) VALUES ({', '.join('?' * len(values))}, ?, 'agent')",  # noqa: S608
+        (*values, root),
+    )
+
+
+def save(tx: Tx, it: Approval) -> None:
+    """Write a request over its row."""
+    sets = ", ".join(f"{name} = ?" for name in _NAMES)
+    tx.run(f"UPDATE approvals SET {sets} WHERE no = ?", (*_values(it), it.no))  # noqa: S608
+
+
+def approval(row: tuple[Any, ...]) -> Approval:
+    """Return the struct of a row of `COLUMNS`."""
+    fields = dict(zip(_NAMES, row, strict=True))
+    decoded = {
+        "state": ApprovalState(fields["state"]),
+        "provenance": _strings(fields["provenance"]),
+        "findings": _findings(fields["findings"]),
+        "action": _action(fields["action"]),
+    }
+    return Approval(**fields | decoded)
+
+
+def grant(row: tuple[Any, ...]) -> Grant:
+    """Return the struct of a row (agent, kind, user, by, until)."""
+    agent_id, kind, user, by, until = row
+    return Grant(agent_id=agent_id, kind=kind, user=user, by=by, until=until)
+
+
+def _values(it: Approval) -> tuple[Any, ...]:
+    plain = msgspec.structs.asdict(it) | {
+        "state": str(it.state),
+        "provenance": _encode(it.provenance).decode(),
+        "findings": _encode(it.findings).decode(),
+        "action": _encode(it.action).decode(),
+    }
+    return tuple(plain[name] for name in _NAMES)

@@ -1,0 +1,407 @@
+"""Approvals: a request with the message that shows it, a decision with all that it does, each in one transaction."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import apsw
+from msgspec.structs import asdict, replace
+
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.store.records_approvals import (
+    SECURE_KINDS,
+    SEEN_MIN_CHARS,
+    Action,
+    Approval,
+    ApprovalState,
+    Grant,
+    NewApproval,
+    Revision,
+    Show,
+    content_hash,
+)
+from daycare.store.records_documents import Attribution, NewVersion, digest
+from daycare.store.sqlite import approval_rows as rows
+from daycare.store.sqlite import documents, inbox, letters, outbox
+from daycare.store.sqlite.writer import Tx, Writer
+
+_SENDER: Final = "/system/approvals"
+_HOUR_MS: Final = 3_600_000
+_DONE: Final = (ApprovalState.APPROVED, ApprovalState.EDITED)
+
+
+class Approvals:
+    """See `contract_approvals.ApprovalStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def request(self, new: NewApproval, show: Show) -> tuple[Approval, bool]:
+        """Make a request, or find the one with its key."""
+        return await self._write(lambda tx: _request(tx, new, show), len(new.action.text))
+
+    async def decide(
+        self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
+    ) -> tuple[Approval, bool]:
+        """Decide a request and do what it asks for."""
+        return await self._write(lambda tx: _decide(tx, no, verdict, seen, by, why))
+
+    async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
+        """Give a pending request new content or a new base."""
+        return await self._write(lambda tx: _revise(tx, no, revision, seen), len(revision.action.text))
+
+    async def outdate(self, no: int, *, seen: str, why: str) -> Approval:
+        """End a pending request that cannot be done any more."""
+
+        def run(tx: Tx) -> Approval:
+            it = _pending(tx, no, seen)
+            text = f"Request {no} cannot be done any more ({_what(it)}): {why}. Nothing was changed."
+            return _end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
+
+        return await self._write(run)
+
+    async def undo(self, no: int, *, by: str) -> tuple[Approval, bool]:
+        """Take back what an approved request did."""
+        return await self._write(lambda tx: _undo(tx, no, by))
+
+    async def expire(self, limit: int = 100) -> list[Approval]:
+        """End pending requests whose time is over."""
+
+        def run(tx: Tx) -> list[Approval]:
+            found = tx.db.execute(
+                f"SELECT {rows.COLUMNS} FROM approvals WHERE state = 'pending' AND expires_at <= ? ORDER BY no LIMIT ?",  # noqa: S608
+                (tx.now, limit),
+            ).fetchall()
+            return [
+                _end(tx, it, ApprovalState.EXPIRED, "", "", f"{_about(it)} has expired: nobody decided.")
+                for it in map(rows.approval, found)
+            ]
+
+        return await self._write(run)
+
+    async def get(self, no: int) -> Approval | None:
+        """Return a request."""
+        return rows.get(self._reader, no)
+
+    async def by_key(self, key: str) -> Approval | None:
+        """Return the request that a call made."""
+        return rows.by_key(self._reader, key)
+
+    async def find(
+        self,
+        *,
+        decider: str | None = None,
+        states: Sequence[ApprovalState] = (),
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Approval]:
+        """Return requests, the newest first."""
+        among = f"AND state IN ({', '.join('?' * len(states))})" if states else ""
+        mine = "" if decider is None else "AND decider = ?"
+        found = self._reader.execute(
+            f"SELECT {rows.COLUMNS} FROM approvals WHERE no < ? {mine} {among} ORDER BY no DESC LIMIT ?",  # noqa: S608
+            (
+                2**62 if before is None else before,
+                *(() if decider is None else (decider,)),
+                *map(str, states),
+                limit,
+            ),
+        )
+        return [rows.approval(row) for row in found]
+
+    async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
+        """Return the pending request that a delivered message shows."""
+        found = self._reader.execute(
+            "SELECT a.no, o.receipt FROM approvals a JOIN approval_messages m ON m.no = a.no"
+            " JOIN outbox o ON o.seq = m.outbox"
+            " WHERE a.decider = ? AND a.state = 'pending' AND o.connector = ? AND o.user = ? AND o.receipt IS NOT NULL",
+            (decider, connector, user),
+        ).fetchall()
+        no = next((no for no, receipts in found if receipt in str(receipts).split()), None)
+        return None if no is None else rows.get(self._reader, int(str(no)))
+
+    async def was_shown(self, no: int, content_hash: str) -> bool:
+        """Return whether a message that shows this content was delivered."""
+        row = self._reader.execute(
+            "SELECT 1 FROM approval_messages m JOIN outbox o ON o.seq = m.outbox"
+            " WHERE m.no = ? AND m.content_hash = ? AND o.state = 2",
+            (no, content_hash),
+        ).fetchone()
+        return row is not None
+
+    async def grant(self, grant: Grant) -> None:
+        """Let a kind of request be approved at once for a while."""
+        if grant.kind in SECURE_KINDS:
+            raise InvalidError("GRANT_REFUSED", f"granting {grant.kind} to an agent: each of these is asked for")
+
+        def run(tx: Tx) -> None:
+            tx.run("DELETE FROM approval_grants WHERE until <= ?", (tx.now,))
+            tx.run(
+                "INSERT INTO approval_grants (agent_id, kind, user, origin, by, until, created_at)"
+                " VALUES (?, ?, ?, 'person', ?, ?, ?) ON CONFLICT (agent_id, kind) DO UPDATE SET"
+                " user = excluded.user, by = excluded.by, until = excluded.until, created_at = excluded.created_at",
+                (grant.agent_id, grant.kind, grant.user, grant.by, grant.until, tx.now),
+            )
+
+        await self._write(run)
+
+    async def grants(self, agent_id: str | None = None) -> list[Grant]:
+        """Return what was granted."""
+        found = self._reader.execute(
+            "SELECT agent_id, kind, user, by, until FROM approval_grants WHERE ? IS NULL OR agent_id = ?"
+            " ORDER BY agent_id, kind LIMIT 1000",
+            (agent_id, agent_id),
+        )
+        return [rows.grant(row) for row in found]
+
+
+# -- in the transaction ------------------------------------------------------------------------------------------------
+
+
+def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
+    if first := rows.by_key(tx.db, new.key):
+        return first, False
+    _same_base(tx, new.action, new.base_hash)
+    root = _root(new.path)
+    _refuse_too_many(tx, root)
+    it = Approval(
+        **asdict(new),
+        no=rows.next_no(tx),
+        content_hash=content_hash(new, new.agent_id, new.kind),
+        created_at=tx.now,
+        expires_at=tx.now + int(APPROVAL_S * 1000),
+    )
+    granted = _granted(tx, it)
+    if granted is not None:
+        version = _do(tx, it, granted)
+        it = replace(it, state=ApprovalState.APPROVED, decided_at=tx.now, decided_by=granted, version=version)
+    rows.insert(tx, it, root)
+    if granted is None:
+        letter = show(it)
+        if letter is not None:
+            via = letter.agent
+            outbox.insert(tx, (via.id, via.path, via.user, str(via.origin)), None, it.trace, letter.reply)
+    return it, True
+
+
+def _refuse_too_many(tx: Tx, root: str) -> None:
+    hint = "go on without it, and tell the user what you would have proposed; they can decide with /approvals"
+    row = tx.one("SELECT count(*) FROM approvals WHERE root = ? AND state = 'pending'", (root,))
+    if row is not None and row[0] >= APPROVALS_OPEN_MAX:
+        raise BusyError(
+            "APPROVALS_OPEN",
+            f"asking for approval: {row[0]} requests wait for a decision, which is the most",
+            hint=hint,
+        )
+    lately = tx.db.execute(
+        "SELECT created_at FROM approvals WHERE root = ? AND created_at > ? ORDER BY created_at DESC LIMIT ?",
+        (root, tx.now - _HOUR_MS, APPROVALS_PER_HOUR),
+    ).fetchall()
+    if len(lately) >= APPROVALS_PER_HOUR:
+        wait_s = (int(str(lately[-1][0])) + _HOUR_MS - tx.now) / 1000
+        raise BusyError(
+            "APPROVALS_HOURLY",
+            f"asking for approval: {len(lately)} requests within an hour, which is the most",
+            hint=hint,
+            retry_after_s=max(wait_s, 1.0),
+        )
+
+
+def _decide(
+    tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str
+) -> tuple[Approval, bool]:
+    it = _must(tx, no)
+    if _is_repeat(it, verdict, seen, by):
+        return it, False
+    it = _pending(tx, no, seen)
+    because = f" They say: {why}" if why else ""
+    if verdict == "reject":
+        text = f"{_about(it)} was rejected, and nothing was changed.{because or ' No reason was given.'}"
+        return _end(tx, it, ApprovalState.REJECTED, by, why, text, EnvelopeKind.NOTICE), True
+    if _there(tx, it.action) != it.base_hash:
+        raise ConflictError("APPROVAL_BASE", f"approving request {no}: {it.action.place} was changed meanwhile")
+    version = _do(tx, it, by)
+    now = f"it is at version {version} now" if version else "its text was there already"
+    if it.edited_by:
+        how = f"was approved with a text that the user wrote; {now}. Read it before you build on it."
+    else:
+        how = f"was approved and carried out; {now}."
+    state = ApprovalState.EDITED if it.edited_by else ApprovalState.APPROVED
+    return _end(tx, it, state, by, why, f"{_about(it)} {how}{because}", EnvelopeKind.NOTICE, version), True
+
+
+def _is_repeat(it: Approval, verdict: str, seen: str, by: str) -> bool:
+    """After a crash a command runs again: the one who decided is told the same once more."""
+    done = _DONE if verdict == "approve" else (ApprovalState.REJECTED,)
+    return it.state in done and it.decided_by == by and _matches(it, seen)
+
+
+def _revise(tx: Tx, no: int, revision: Revision, seen: str) -> Approval:
+    it = _pending(tx, no, seen)
+    _same_base(tx, revision.action, revision.base_hash)
+    new = replace(
+        it,
+        action=revision.action,
+        base_hash=revision.base_hash,
+        salt=revision.salt,
+        findings=revision.findings,
+        content_hash=content_hash(revision, it.agent_id, it.kind),
+        revision=it.revision + 1,
+        edited_by=revision.edited_by or it.edited_by,
+    )
+    rows.save(tx, new)
+    return new
+
+
+def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
+    it = _must(tx, no)
+    if it.undone is not None:
+        return it, False
+    if it.state not in _DONE or it.version is None:
+        raise ConflictError("APPROVAL_NOT_DONE", f"undoing request {no}: it changed nothing", hint="daycare approvals")
+    undone = documents.undo(
+        tx,
+        NewVersion(
+            place=it.action.place,
+            user=it.user,
+            by=Attribution(origin=Origin.PERSON, author=by, reason=f"request {no} was undone"),
+            key=f"approval:{no}:undone",
+        ),
+        it.version,
+    )
+    new = replace(it, undone=undone.version)
+    rows.save(tx, new)
+    text = f"{_about(it)} was undone: {it.action.place.name} is as it was before."
+    _tell(tx, new, text, EnvelopeKind.NOTE, ":undone")
+    return new, True
+
+
+def _do(tx: Tx, it: Approval, by: str) -> int | None:
+    """Carry a request out; return the version that came of it, None if nothing had to change."""
+    action = it.action
+    words = Attribution(
+        origin=Origin.PERSON if it.edited_by else Origin.AGENT,
+        author=it.edited_by or it.path,
+        approver=by,
+        reason=it.reason,
+        provenance=it.provenance,
+    )
+    new = NewVersion(
+        place=action.place,
+        user=it.user,
+        by=words,
+        text=None if action.verb == "delete" else action.text,
+        base_hash=it.base_hash,
+        key=f"approval:{it.no}",
+    )
+    written = documents.append(tx, new, action.head) if action.verb == "append" else documents.write(tx, new)
+    return written.version if written.hash != it.base_hash else None
+
+
+def _end(
+    tx: Tx,
+    it: Approval,
+    state: ApprovalState,
+    by: str,
+    why: str,
+    text: str,
+    kind: EnvelopeKind = EnvelopeKind.NOTE,
+    version: int | None = None,
+) -> Approval:
+    """Let a pending request end, and tell the agent."""
+    ended = replace(it, state=state, decided_at=tx.now, decided_by=by, why=why, version=version)
+    rows.save(tx, ended)
+    _tell(tx, ended, text, kind)
+    return ended
+
+
+def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "") -> None:
+    """Post to the agent that asked; one that is dead is not told, an inbox that is full gives a dead letter."""
+    envelope = Envelope(
+        to=it.path,
+        agent_id=it.agent_id,
+        user=it.user,
+        origin=Origin.SYSTEM,
+        sender=_SENDER,
+        key=f"approval:{it.no}{mark}",
+        text=text,
+        trace=it.trace,
+        kind=kind,
+    )
+    try:
+        inbox.post(tx, envelope)
+    except DaycareError as refused:
+        if refused.code == "AGENT_DEAD":
+            tx.commit.unheard += 1
+        else:
+            letters.bury(tx, "post", it.no, it.agent_id, envelope, refused.code, refused.message, 1)
+
+
+# -- what is there -----------------------------------------------------------------------------------------------------
+
+
+def _there(tx: Tx, action: Action) -> str:
+    found = documents.get(tx.db, action.place)
+    return found.version.hash if found is not None else digest(None)
+
+
+def _same_base(tx: Tx, action: Action, base_hash: str) -> None:
+    if _there(tx, action) != base_hash:
+        raise ConflictError("DOCUMENT_CHANGED", f"asking for a change of {action.place}: it was changed meanwhile")
+
+
+def _granted(tx: Tx, it: Approval) -> str | None:
+    """Return by whom a request is approved at once; flagged ones and those that another decides are not."""
+    if it.flagged or it.kind in SECURE_KINDS:
+        return None
+    row = tx.one(
+        "SELECT by FROM approval_grants WHERE agent_id = ? AND kind = ? AND user = ? AND until > ?",
+        (it.agent_id, it.kind, it.decider, tx.now),
+    )
+    return None if row is None else str(row[0])
+
+
+def _pending(tx: Tx, no: int, seen: str) -> Approval:
+    """Return a request that may be decided by who saw this content."""
+    it = _must(tx, no)
+    if it.state is not ApprovalState.PENDING:
+        by = f" by {it.decided_by}" if it.decided_by else ""
+        raise ConflictError(
+            "APPROVAL_DECIDED", f"deciding request {no}: it is {it.state} already{by}", hint="daycare approvals"
+        )
+    if it.expires_at <= tx.now:
+        raise ConflictError("APPROVAL_DECIDED", f"deciding request {no}: its time is over", hint="daycare approvals")
+    if not _matches(it, seen):
+        raise ConflictError(
+            "APPROVAL_CHANGED",
+            f"deciding request {no}: what you saw is not what it says now",
+            hint=f"look at it again: daycare approvals show {no}",
+        )
+    return it
+
+
+def _matches(it: Approval, seen: str) -> bool:
+    return re.fullmatch(rf"[0-9a-f]{{{SEEN_MIN_CHARS},64}}", seen) is not None and it.content_hash.startswith(seen)
+
+
+def _must(tx: Tx, no: int) -> Approval:
+    it = rows.get(tx.db, no)
+    if it is None:
+        raise NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")
+    return it
+
+
+def _root(path: str) -> str:
+    """Return the lasting agent above a helper or a search."""
+    return re.split(r"/(?:sub|search)/(?=[0-9]+(?:/|$))", path, maxsplit=1)[0]
+
+
+def _about(it: Approval) -> str:
+    return f"Request {it.no} ({_what(it)})"
+
+
+def _what(it: Approval) -> str:
+    return f"{it.action.verb} {it.action.place.name}"

@@ -1,0 +1,137 @@
+"""What tests of approvals share: an agent that proposes to remember something, and the person who reads it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import trio
+
+from daycare.approvals.desk import Ask, Desk, Person
+from daycare.base.messages import Origin
+from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
+from daycare.store.records import Agent
+from daycare.store.records_approvals import Approval, DocumentAction
+from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.testing.house import House
+from daycare.testing.pigeon import Pigeon
+
+MEMORY = "MEMORY.md"
+ANN = Person("ann", "pigeon:ann")
+
+
+class Propose(msgspec.Struct, forbid_unknown_fields=True):
+    """Propose to remember something."""
+
+    text: str
+    reason: str = ""
+    verb: Literal["write", "append", "delete"] = "append"
+
+
+@dataclass
+class Proposing:
+    """The tool, for whichever house is open now."""
+
+    house: House | None = None
+    ready: trio.Event = field(default_factory=trio.Event)
+
+    def enter(self, house: House) -> None:
+        """From now on this is the house."""
+        self.house = house
+        self.ready.set()
+
+    def leave(self) -> None:
+        """It has crashed."""
+        self.ready = trio.Event()
+
+    async def run(self, context: ToolContext, wish: Propose) -> str:
+        """Ask for approval, as a tool of memory does."""
+        await self.ready.wait()
+        assert self.house is not None
+        agent = await self.house.daemon.directory.at(context.path)
+        action = DocumentAction(verb=wish.verb, place=memory_of(agent), text=wish.text, head="# Memory\n")
+        ask = Ask(
+            kind="memory",
+            action=action,
+            turn=context.turn,
+            step=context.step,
+            reason=wish.reason,
+            trace=context.trace,
+            provenance=("message from the user",),
+        )
+        it = await self.house.daemon.approvals.request(agent, ask)
+        return f"proposed, request {it.no}" if it.state == "pending" else f"done, request {it.no}"
+
+    def plugin(self) -> Plugin:
+        """Return a plugin with this tool."""
+        return Plugin(name="proposing", tools=(StructTool("propose", Propose, self.run, idempotent=True),))
+
+
+def memory_of(agent: Agent) -> Place:
+    """Return where an agent's memory is."""
+    return Place(Layer.AGENT, agent.id, MEMORY)
+
+
+async def ann(house: House, path: str = "/ann/pigeon") -> Agent:
+    """Let Ann be reached by pigeon; return her agent there."""
+    user = await house.store.people.get("ann")
+    assert user is not None
+    if "pigeon:ann" not in user.keys:
+        await house.store.people.link("pigeon:ann", "ann")
+    return await house.agent(path)
+
+
+def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> Ask:
+    """Return a wish to remember something."""
+    verb = more.pop("verb", "append")
+    place = more.pop("place", memory_of(agent))
+    fields: dict[str, Any] = {"kind": "memory", "turn": 1, "step": step, "reason": "you said so"}
+    return Ask(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
+
+
+async def remembered(house: House, agent: Agent) -> str | None:
+    """Return what an agent's memory says."""
+    found = await house.store.documents.get(memory_of(agent))
+    return found.text if found else None
+
+
+async def overwrite(house: House, place: Place, text: str | None, base: str | None = None) -> None:
+    """Change a document behind everybody's back."""
+    by = Attribution(origin=Origin.PERSON, author="direct:ann")
+    await house.store.documents.write(NewVersion(place=place, user="ann", by=by, text=text, base_hash=base))
+
+
+async def settle(house: House, for_s: float = 30.0) -> None:
+    """Let everything come to rest."""
+    await trio.sleep(for_s)
+
+
+async def say(house: House, key: str, text: str, **more: Any) -> str:
+    """Let Ann say or press something over the pigeon; return what she is answered."""
+    fields: dict[str, Any] = {"connector": "pigeon", "sender": "pigeon:ann"}
+    [outcome] = await receive(house, Inbound(key=key, text=text, **(fields | more)))
+    receipt = await house.store.inbox.receipt(outcome.seq)
+    assert receipt is not None, outcome
+    return await house.hear(receipt)
+
+
+async def receive(house: House, *items: Inbound) -> Sequence[Outcome]:
+    """Take in what came over the pigeon."""
+    return await house.daemon.host.receive("pigeon", items, "")
+
+
+def button(pigeon: Pigeon, label: str, number: int = -1) -> str:
+    """Return what a button below the last message that has it says."""
+    found = [choice.says for flight in pigeon.arrived for choice in flight.choices if choice.label == label]
+    return found[number]
+
+
+def desk_of(house: House) -> Desk:
+    """Return the desk."""
+    return house.daemon.approvals
+
+
+async def only(house: House) -> Approval:
+    """Return the one request that there is."""
+    [it] = await house.store.approvals.find()
+    return it

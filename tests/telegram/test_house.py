@@ -1,0 +1,98 @@
+"""The whole way through a daemon: from a Telegram server to the agent and back, also over a kill."""
+
+import random
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
+
+from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
+from daycare.plugin import Completion, InferRequest
+from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.scripted import Scripted, say
+from daycare.testing.telegram_faults import flood, lost
+from daycare.testing.telegram_server import FakeTelegram
+from tests.telegram.bots import until
+
+
+@asynccontextmanager
+async def daemon(tmp: Path, server: FakeTelegram, model: Scripted) -> AsyncGenerator[House, None]:
+    config = Config(
+        models=ModelsSection(default="scripted/model"),
+        providers={"scripted": ProviderSection(kind="scripted")},
+        plugins=PluginsSection(settings={"telegram": {"base_url": server.base_url}}),
+    )
+    async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
+        services = house.daemon.services
+        await house.store.secrets.put("telegram", OWNER, services.vault.seal(server.token))
+        await house.store.people.link("telegram:5", OWNER)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(house.daemon.work)
+            yield house
+            nursery.cancel_scope.cancel()
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path
+
+
+async def test_a_person_is_answered_and_a_stranger_shown_a_code(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model) as house:
+        model.enqueue(say("Hello **Ann**"))
+        server.say(5, 5, "hi")
+        await until(lambda: server.sent(5))
+        assert server.sent(5)[0].text == "Hello Ann"
+        assert model.history[-1].messages[-1].text.endswith("hi")
+        server.say(6, 6, "let me in")
+        await until(lambda: server.sent(6))
+        assert "-" in server.sent(6)[0].text
+        assert len(model.history) == 1
+        assert any(event["connector"] == "telegram" for event in house.events() if "connector" in event)
+
+
+async def test_a_429_and_a_lost_answer_lose_nothing(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model):
+        server.fault("sendMessage", flood(2), chat=5)
+        model.enqueue(say("one"), say("two"))
+        server.say(5, 5, "a")
+        await until(lambda: server.sent(5), 20)
+        server.fault("sendMessage", lost(), chat=5)
+        server.say(5, 5, "b")
+        await until(lambda: len(server.sent(5)) >= 3, 20)
+    texts = [message.text for message in server.sent(5)]
+    assert texts[:2] == ["one", "two"]
+    assert texts[2] == "(this may be a duplicate)\ntwo"
+    assert not server.impatient
+
+
+async def test_over_kills_each_message_is_answered_and_in_order(locks: Path) -> None:
+    chance = random.Random(7)
+    async with FakeTelegram.serve() as server:
+        for number in range(8):
+            async with daemon(locks, server, Scripted(_echo)):
+                server.say(5, 5, f"m{number}")
+                await trio.sleep(chance.uniform(0.0, 0.4))
+        async with daemon(locks, server, Scripted(_echo)):
+            await until(lambda: f"m{number}" in _said(server), 20)
+    said = _said(server)
+    assert [said.index(f"m{number}") for number in range(8)] == sorted(said.index(f"m{n}") for n in range(8))
+
+
+def _echo(request: InferRequest) -> Completion:
+    """Answer with the words of all that this turn is about."""
+    texts: list[str] = []
+    for message in request.messages:
+        texts = [*texts, message.text] if message.role == "user" else []
+    return say(" ".join(re.findall(r"m\d", " ".join(texts))))
+
+
+def _said(server: FakeTelegram) -> str:
+    return " ".join(message.text for message in server.sent(5))
