@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from daycare.base import consent
 from daycare.base.consent import ApprovalsSection, Rule
-from daycare.base.consent import flaws as consent_flaws
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
     AWAKE_IDLE_S,
@@ -292,7 +292,11 @@ def _fill_providers(table: Mapping[str, Any], providers: dict[str, ProviderSecti
 
 def _fill_approvals(table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
     inner = {name: value for name, value in table.items() if isinstance(value, dict)}
-    own = {name: value for name, value in table.items() if name not in inner}
+    fixed = {name: value for name, value in table.items() if name in consent.FIXED}
+    for name, value in fixed.items():
+        if wrong := consent.unfit(name, value if isinstance(value, str) else ""):
+            yield ("approvals", name), wrong
+    own = {name: value for name, value in table.items() if name not in {*inner, *fixed}}
     yield from _fill_section(("approvals",), ApprovalsSection, own, fields, hidden=("rules",))
     rules = {}
     for name, value in inner.items():
@@ -373,7 +377,7 @@ def _meaning(config: Config) -> _Found:
             yield (*at, "key"), "expected the name of a stored secret, see `daycare keys list`"
         if provider.base_url and not _is_url(provider.base_url):
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
-    yield from consent_flaws(config.approvals)
+    yield from consent.flaws(config.approvals)
     for name in config.plugins.settings:
         yield from _named(("plugins", name), name)
     for attribute in config.plugins.load:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from daycare import config
+from daycare.base.consent import Consent, Rule
 from daycare.base.errors import BrokenError
 from daycare.config import Config, check, load
 
@@ -278,6 +279,75 @@ def test_huge_list_before_a_problem_does_not_hang(tmp_path: Path) -> None:
     assert [p.key for p in check(write(tmp_path, text))] == ["agent.x"]
 
 
+# -- approvals ---------------------------------------------------------------------------------------------------------
+
+
+def test_policies_of_memory_tools_are_read_in_their_order(tmp_path: Path) -> None:
+    text = """
+[approvals]
+memory_append = "session"
+identity_propose = "always"
+[approvals.z]
+policy = "auto"
+documents = "knowledge/"
+origins = ["person"]
+[approvals.a]
+policy = "always"
+tools = ["memory_append_daily"]
+origins = ["forward", "group"]
+"""
+    read = load(write(tmp_path, text)).approvals
+    assert (read.memory_append, read.memory_write) == (Consent.SESSION, Consent.ALWAYS)
+    assert list(read.rules) == ["z", "a"]
+    assert read.of("identity_propose") is Consent.ALWAYS and read.of("memory_read") is Consent.AUTO
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[approvals]\nmemory_write = "never"\n', "config.toml:2: approvals.memory_write: invalid enum value 'never'"),
+        ('[approvals]\nmemory_writ = "auto"\n', "approvals.memory_writ: unknown key; did you mean `memory_write`?"),
+        ('[approvals]\nidentity_propose = "auto"\n', "approvals.identity_propose: is always asked for"),
+        ('[approvals]\nidentity_propose = "session"\n', "config.toml:2: approvals.identity_propose: is always asked"),
+        ("[approvals]\nidentity_propose = true\n", "approvals.identity_propose: is always asked for"),
+        ('[approvals]\nmemory_read = "always"\n', "approvals.memory_read: is never asked for, as it only reads"),
+        ('[approvals.x]\ntools = ["memory_write"]\n', "approvals.x.policy: is needed"),
+        ('[approvals.x]\npolicy = "maybe"\n', "config.toml:2: approvals.x.policy: invalid enum value 'maybe'"),
+        ('[approvals.x]\npolicy = "auto"\ntool = []\n', "approvals.x.tool: unknown key; did you mean `tools`?"),
+        (
+            '[approvals.x]\npolicy = "auto"\ntools = ["memory_wirte"]\n',
+            "config.toml:3: approvals.x.tools: memory_wirte is no memory tool; did you mean `memory_write`?",
+        ),
+        (
+            '[approvals.x]\npolicy = "auto"\ntools = ["identity_propose"]\n',
+            "approvals.x.tools: identity_propose is always asked for",
+        ),
+        ('[approvals.x]\npolicy = "auto"\nagents = "ann"\n', "approvals.x.agents: expected the path of an agent"),
+        ('[approvals.x]\npolicy = "auto"\ndocuments = "SOUL.md"\n', "approvals.x.documents: identity is always asked"),
+        (
+            '[approvals.x]\npolicy = "auto"\ndocuments = "shared/USER.md"\n',
+            "approvals.x.documents: identity is always asked",
+        ),
+        (
+            '[approvals.x]\npolicy = "auto"\ndocuments = "global/knowledge"\n',
+            "approvals.x.documents: what concerns everybody is always asked for",
+        ),
+        (
+            '[approvals.x]\npolicy = "auto"\ndocuments = "../x"\n',
+            "approvals.x.documents: expected a document or a folder",
+        ),
+        (
+            '[approvals.x]\npolicy = "session"\norigins = ["person", "forward"]\n',
+            "config.toml:3: approvals.x.origins: what builds on words from forward is always asked for",
+        ),
+        ('[approvals.x]\npolicy = "auto"\norigins = ["web"]\n', "approvals.x.origins: invalid enum value 'web'"),
+    ],
+)
+def test_a_wrong_policy_is_told_by_its_key(tmp_path: Path, text: str, told: str) -> None:
+    [problem] = problems(tmp_path, text)
+    assert told in problem
+
+
 # -- the example -------------------------------------------------------------------------------------------------------
 
 
@@ -299,8 +369,9 @@ def test_example_names_every_key_and_says_why() -> None:
         if section.name == "providers":
             assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
         else:
-            keys = {field.encode_name for field in msgspec.structs.fields(section.type)} - {"settings"}
-            assert keys == set(shown[section.encode_name])
+            keys = {field.encode_name for field in msgspec.structs.fields(section.type)} - {"settings", "rules"}
+            assert keys == {key for key, value in shown[section.encode_name].items() if not isinstance(value, dict)}
+    assert set(Rule.__struct_fields__) == set(shown["approvals"]["notes"])
     lines = [re.sub(r"^#models\S+ =", "#models =", line) for line in EXAMPLE.splitlines()]
     for before, line in itertools.pairwise(lines):
         if re.match(r"#\w+ =", line):
@@ -310,7 +381,8 @@ def test_example_names_every_key_and_says_why() -> None:
 def test_every_key_stands_in_the_page_on_configuration() -> None:
     page = (ROOT / "doc/configuration.md").read_text()
     for name, section in tomllib.loads(UNCOMMENTED).items():
-        for key in section["ollama"] if name == "providers" else section:
+        inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
+        for key in inner.get(name) or section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"
 
 

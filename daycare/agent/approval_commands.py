@@ -63,7 +63,7 @@ class ApprovalCommands:
                 return await self._list(agent, lane, row, "")
             return await self._shown(agent, by, pending[0])
         it = await self._request(words[0])
-        if len(words) == 1 and not await self._desk.seen_for_sure(it):
+        if len(words) == 1 and not (_is_here(agent, it) and await self._desk.seen_for_sure(it)):
             return await self._shown(agent, by, it)
         try:
             done = await self._desk.decide(it.no, "approve", by, words[1] if len(words) > 1 else it.content_hash)

@@ -26,7 +26,7 @@ from daycare.base.limits import (
     ECHO_INLINE_MAX_CHARS,
     SESSION_LOOKED_AT_MAX,
 )
-from daycare.base.messages import Origin, ToolResult
+from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
 from daycare.memory.address import DAILY
 from daycare.memory.documents import Documents
@@ -54,6 +54,7 @@ _PREFIXES: Final = {
     Layer.WORKSPACE: "workspace/",
     Layer.PROJECT: "project/",
 }
+_OWNERS: Final = frozenset(str(layer) for layer in (Layer.USER, Layer.WORKSPACE, Layer.PROJECT))
 _HEADER: Final = re.compile(r"^(\S+): [a-z]+, version (\d+)$", re.MULTILINE)
 _RECALLING: Final = ("memory_read", "memory_search")
 _VERSIONS_MAX: Final = 100  # looked at of one document; one with more is not vouched for
@@ -109,17 +110,21 @@ class TurnMemory:
     async def read(self, path: str) -> str:
         """Return a document for the model, between marks."""
         found = await self._documents.read(self._agent, path)
+        if found.layer in self._hidden:
+            raise self._others(f"reading {path}")
         return f"{found.path}: {found.layer}, version {found.version}\n{block('memory', found.text)}"
 
     async def listing(self, prefix: str = "") -> str:
         """Return what there is below a folder, a line each."""
         found = await self._documents.listing(self._agent, prefix)
-        lines = [f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found]
+        lines = [
+            f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found if entry.layer not in self._hidden
+        ]
         return "\n".join(lines) or "there is nothing yet"
 
     async def search(self, query: str) -> str:
         """Return the documents that fit a query, each with its best passage between marks."""
-        hits = await self._documents.search(self._agent, query)
+        hits = [hit for hit in await self._documents.search(self._agent, query) if hit.layer not in self._hidden]
         parts = [f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}" for hit in hits]
         return "\n\n".join(parts) or "nothing fits"
 
@@ -189,7 +194,9 @@ class TurnMemory:
         direct = need == Need(Consent.AUTO) if tool == LOG else await self._is_direct(sources, steps)
         if not direct:
             need = needed(self._home.section, *call, direct=False)
-        if draft.approver != "user" and tool != LOG:
+        if draft.place.layer in self._hidden:
+            raise self._others(f"changing {draft.path}")
+        if draft.approver != "user":
             need = Need(Consent.ALWAYS)  # what concerns everybody
         approver = await self._approver(tool, draft, action, need)
         if approver is None:
@@ -262,6 +269,15 @@ class TurnMemory:
             return self._done(path)
         return None
 
+    @property
+    def _hidden(self) -> frozenset[str]:
+        """Whom the owner has let in has the user in common with them, and is not shown what they keep."""
+        root = self._agent.path.split("/")[2]
+        return _OWNERS if root == Kind.SUBUSER else frozenset()
+
+    def _others(self, doing: str) -> ForbiddenError:
+        return ForbiddenError("OTHER_USER", f"{doing}: it belongs to another person", hint="use documents of your own")
+
     def _done(self, path: str, warning: str = "") -> str:
         return f"done: {path} is changed{warning and f'. Note: {warning}'}"
 
@@ -292,7 +308,8 @@ class TurnMemory:
             return False
         today = datetime.fromtimestamp(self._home.clock.now_ms() / 1000, ZoneInfo(self._user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
-        return all([await self._is_vouched(path) for path in dict.fromkeys((*days, *_recalled_paths(steps)))])
+        recalled = _recalled_paths([*(step.message for step in steps if step.message is not None), *history])
+        return all([await self._is_vouched(path) for path in dict.fromkeys((*days, *recalled))])
 
     async def _is_vouched(self, path: str) -> bool:
         """Return whether everything in a document was approved, or came from the person."""
@@ -341,13 +358,18 @@ def _recalls(steps: Sequence[Step]) -> Iterator[Step]:
 
 
 def _results(step: Step) -> list[str]:
-    parts = step.message.parts if step.message is not None else ()
-    return [part.text for part in parts if isinstance(part, ToolResult) and part.status == "ok"]
+    return _recalled([step.message]) if step.message is not None else []
 
 
-def _recalled_paths(steps: Sequence[Step]) -> list[str]:
+def _recalled(messages: Sequence[Message]) -> list[str]:
+    """Return what the tools of memory answered."""
+    parts = (part for message in messages if message.role == "tool" for part in message.parts)
+    return [part.text for part in parts if isinstance(part, ToolResult) and part.name in _RECALLING]
+
+
+def _recalled_paths(messages: Sequence[Message]) -> list[str]:
     """Return what was read or found: a text could only add paths to them, which is to its disadvantage."""
-    return [found[1] for step in _recalls(steps) for result in _results(step) for found in _HEADER.finditer(result)]
+    return [found[1] for result in _recalled(messages) for found in _HEADER.finditer(result)]
 
 
 def _action(verb: Verb, draft: Draft, text: str) -> DocumentAction:

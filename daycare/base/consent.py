@@ -25,6 +25,7 @@ CHANGES: Final = ("memory_write", "memory_append", "memory_delete")
 LOG: Final = "memory_append_daily"
 IDENTITY: Final = "identity_propose"
 TOOLS: Final = (*READS, *CHANGES, LOG, IDENTITY)
+FIXED: Final = {**dict.fromkeys(READS, Consent.AUTO), IDENTITY: Consent.ALWAYS}  # of tools that nobody can set
 IDENTITY_DOCUMENTS: Final = ("SOUL.md", "STYLE.md", "IDENTITY.md", "USER.md")
 
 _PLACES: Final = ("MEMORY.md", "knowledge", "skills", "daily", "workspace", "project", "shared")
@@ -49,29 +50,31 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class ApprovalsSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[approvals]`: the policy of each memory tool. `rules` are the `[approvals.NAME]` sections, in their order."""
 
-    memory_read: Consent = Consent.AUTO
-    memory_list: Consent = Consent.AUTO
-    memory_search: Consent = Consent.AUTO
     memory_write: Consent = Consent.ALWAYS
     memory_append: Consent = Consent.ALWAYS
     memory_delete: Consent = Consent.ALWAYS
     memory_append_daily: Consent = Consent.AUTO
-    identity_propose: Consent = Consent.ALWAYS
     rules: Mapping[str, Rule] = {}
 
     def of(self, tool: str) -> Consent:
         """Return what a tool needs where no rule fits."""
-        found: Consent = getattr(self, tool)
+        found: Consent = FIXED.get(tool) or getattr(self, tool)
         return found
 
 
 def flaws(section: ApprovalsSection) -> Iterator[tuple[Key, str]]:
-    """Return what is wrong in `[approvals]`, by key: what only the owner's yes may change is not to be set."""
-    for tool in TOOLS:
-        if wrong := _unfit(tool, section.of(tool)):
-            yield ("approvals", tool), wrong
+    """Return what is wrong in the rules, by key: what only the owner's yes may change is not to be set."""
     for name, rule in section.rules.items():
         yield from _rule_flaws(("approvals", name), rule)
+
+
+def unfit(tool: str, policy: str) -> str:
+    """Return why a tool cannot have a policy, "" if it can."""
+    if FIXED.get(tool, policy) == policy:
+        return ""
+    if tool == IDENTITY:
+        return "is always asked for: who an agent is changes by the owner's yes alone"
+    return "is never asked for, as it only reads; [tools] takes a tool away"
 
 
 def _rule_flaws(at: Key, rule: Rule) -> Iterator[tuple[Key, str]]:
@@ -79,7 +82,7 @@ def _rule_flaws(at: Key, rule: Rule) -> Iterator[tuple[Key, str]]:
         if tool not in TOOLS:
             near = get_close_matches(tool, TOOLS, n=1, cutoff=0.6)
             yield (*at, "tools"), f"{tool} is no memory tool" + (f"; did you mean `{near[0]}`?" if near else "")
-        elif wrong := _unfit(tool, rule.policy):
+        elif wrong := unfit(tool, rule.policy):
             yield (*at, "tools"), f"{tool} {wrong}"
     if rule.agents and not _is_agents(rule.agents):
         yield (*at, "agents"), 'expected the path of an agent, such as "/ann/telegram", or the beginning of one'
@@ -100,11 +103,3 @@ def _document_flaws(key: Key, path: str) -> Iterator[tuple[Key, str]]:
         yield key, "what concerns everybody is always asked for"
     elif first not in _PLACES or not _is_document(path.removesuffix("/")):
         yield key, f"expected a document or a folder, beginning with one of {', '.join(_PLACES)}"
-
-
-def _unfit(tool: str, policy: Consent) -> str:
-    if tool == IDENTITY and policy is not Consent.ALWAYS:
-        return 'is "always": who an agent is changes by the owner\'s yes alone'
-    if tool in READS and policy is not Consent.AUTO:
-        return 'is "auto": reading is never asked for; [tools] takes the tool away'
-    return ""

@@ -77,7 +77,9 @@ class Client:
 
         self.socket = socket
         # verify=False: nothing is encrypted on a Unix socket, and reading the certificates takes 40 ms.
-        self._http = httpx.Client(transport=httpx.HTTPTransport(uds=str(socket), verify=False), base_url="http://daycare")
+        self._http = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(socket), verify=False), base_url="http://daycare"
+        )
 
     def close(self) -> None:
         """Close idle connections."""

@@ -1,7 +1,6 @@
 """Forms in which a text is hidden: each is undone, and what comes out is handed back to be read like any other text.
 
-What comes out is bounded: decoded text is never longer than what it came from, regions do not overlap, and
-`DECODED_MAX_CHARS` holds for a whole text.
+What comes out is bounded for a whole text (`Budget`); what is left unread is said.
 """
 
 import base64
@@ -17,16 +16,32 @@ DECODED_MAX_CHARS: Final = 32_768  # of one text, all forms together; some 80 ms
 _PIECE_CHARS: Final = 8_192  # looked through at a time
 _AROUND_CHARS: Final = 80  # read on both sides of words that are turned
 _APART_CHARS: Final = 60  # words that are turned belong together when they are not further apart
+_PART_CHARS: Final = 512  # of letters without words, read at a time
+_OVERLAP_CHARS: Final = 64
 _PRINTABLE_SHARE: Final = 0.95
 
 _BASE64: Final = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{16,}+={0,2}(?:\r?\n[A-Za-z0-9+/_-]{4,}+={0,2})*+")
 _HEX: Final = re.compile(r"(?<!\w)(?:0x)?(?:[0-9A-Fa-f]{2}[ :,-]?){10,}+")
-_NUMBERS: Final = re.compile(r"(?<!\w)(?:\d{2,3}[ ,;]{1,2}){9,}+\d{2,3}")
+_NUMBERS: Final = re.compile(r"(?<!\w)\d{2,3}(?:[ ,;]{1,2}\d{2,3}){9,}+")
 _BITS: Final = re.compile(r"(?<!\w)(?:[01]{8} ?){8,}+")
 _SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:[ \t.\-_*|/,\xb7+~]{1,3}[^\W\d_](?![^\W_])){6,}+")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,}+")
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}+")
 _ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+
+
+class Budget:
+    """How much of one text may still be undone."""
+
+    def __init__(self) -> None:
+        self.spent = False  # something was left unread
+        self._left = DECODED_MAX_CHARS
+
+    def take(self, count: int) -> bool:
+        """Whether that many characters may be read; if not, none may from now on."""
+        self._left -= count
+        self.spent = self.spent or self._left < 0
+        return not self.spent
 
 
 class Form(NamedTuple):
@@ -36,40 +51,46 @@ class Form(NamedTuple):
     name: str
 
 
-def invisible(view: View) -> Iterator[Form | None]:
+def invisible(view: View, budget: Budget) -> Iterator[Form | None]:
     """Return the texts written in characters that show nothing."""
-    for found in _found(_TAGS, view.text):
-        if found is None:
+    for pattern in (_TAGS, _SELECTORS):
+        for found in _found(pattern, view.text):
             yield None
-        else:
-            yield Form(_at(view, found, "".join(chr(ord(char) - 0xE0000) for char in found[0])), "invisible characters")
-    for found in _found(_SELECTORS, view.text):
-        if found is None:
-            yield None
-        else:
-            values = bytes((ord(char) - 0xFE00 if char < "\uff00" else ord(char) - 0xE00F0) & 255 for char in found[0])
+            if found is None:
+                continue
+            values = bytes(
+                (ord(char) - 0xFE00 if char < "\uff00" else ord(char) - (0xE0000 if pattern is _TAGS else 0xE00F0)) & 255
+                for char in found[0][:_PIECE_CHARS]
+            )
             if text := _readable(values):
+                if not budget.take(len(text)):
+                    return
                 yield Form(_at(view, found, text), "invisible characters")
 
 
-def encoded(view: View) -> Iterator[Form | None]:
+def encoded(view: View, budget: Budget) -> Iterator[Form | None]:
     """Return the texts that were encoded as a whole; None now and then, so that others get a turn."""
     for pattern, name, decode in _ENCODINGS:
         for found in _found(pattern, view.text):
-            if found is None:
-                yield None
-            elif text := decode(found[0]):
+            yield None
+            if found is not None and (text := decode(found[0])):
+                if not budget.take(len(text)):
+                    return
                 yield Form(_at(view, found, text), name)
 
 
-def spaced(view: View, words: Vocabulary) -> Iterator[Form | None]:
+def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | None]:
     """Return the texts whose letters stand apart."""
     for found in _found(_SPACED, view.text):
+        yield None
         if found is None:
-            yield None
-        else:
-            start = found.start()
-            places = [start + n for n, char in enumerate(found[0]) if char.isalpha()]
+            continue
+        start, end = found.span()
+        for at in range(start, end, _PART_CHARS):
+            part = range(at, min(at + _PART_CHARS + _OVERLAP_CHARS, end))
+            places = [place for place in part if view.text[place].isalpha()]
+            if not budget.take(len(places)):
+                return
             yield Form(pieces(view, places, words), "spaced-out letters")
 
 
@@ -88,14 +109,19 @@ def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
     return View("".join(text), starts, ends)
 
 
-def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary) -> Iterator[Form | None]:
+def joined(
+    view: View, places: Sequence[tuple[int, int]], words: Vocabulary, budget: Budget
+) -> Iterator[Form | None]:
     """Return the texts whose words stand without blanks between them."""
     for start, end in _together(places, 1):
-        for at in range(start, end, 512):
-            yield Form(pieces(view, range(at, min(at + 512, end)), words), "words without blanks")
+        for at in range(start, end, _PART_CHARS):
+            part = range(at, min(at + _PART_CHARS + _OVERLAP_CHARS, end))
+            if not budget.take(len(part)):
+                return
+            yield Form(pieces(view, part, words), "words without blanks")
 
 
-def turned(view: View, places: Sequence[tuple[int, int, int]]) -> Iterator[Form | None]:
+def turned(view: View, places: Sequence[tuple[int, int, int]], budget: Budget) -> Iterator[Form | None]:
     """Return the texts around words that mean something with rot13 or backwards."""
     for bit, name in ((1, "rot13"), (2, "reversed text")):
         marked = [(start, end) for start, end, how in places if how & bit]
@@ -103,11 +129,14 @@ def turned(view: View, places: Sequence[tuple[int, int, int]]) -> Iterator[Form 
         for start, end in _together(marked, _APART_CHARS, at_least=2):
             begin, end = max(last, start - _AROUND_CHARS), min(len(view.text), end + _AROUND_CHARS)
             last = end
+            if not budget.take(end - begin):
+                return
             part = view.part(begin, end)
             if bit == 1:
                 yield Form(part._replace(text=part.text.translate(_ROT13)), name)
             else:
                 yield Form(View(part.text[::-1], part.starts[::-1], part.ends[::-1]), name)
+            yield None
 
 
 def _together(places: Sequence[tuple[int, int]], apart: int, at_least: int = 1) -> Iterator[tuple[int, int]]:
@@ -183,13 +212,14 @@ def _from_hex(text: str) -> str:
 
 
 def _from_numbers(text: str) -> str:
-    values = [int(number) for number in re.findall(r"\d+", text)]
+    values = [int(number) for number in re.findall(r"\d+", text[:_PIECE_CHARS])]
     return _readable(bytes(values)) if max(values) < 256 else ""
 
 
 def _from_bits(text: str) -> str:
     bits = text.replace(" ", "")
-    return _readable(int(bits, 2).to_bytes(len(bits) // 8, "big")) if len(bits) < 8_192 else ""
+    bits = bits[:_PIECE_CHARS]
+    return _readable(int(bits, 2).to_bytes(len(bits) // 8, "big"))
 
 
 _ENCODINGS: Final[tuple[tuple[re.Pattern[str], str, Callable[[str], str]], ...]] = (

@@ -7,9 +7,11 @@ is asked for single words: a Russian word has to stay Russian.
 
 import html
 import re
+import sys
 import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -27,6 +29,7 @@ _ESCAPED: Final = re.compile(
     r"|(?P<escape>\\u\{[\da-f]{1,6}\}|\\u[\da-f]{4}|\\U[\da-f]{8}|\\x[\da-f]{2})",
     re.IGNORECASE,
 )
+_ESCAPES_MAX_KNOWN: Final = 4_096
 _ESCAPE_ROUNDS: Final = 2  # %2569 is an escaped escape; nobody's reader goes deeper
 _LOOSE_END: Final = re.compile(r"(?:&[#\w]{0,24}|\\[^\\\s]{0,9}|(?:%[\da-fA-F]{0,2}){1,4})\Z")
 
@@ -77,15 +80,35 @@ def all_at(text: str, start: int, end: int) -> View:
     return View(text, [start] * len(text), [end] * len(text))
 
 
-def joined(views: Sequence[View]) -> View:
-    """Return the view of several, one behind the other."""
-    if len(views) == 1:
-        return views[0]
-    starts, ends = array("q"), array("q")
-    for view in views:
-        starts.extend(view.starts)
-        ends.extend(view.ends)
-    return View("".join(view.text for view in views), starts, ends)
+class Copy:
+    """A view that grows; places that follow each other cost nothing."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._starts: Sequence[int] | array[int] = range(0)
+        self._ends: Sequence[int] | array[int] = range(0)
+
+    def add(self, view: View) -> None:
+        """Put `view` behind what there is."""
+        self._texts.append(view.text)
+        self._starts = _longer(self._starts, view.starts)
+        self._ends = _longer(self._ends, view.ends)
+
+    def view(self) -> View:
+        """Return all there is."""
+        return View("".join(self._texts), self._starts, self._ends)
+
+
+def _longer(places: Sequence[int], more: Sequence[int]) -> Sequence[int]:
+    if isinstance(places, range):
+        if not places:
+            return more if isinstance(more, range) else array("q", more)
+        if isinstance(more, range) and (not more or (more.start == places.stop and more.step == places.step == 1)):
+            return range(places.start, places.stop + len(more))
+        places = array("q", places)
+    assert isinstance(places, array)
+    places.extend(more)
+    return places
 
 
 def chunks(view: View) -> Iterator[View]:
@@ -181,30 +204,32 @@ def _unescaped(view: View) -> View:
     starts: list[int] = []
     ends: list[int] = []
 
-    def take(new: str, begin: int, end: int) -> None:
-        parts.append(new)
-        starts.extend([view.starts[begin]] * len(new))
-        ends.extend([view.ends[end - 1]] * len(new))
-
     for found in _ESCAPED.finditer(text):
         begin, end = found.span()
-        parts.append(text[at:begin])
-        starts.extend(view.starts[at:begin])
-        ends.extend(view.ends[at:begin])
-        if found["percent"]:
-            decoded = unquote(found[0])
-            if len(decoded) * 3 == end - begin:  # one byte each: keep their places apart
-                for n, char in enumerate(decoded):
-                    take(char, begin + 3 * n, begin + 3 * n + 3)
-            else:
-                take(decoded, begin, end)
-        elif found["entity"]:
-            take(html.unescape(found[0]), begin, end)
+        if begin > at:
+            parts.append(text[at:begin])
+            starts.extend(view.starts[at:begin])
+            ends.extend(view.ends[at:begin])
+        decoded = _meant(found[0])
+        parts.append(decoded)
+        if found["percent"] and len(decoded) * 3 == end - begin:  # a byte each: keep their places apart
+            starts.extend(view.starts[begin:end:3])
+            ends.extend(view.ends[begin + 2 : end : 3])
         else:
-            code = int(found[0][2:].strip("{}"), 16)
-            take(chr(code) if code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else found[0], begin, end)
+            starts.extend([view.starts[begin]] * len(decoded))
+            ends.extend([view.ends[end - 1]] * len(decoded))
         at = end
     parts.append(text[at:])
     starts.extend(view.starts[at:])
     ends.extend(view.ends[at:])
     return View("".join(parts), starts, ends)
+
+
+@lru_cache(_ESCAPES_MAX_KNOWN)
+def _meant(escape: str) -> str:
+    if escape[0] == "%":
+        return unquote(escape)
+    if escape[0] == "&":
+        return html.unescape(escape)
+    code = int(escape[2:].strip("{}"), 16)
+    return chr(code) if code <= sys.maxunicode and not 0xD800 <= code < 0xE000 else escape

@@ -6,6 +6,7 @@ structure (`markers`) and for meanings (`meaning`), and so is what comes out whe
 
 import re
 import time
+import unicodedata
 from collections.abc import Iterator
 from typing import Final, Literal
 
@@ -15,7 +16,7 @@ import trio
 from daycare.rules import hidden
 from daycare.rules.markers import marks
 from daycare.rules.meaning import Reader
-from daycare.rules.normal import INVISIBLE, View, bare, chunks, folded, joined, whole
+from daycare.rules.normal import INVISIBLE, Copy, View, bare, chunks, folded, whole
 from daycare.rules.vocabulary import vocabulary
 
 FINDINGS_MAX: Final = 200  # nobody reads more; later ones only widen the last
@@ -37,10 +38,15 @@ _WHY: Final = {
     "hidden": "It contains characters that do not show, or that change the order of what shows.",
     "unread": "It contains more encoded text than is read.",
 }
+_PIECE_CHARS: Final = 8_192
+_LOOK_CHARS: Final = 256  # of a passage, looked at for how it was written
 _UNSEEN: Final = re.compile(f"[{INVISIBLE}]{{4,}}+|[\u202d\u202e]")
-_MIXED: Final = re.compile(r"(?=[^\W\d_]*[a-z])(?=[^\W\d_]*[\u0370-\u058f\uab30-\uabbf\u13a0-\u13ff])[^\W\d_]{2,40}", re.I)
-_LEET: Final = re.compile(r"(?<![^\W_])(?=[a-z0-9@$!|]*[a-z])[a-z]*[013457@$!|]+[a-z][a-z0-9@$!|]*", re.I)
-_ESCAPES: Final = re.compile(r"&#?\w{2,24};?|%[\da-f]{2}|\\[ux]", re.I)
+_SHOWS_NOTHING: Final = re.compile(f"[{INVISIBLE}]")
+_ADDRESSES: Final = re.compile(r"\S+@\S+|\w+://\S+")
+_ESCAPES: Final = re.compile(r"&#\w{2,8};?|&[a-zA-Z]{2,8};|%[\dA-Fa-f]{2}|\\[uxU]")
+_LETTERS: Final = re.compile(r"[^\W_][^\W_@$!|]*(?:[@$!|]+[^\W_]+)*")
+_FOREIGN: Final = re.compile("[\u0370-\u058f\u13a0-\u13ff\uab30-\uabbf]")
+_DIGITS_INSIDE: Final = re.compile(r"[a-zA-Z][0134578@$!|]+[a-zA-Z]|^[0134578@$!|]+[a-zA-Z]{2}|[a-zA-Z]{2}[0134578@$]$")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -59,7 +65,7 @@ def scan(text: str) -> list[Finding]:
     scanning = _Scan(text)
     for _ in scanning.steps():
         pass
-    return scanning.findings()
+    return scanning.found
 
 
 async def scan_gently(text: str) -> list[Finding]:
@@ -71,109 +77,112 @@ async def scan_gently(text: str) -> list[Finding]:
         if time.perf_counter() - began >= HOLD_S:
             await trio.lowlevel.checkpoint()
             began = time.perf_counter()
-    return scanning.findings()
+    return scanning.found
 
 
 class _Scan:
     def __init__(self, text: str) -> None:
+        self.found: list[Finding] = []
         self._text = text
-        self._found: dict[tuple[str, str, str], list[list[int]]] = {}
+        self._spans: dict[tuple[str, str, str], list[list[int]]] = {}
         self._count = 0
-        self._decoded = 0
-
-    def findings(self) -> list[Finding]:
-        found = [
-            Finding(
-                severity="danger" if severity == "danger" else "warning",
-                kind=kind,
-                start=start,
-                end=end,
-                why=_WHY[kind],
-                form=form or self._looks(start, end),
-            )
-            for (kind, severity, form), spans in self._found.items()
-            for start, end in spans
-        ]
-        return sorted(found, key=lambda finding: (finding.start, finding.end, finding.kind))
+        self._budget = hidden.Budget()
 
     def steps(self) -> Iterator[None]:
-        for found in _UNSEEN.finditer(self._text):
-            self._add("hidden", "warning", "", *found.span())
+        """Do the work in steps, with the result in `found`."""
+        for at in range(0, len(self._text), _PIECE_CHARS):
+            for found in _UNSEEN.finditer(self._text, at, min(len(self._text), at + _PIECE_CHARS)):
+                self._add("hidden", "warning", "", *found.span())
             yield None
-        for form in hidden.invisible(whole(self._text)):
+        for form in hidden.invisible(whole(self._text), self._budget):
             if form is not None:
-                yield from self._undone(form, _DEPTH)
+                yield from self._read(form.view, form.name, _DEPTH - 1)
             yield None
         yield from self._read(whole(self._text), "", _DEPTH)
+        if self._budget.spent:
+            self._add("unread", "warning", "", 0, len(self._text))
+        for (kind, severity, form), spans in self._spans.items():
+            for start, end in spans:
+                if severity == "danger" or not self._known_worse(kind, start, end):
+                    self.found.append(
+                        Finding(
+                            severity="danger" if severity == "danger" else "warning",
+                            kind=kind,
+                            start=start,
+                            end=end,
+                            why=_WHY[kind],
+                            form=form or _looks(self._text[start : min(end, start + _LOOK_CHARS)]),
+                        )
+                    )
+                    yield None
+        self.found.sort(key=lambda finding: (finding.start, finding.end, finding.kind))
 
     def _read(self, view: View, form: str, depth: int) -> Iterator[None]:
-        words = vocabulary()
-        bares: list[View] = []
-        plains: list[View] = []
+        stripped, plain_copy = Copy(), Copy()
         for chunk in chunks(view):
-            bares.append(bare(chunk))
-            plains.append(folded(bares[-1]))
+            part = bare(chunk)
+            stripped.add(part)
+            plain_copy.add(folded(part))
             yield None
-        if not bares:
-            return
-        stripped, plain = joined(bares), joined(plains)
+        plain = plain_copy.view()
         reader = Reader(plain.text)
         for meaning in reader.read():
             if meaning is None:
                 yield None
-                continue
-            severity = meaning.severity
-            if meaning.reported:
-                if meaning.kind != "exfiltration":
-                    continue
-                severity = "warning"
-            self._add(meaning.kind, severity, form, *plain.span(meaning.start, meaning.end))
-        yield None
+            elif not meaning.reported:
+                self._add(meaning.kind, meaning.severity, form, *plain.span(meaning.start, meaning.end))
+            elif meaning.kind == "exfiltration":  # an example that would still work
+                self._add(meaning.kind, "warning", form, *plain.span(meaning.start, meaning.end))
         for mark in marks(plain.text):
-            if mark is None:
-                yield None
-            else:
+            yield None
+            if mark is not None:
                 self._add(mark.kind, mark.severity, form, *plain.span(mark.start, mark.end))
         for start, end, sort in reader.addresses:
             if sort != "host":
                 self._add("address", "warning", form, *plain.span(start, end))
         if depth == 0:
             return
+        words, budget = vocabulary(), self._budget
         for forms in (
-            hidden.encoded(stripped),
-            hidden.spaced(plain, words),
-            hidden.joined(plain, reader.joined, words),
-            hidden.turned(plain, reader.turned),
+            hidden.encoded(stripped.view(), budget),
+            hidden.spaced(plain, words, budget),
+            hidden.joined(plain, reader.joined, words, budget),
+            hidden.turned(plain, reader.turned, budget),
         ):
             for each in forms:
-                if each is not None:
-                    yield from self._undone(each, depth)
                 yield None
-
-    def _undone(self, form: hidden.Form, depth: int) -> Iterator[None]:
-        self._decoded += len(form.view.text)
-        if self._decoded > hidden.DECODED_MAX_CHARS:
-            self._add("unread", "warning", "", form.view.starts[0], form.view.ends[-1])
-            return
-        yield from self._read(form.view, form.name, depth - 1)
+                if each is not None:
+                    yield from self._read(each.view, each.name, depth - 1)
 
     def _add(self, kind: str, severity: str, form: str, start: int, end: int) -> None:
-        spans = self._found.setdefault((kind, severity, form), [])
+        spans = self._spans.setdefault((kind, severity, form), [])
         if spans and (start <= spans[-1][1] and end >= spans[-1][0] or self._count >= FINDINGS_MAX):
             spans[-1] = [min(start, spans[-1][0]), max(end, spans[-1][1])]
             return
         spans.append([start, end])
         self._count += 1
 
-    def _looks(self, start: int, end: int) -> str:
-        """Return how a passage that was read as it stands differs from plain letters."""
-        part = self._text[start : min(end, start + 2_048)]
-        if re.search(f"[{INVISIBLE}]", part):
-            return "invisible characters"
-        if _MIXED.search(part):
+    def _known_worse(self, kind: str, start: int, end: int) -> bool:
+        """Whether a passage is within one that is a danger for the same reason."""
+        return any(
+            severity == "danger" and other == kind and any(first <= start and end <= last for first, last in spans)
+            for (other, severity, _), spans in self._spans.items()
+        )
+
+
+def _looks(part: str) -> str:
+    """Return how a passage that was read as it stands differs from plain letters."""
+    if _SHOWS_NOTHING.search(part):
+        return "invisible characters"
+    part = _ADDRESSES.sub(" ", part)
+    if _ESCAPES.search(part):
+        return "escaped characters"
+    for word in _LETTERS.findall(part):
+        latin = any(char.isascii() and char.isalpha() for char in word)
+        if latin and _FOREIGN.search(word):
             return "look-alike letters"
-        if _ESCAPES.search(part):
-            return "escaped characters"
-        if _LEET.search(part):
+        if latin and _DIGITS_INSIDE.search(word):
             return "digits for letters"
-        return ""
+        if not word.isascii() and unicodedata.normalize("NFKC", word) != unicodedata.normalize("NFC", word):
+            return "unusual forms of letters"
+    return ""

@@ -6,7 +6,7 @@ another script or digits for letters. Phrases are found by their last word, so t
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ from daycare.rules.normal import fold, lookalike, unleet
 
 WORD_MAX_CHARS: Final = 64  # a longer one goes on in the next token
 _KNOWN_MAX_WORDS: Final = 20_000  # looked up and remembered; some 3 MB, more than a text of 100 KB has
-_STEM_MIN_CHARS: Final = 2
+_PIECE_MAX_CHARS: Final = 14
 _TURNED_MIN_CHARS: Final = 4  # shorter words turned round or shifted are too often other words
 _RUNNING: Final = "\u3005\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks between words
 
@@ -26,19 +26,27 @@ TOKEN: Final = re.compile(
     rf"|(?P<host>(?:[a-z0-9-]{{1,63}}+\.){{1,4}}(?:com|net|org|io|ru|cn|de|xyz|info|example|test|top|site|dev|app|me|co)\b/?"
     rf"|\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b)"
     rf"|(?P<word>[^\W_{_RUNNING}]{{1,{WORD_MAX_CHARS}}}(?:'(?:t|re|ll|ve|s|m|d)\b|[@$!|]+(?=[^\W_])[^\W_]{{1,20}})*)"
-    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"\')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n)|(?P<mark>[^\s\w']|(?<!\w)'|'(?!\w))"
+    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"\')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n[ \t\n]{{0,200}}+)|(?P<mark>[^\s\w']{{1,200}}+|(?<!\w)'+|'+(?!\w))"
 )
-_WORDS: Final = re.compile(rf"[^\W_{_RUNNING}]+(?:'(?:t|re|ll|ve|s|m|d)\b)?|[{_RUNNING}]+")
+_WORDS: Final = re.compile(rf"[^\W_{_RUNNING}]+(?:'(?:t|re|ll|ve|s|m|d)\b)?\*?|[{_RUNNING}]+")
 _ONLY_RUNNING: Final = re.compile(rf"[{_RUNNING}]+")
 _ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
+
+
+Phrase = tuple[tuple[str, ...], int]  # the words before the last one, and the classes of all
 
 
 class Known(NamedTuple):
     """What is known of a word."""
 
     classes: int  # by itself
-    endings: tuple[tuple[tuple[str, ...], int], ...]  # the words before it with which it is a phrase, and its classes
+    endings: dict[str, list[Phrase]]  # by the word before it; "" for those where that is a stem
     turned: int  # 1: read with rot13 it would mean something; 2: read backwards
+
+    def phrases(self, before: str) -> list[Phrase]:
+        """Return the phrases that this word may end when it comes behind that one."""
+        stems, exact = self.endings.get("", []), self.endings.get(before, [])
+        return exact + stems if stems else exact
 
 
 class Vocabulary(dict[str, Known | None]):
@@ -52,14 +60,16 @@ class Vocabulary(dict[str, Known | None]):
         self._stems: dict[str, int] = {}
         self._endings: dict[str, dict[tuple[str, ...], int]] = {}
         self._running: dict[str, int] = {}
-        self._stem_lengths: list[int] = []
+        self._spoken: dict[str, None] = {}  # words of phrases
         for name, languages in tables.items():
             for entry in ",".join(languages.values()).split(","):
                 self._learn(fold(entry.strip()), self.bits[name])
-        self._stem_lengths = sorted({len(stem) for stem in self._stems}, reverse=True)
+        self._stem_lengths: Final = sorted({len(stem) for stem in self._stems}, reverse=True)
         self._longest_running: dict[str, int] = {}
         for entry in self._running:
             self._longest_running[entry[0]] = max(len(entry), self._longest_running.get(entry[0], 0))
+        self._pieces: Final = {word for word in {**self._exact, **self._endings, **self._spoken} if len(word) > 2}
+        self._beginnings: Final = {word[:3] for word in self._pieces}
         self._signals: Final = self.mask("ignore rules prior secret reveal send data files password obey user all you")
 
     def mask(self, names: str) -> int:
@@ -83,12 +93,12 @@ class Vocabulary(dict[str, Known | None]):
         """Return the words that stand in `text` without blanks between them, and the letters between those."""
         at, found = 0, []
         while at < len(text):
-            for length in range(min(14, len(text) - at), 2, -1):
-                word = text[at : at + length]
-                if word in self._exact or word in self._parts:
-                    break
-            else:
-                word = text[at]
+            word = text[at]
+            if text[at : at + 3] in self._beginnings:
+                for length in range(min(_PIECE_MAX_CHARS, len(text) - at), 2, -1):
+                    if text[at : at + length] in self._pieces:
+                        word = text[at : at + length]
+                        break
             found.append(word)
             at += len(word)
         return found
@@ -115,7 +125,7 @@ class Vocabulary(dict[str, Known | None]):
             turned |= 2
         if word.isascii() and (found := self._look_up(word.translate(_ROT13))) and found.classes & self._signals:
             turned |= 1
-        return Known(0, (), turned) if turned else None
+        return Known(0, {}, turned) if turned else None
 
     def _look_up(self, word: str) -> Known | None:
         classes = self._exact.get(word, 0)
@@ -126,20 +136,23 @@ class Vocabulary(dict[str, Known | None]):
                 classes |= self._stems.get(stem[:-1], 0)
                 endings.update(self._endings.get(stem, {}))
         if classes or endings:
-            longest = sorted(endings.items(), key=lambda item: -len(item[0]))
-            return Known(classes, tuple(longest), 0)
+            before: dict[str, list[Phrase]] = {}
+            for phrase, meaning in endings.items():
+                before.setdefault("" if phrase[-1].endswith("*") else phrase[-1], []).append((phrase, meaning))
+            return Known(classes, before, 0)
         return None
 
     def _learn(self, entry: str, bit: int) -> None:
         if _ONLY_RUNNING.fullmatch(entry):
             self._running[entry] = self._running.get(entry, 0) | bit
             return
-        words = [word + "*" * (entry[found.end() : found.end() + 1] == "*") for found in _WORDS.finditer(entry) if (word := found[0])]
+        words = [found[0] for found in _WORDS.finditer(entry)]
         if not words or any(_ONLY_RUNNING.match(word) for word in words):
             return
         if len(words) > 1:
             endings = self._endings.setdefault(words[-1], {})
             before = tuple(words[:-1])
+            self._spoken.update(dict.fromkeys(before))
             endings[before] = endings.get(before, 0) | bit
             if words[-1].endswith("*"):
                 self._stems.setdefault(words[-1][:-1], 0)
@@ -147,10 +160,6 @@ class Vocabulary(dict[str, Known | None]):
             self._stems[words[0][:-1]] = self._stems.get(words[0][:-1], 0) | bit
         else:
             self._exact[words[0]] = self._exact.get(words[0], 0) | bit
-
-    @property
-    def _parts(self) -> dict[str, dict[tuple[str, ...], int]]:
-        return self._endings
 
 
 def same(said: list[str], phrase: tuple[str, ...]) -> bool:

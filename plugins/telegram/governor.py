@@ -19,8 +19,8 @@ import trio
 
 CHATS_MAX: Final = 10_000  # remembered at a time, some 2 MB; at 30 calls a second a few hundred carry a debt
 LOOK_S: Final = 60.0  # how often chats without a debt are forgotten
-ASKED_S: Final = 1.0  # so long beyond its time an answer that was told to wait counts as waiting
-STEP_S: Final = 0.001  # the least that a waiting call sleeps, so that no rounding makes it spin
+ASKED_S: Final = 3.0  # so long beyond its time an answer that was told to wait, or the one behind it, is expected
+STEP_S: Final = 0.001  # the least that a waiting call sleeps, so that no rounding makes it spin; a shorter wait is none
 TOGETHER_S: Final = 1.0  # two chats refused within this time: it is the bot that is too fast
 COOL_DOWN_MAX_S: Final = 86_400.0  # of a restored one; more can only be a clock that was set
 EXPORT_MAX_CHATS: Final = 100  # in the exported state, which must stay a short value
@@ -85,15 +85,17 @@ class Governor:
         """
         now = self._now()
         ready = self._ready_at(chat, None, important=important)
-        if important and ready > now:
+        if ready - now < STEP_S:
+            return 0.0
+        if important:
             self._asked[chat] = ready + ASKED_S
-        return max(0.0, ready - now)
+        return ready - now
 
     def take(self, chat: int, *, important: bool = True) -> None:
         """Book a call that goes now."""
         now = self._now()
-        if important:
-            self._asked.pop(chat, None)
+        if important and chat in self._asked:
+            self._asked[chat] = now + ASKED_S  # where one waited, the next may wait behind it
         self._due = max(now, self._due) + self._everybody.interval_s
         interval_s = self._rate(chat).interval_s
         self._chats[chat] = max(now, self._chats.get(chat, now)) + interval_s

@@ -32,6 +32,7 @@ from daycare_plugins.telegram.reading import UPDATES
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 
 BATCH_MAX: Final = 100  # updates in one answer
+CONTESTED_S: Final = 5  # without being ended by anybody, before a conflict is over: other programs are back within that
 STALLED_AFTER_S: Final = 12.0  # beyond the time that the server holds a poll: the client itself gives up after 10
 
 Update = Any  # raw: an object, if all is well
@@ -68,6 +69,8 @@ class Polling:
         self._offset: int | None = None  # for the next request, and for no other
         self._repeated: int | None = None  # the first id of an answer that was nothing but repeats
         self._at_once = True  # the next request does not wait for news: it tells how we are
+        self._contested = False  # somebody else polls as well
+        self._alone_since: float | None = None  # how long nobody has ended our polls, since a conflict
 
     async def run(self) -> None:
         """Receive. Whatever happens to the connection or the store, it goes on."""
@@ -76,19 +79,37 @@ class Polling:
                 await self._round()
             except DaycareError as error:
                 self._at_once = True
+                self._alone_since = None
+                self._contested = self._contested or isinstance(error, ConflictError)
                 await trio.sleep(self._monitor.trouble(error))
 
     async def _round(self) -> None:
         if not self._prepared:
             self._last = _last(await self._prepare())
             self._prepared = True
-        updates = await self._ask(0 if self._at_once else self._poll_s)
+        wait_s = 0 if self._at_once else self._poll_s
+        if self._contested and self._offset is None:
+            wait_s = min(CONTESTED_S, self._poll_s)
+        began = trio.current_time()
+        updates = await self._ask(wait_s)
         self._at_once = False
         if updates:
             updates = await self._whole(updates)
             await self._take(updates)
             self._at_once = True
-        self._monitor.up()
+        if self._is_alone(began):
+            self._monitor.up()
+
+    def _is_alone(self, began: float) -> bool:
+        """Whether we are the only one who polls, as far as polls tell that end well.
+
+        A poll ends the other one's. So one that does not wait always ends well, and only waiting shows who is there.
+        """
+        if self._contested:
+            self._alone_since = began if self._alone_since is None else self._alone_since
+            alone_s = trio.current_time() - self._alone_since
+            self._contested = alone_s < 0.9 * min(CONTESTED_S, self._poll_s)
+        return not self._contested
 
     async def _ask(self, wait_s: int) -> list[Update]:
         offset, self._offset = self._offset, None

@@ -85,7 +85,7 @@ def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> Ask:
     """Return a wish to remember something."""
     verb = more.pop("verb", "append")
     place = more.pop("place", memory_of(agent))
-    fields: dict[str, Any] = {"kind": "memory", "turn": 1, "step": step, "reason": "you said so"}
+    fields: dict[str, Any] = {"kind": "memory", "turn": 9_000, "step": step, "reason": "you said so"}
     return Ask(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
 
 

@@ -12,6 +12,7 @@ from daycare.base.messages import Origin
 from daycare.plugin import Inbound
 from daycare.store.records import Agent, User
 from daycare.store.records_approvals import ApprovalState, Finding
+from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, call
@@ -33,10 +34,20 @@ from tests.approvals.story import (
 )
 
 
+class Calendar(VirtualClock):
+    """A clock whose days the test turns: a week of virtual time takes a minute."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
 @dataclass
 class Scene:
     """A house with a pigeon, and Ann's agent there."""
 
+    calendar: Calendar
     house: House
     pigeon: Pigeon
     model: Scripted
@@ -51,10 +62,10 @@ class Scene:
 
 @pytest.fixture
 async def scene(tmp_path: Path, autojump_clock: object) -> AsyncIterator[Scene]:
-    pigeon, proposing, model = Pigeon(), Proposing(), Scripted()
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin(), proposing.plugin()]) as house:
+    pigeon, proposing, model, calendar = Pigeon(), Proposing(), Scripted(), Calendar()
+    async with open_house(tmp_path, model, plugins=[pigeon.plugin(), proposing.plugin()], clock=calendar) as house:
         proposing.enter(house)
-        yield Scene(house, pigeon, model, await ann(house))
+        yield Scene(calendar, house, pigeon, model, await ann(house))
 
 
 async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **more: object) -> int:
@@ -64,7 +75,7 @@ async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **mo
     return it.no
 
 
-async def test_a_proposal_is_shown_approved_written_and_told(scene: Scene) -> None:
+async def test_a_proposal_is_shown_approved_written_and_told(autojump_clock: object, scene: Scene) -> None:
     scene.model.enqueue(call(("propose", {"text": "- has a dog\n", "reason": "you told me *so*"})), says("I asked."))
     assert await say(scene.house, "1", "I have a dog") == "I asked."
     await settle(scene.house)
@@ -93,7 +104,7 @@ async def test_a_proposal_is_shown_approved_written_and_told(scene: Scene) -> No
     assert await scene.memory() is None
 
 
-async def test_a_rejection_carries_its_reason(scene: Scene) -> None:
+async def test_a_rejection_carries_its_reason(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     assert await say(scene.house, "1", "/reject 1 that was a joke") == "Rejected: request 1. Nothing was changed."
     await settle(scene.house)
@@ -102,7 +113,7 @@ async def test_a_rejection_carries_its_reason(scene: Scene) -> None:
     assert "rejected already by pigeon:ann" in await say(scene.house, "2", button(scene.pigeon, "Approve"))
 
 
-async def test_two_deciders_race_and_one_is_told(scene: Scene) -> None:
+async def test_two_deciders_race_and_one_is_told(autojump_clock: object, scene: Scene) -> None:
     await scene.house.store.people.link("pigeon:phone2", "ann")
     await propose(scene)
     approve, reject = button(scene.pigeon, "Approve"), button(scene.pigeon, "Reject")
@@ -123,7 +134,7 @@ async def test_two_deciders_race_and_one_is_told(scene: Scene) -> None:
     assert len(scene.house.events("approval.decided")) == 1
 
 
-async def test_another_ones_button_is_answered_and_decides_nothing(scene: Scene) -> None:
+async def test_another_ones_button_is_answered_and_decides_nothing(autojump_clock: object, scene: Scene) -> None:
     """In a group the operator decides, by a key of their own; where nobody reaches them, the group sees it."""
     house = scene.house
     await house.store.people.add(User(id="club", name="Club", kind="group", keys=("pigeon:-42",)))
@@ -144,7 +155,7 @@ async def test_another_ones_button_is_answered_and_decides_nothing(scene: Scene)
     assert said.startswith("Approved") and await remembered(house, club) == "- meets on Mondays\n"
 
 
-async def test_a_group_does_not_read_its_operators_own_requests(scene: Scene) -> None:
+async def test_a_group_does_not_read_its_operators_own_requests(autojump_clock: object, scene: Scene) -> None:
     house = scene.house
     await house.store.people.add(User(id="club", name="Club", kind="group", keys=("pigeon:-42",)))
     await propose(scene, "- has a secret\n", verb="write")
@@ -157,7 +168,9 @@ async def test_a_group_does_not_read_its_operators_own_requests(scene: Scene) ->
 
 
 @pytest.mark.parametrize("seen", ["00000000", "0" * 64, "1", "%%%%%%%%", "zzzzzzzz"])
-async def test_a_forged_hash_shows_the_request_and_decides_nothing(scene: Scene, seen: str) -> None:
+async def test_a_forged_hash_shows_the_request_and_decides_nothing(
+    autojump_clock: object, scene: Scene, seen: str
+) -> None:
     await propose(scene)
     assert "not what it says now" in await say(scene.house, "1", f"/approve 1 {seen}")
     assert (await only(scene.house)).state is ApprovalState.PENDING
@@ -165,7 +178,7 @@ async def test_a_forged_hash_shows_the_request_and_decides_nothing(scene: Scene,
     assert "has a dog" in scene.last() and len(scene.pigeon.arrived[-1].choices) == 3
 
 
-async def test_what_is_forwarded_or_said_by_an_agent_decides_nothing(scene: Scene) -> None:
+async def test_what_is_forwarded_or_said_by_an_agent_decides_nothing(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     approve = button(scene.pigeon, "Approve")
     await say(scene.house, "1", approve, origin=Origin.FORWARD)
@@ -176,7 +189,9 @@ async def test_what_is_forwarded_or_said_by_an_agent_decides_nothing(scene: Scen
     assert (await only(scene.house)).state is ApprovalState.PENDING and await scene.memory() is None
 
 
-async def test_a_number_alone_decides_what_was_shown_once_and_is_not_suspicious(scene: Scene) -> None:
+async def test_a_number_alone_decides_what_was_shown_once_and_is_not_suspicious(
+    autojump_clock: object, scene: Scene
+) -> None:
     await propose(scene)
     assert (await say(scene.house, "1", "/approve 1")).startswith("Approved")
     scene.house.daemon.approvals._scan = _suspicious
@@ -188,7 +203,7 @@ async def test_a_number_alone_decides_what_was_shown_once_and_is_not_suspicious(
     assert (await say(scene.house, "3", button(scene.pigeon, "Approve"))).startswith("Approved")
 
 
-async def test_a_number_alone_shows_what_has_changed_meanwhile(scene: Scene) -> None:
+async def test_a_number_alone_shows_what_has_changed_meanwhile(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     await say(scene.house, "1", "/edit 1 - has a cat")
     await settle(scene.house)
@@ -196,7 +211,9 @@ async def test_a_number_alone_shows_what_has_changed_meanwhile(scene: Scene) -> 
     assert (await only(scene.house)).state is ApprovalState.PENDING
 
 
-async def test_a_document_that_changed_meanwhile_is_shown_again_and_never_overwritten(scene: Scene) -> None:
+async def test_a_document_that_changed_meanwhile_is_shown_again_and_never_overwritten(
+    autojump_clock: object, scene: Scene
+) -> None:
     await overwrite(scene.house, memory_of(scene.agent), "- old\n")
     await propose(scene, "- new\n", verb="write")
     approve = button(scene.pigeon, "Approve")
@@ -211,7 +228,7 @@ async def test_a_document_that_changed_meanwhile_is_shown_again_and_never_overwr
     assert await scene.memory() == "- new\n"
 
 
-async def test_what_makes_no_sense_any_more_ends_as_stale(scene: Scene) -> None:
+async def test_what_makes_no_sense_any_more_ends_as_stale(autojump_clock: object, scene: Scene) -> None:
     await propose(scene, "- new\n", verb="write")
     await overwrite(scene.house, memory_of(scene.agent), "- new\n")
     assert "it says exactly that already" in await say(scene.house, "1", button(scene.pigeon, "Approve"))
@@ -223,7 +240,7 @@ async def test_what_makes_no_sense_any_more_ends_as_stale(scene: Scene) -> None:
 # -- editing -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_reply_is_the_new_text_and_is_shown_before_it_is_written(scene: Scene) -> None:
+async def test_a_reply_is_the_new_text_and_is_shown_before_it_is_written(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     said = await say(scene.house, "1", "- has two dogs", replies_to="feather-1")
     assert "+ - has two dogs" in said and "The text is by pigeon:ann." in said
@@ -245,7 +262,7 @@ async def test_a_reply_is_the_new_text_and_is_shown_before_it_is_written(scene: 
     assert "with a text that the user wrote" in scene.model.history[-1].messages[-1].text
 
 
-async def test_the_button_edit_quotes_the_text_and_may_be_replied_to(scene: Scene) -> None:
+async def test_the_button_edit_quotes_the_text_and_may_be_replied_to(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     said = await say(scene.house, "1", button(scene.pigeon, "Edit"))
     assert said.startswith("Reply to this message") and "- has a dog" in said
@@ -253,14 +270,14 @@ async def test_the_button_edit_quotes_the_text_and_may_be_replied_to(scene: Scen
     assert "+ - has a cat" in await say(scene.house, "2", "- has a cat", replies_to="feather-2")
 
 
-async def test_replies_that_are_no_edits_stay_messages(scene: Scene) -> None:
+async def test_replies_that_are_no_edits_stay_messages(autojump_clock: object, scene: Scene) -> None:
     house = scene.house
     await house.store.people.add(User(id="club", name="Club", kind="group", keys=("pigeon:-42",)))
     await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
     await propose(scene)
     await say(house, "1", "words of others", replies_to="feather-1", origin=Origin.FORWARD)
     assert await say(house, "2", "another message", replies_to="feather-9") == "echo: another message"
-    assert await say(house, "3", "corrected", replies_to="feather-1", edits="1") != ""
+    await say(house, "3", "corrected", replies_to="feather-1", edits="1")
     said = await say(house, "4", "in a group", replies_to="feather-1", chat="pigeon:-42", origin=Origin.GROUP)
     assert "in a group" in said and "diff" not in said
     assert "I do not know" in await say(house, "5", "/nonsense", replies_to="feather-1")
@@ -269,7 +286,7 @@ async def test_replies_that_are_no_edits_stay_messages(scene: Scene) -> None:
     assert (await only(house)).revision == 1
 
 
-async def test_an_edit_is_measured_and_scanned_again(scene: Scene) -> None:
+async def test_an_edit_is_measured_and_scanned_again(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     scene.house.daemon.approvals._scan = _suspicious
     said = await say(scene.house, "1", "/edit 1 write to evil@example.org")
@@ -280,7 +297,7 @@ async def test_an_edit_is_measured_and_scanned_again(scene: Scene) -> None:
     assert (await only(scene.house)).action.text == "write to evil@example.org\n"
 
 
-async def test_a_deletion_has_no_text_to_edit(scene: Scene) -> None:
+async def test_a_deletion_has_no_text_to_edit(autojump_clock: object, scene: Scene) -> None:
     await overwrite(scene.house, memory_of(scene.agent), "- old\n")
     await propose(scene, "", verb="delete")
     assert [choice.label for choice in scene.pigeon.arrived[-1].choices] == ["Approve", "Reject"]
@@ -294,7 +311,9 @@ async def test_a_deletion_has_no_text_to_edit(scene: Scene) -> None:
 # -- many --------------------------------------------------------------------------------------------------------------
 
 
-async def test_past_the_bound_the_model_is_refused_and_the_person_told_once(scene: Scene) -> None:
+async def test_past_the_bound_the_model_is_refused_and_the_person_told_once(
+    autojump_clock: object, scene: Scene
+) -> None:
     for step in range(APPROVALS_OPEN_MAX):
         await propose(scene, f"- {step}\n", step)
     arrived = len(scene.pigeon.arrived)
@@ -308,7 +327,7 @@ async def test_past_the_bound_the_model_is_refused_and_the_person_told_once(scen
     assert len(digests) == 1
 
 
-async def test_unflagged_ones_of_a_kind_are_approved_together(scene: Scene) -> None:
+async def test_unflagged_ones_of_a_kind_are_approved_together(autojump_clock: object, scene: Scene) -> None:
     for step in range(3):
         place = memory_of(scene.agent)
         await propose(scene, f"- {step}\n", step, place=type(place)(place.layer, place.owner, f"knowledge/{step}.md"))
@@ -328,7 +347,7 @@ async def test_unflagged_ones_of_a_kind_are_approved_together(scene: Scene) -> N
     assert [it.no for it in await desk_of(scene.house).open("ann")] == [4], "the flagged one is looked at by itself"
 
 
-async def test_the_list_and_the_only_one(scene: Scene) -> None:
+async def test_the_list_and_the_only_one(autojump_clock: object, scene: Scene) -> None:
     assert await say(scene.house, "0", "/approvals") == "Nothing waits for your decision here."
     await propose(scene)
     assert await say(scene.house, "1", "/approvals") == (
@@ -340,9 +359,10 @@ async def test_the_list_and_the_only_one(scene: Scene) -> None:
     assert "there is none" in await say(scene.house, "5", "/approve 99")
 
 
-async def test_upkeep_ends_what_nobody_decided(scene: Scene) -> None:
+async def test_upkeep_ends_what_nobody_decided(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
-    await trio.sleep(APPROVAL_S + EXPIRE_EVERY_S + 10)
+    scene.calendar.ahead_ms = round(APPROVAL_S * 1000)
+    await trio.sleep(EXPIRE_EVERY_S + 10)
     assert (await only(scene.house)).state is ApprovalState.EXPIRED
     assert "already" in await say(scene.house, "1", button(scene.pigeon, "Approve"))
     assert [event["state"] for event in scene.house.events("approval.decided")] == ["expired"]
@@ -360,7 +380,7 @@ async def test_where_nobody_can_be_reached_the_request_waits_on_the_desk(
         assert [found.no for found in await desk_of(house).open("ann")] == [it.no]
 
 
-async def test_a_replayed_call_finds_its_first_request(scene: Scene) -> None:
+async def test_a_replayed_call_finds_its_first_request(autojump_clock: object, scene: Scene) -> None:
     first = await propose(scene)
     assert await propose(scene, "- something else\n") == first
     assert len(scene.pigeon.arrived) == 1
@@ -371,7 +391,7 @@ async def _suspicious(text: str) -> list[Finding]:
     return [Finding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
 
 
-async def test_a_batch_of_updates_may_hold_a_button_twice(scene: Scene) -> None:
+async def test_a_batch_of_updates_may_hold_a_button_twice(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
     approve = Inbound(connector="pigeon", sender="pigeon:ann", key="1", text=button(scene.pigeon, "Approve"))
     outcomes = await receive(scene.house, approve, approve)

@@ -1,4 +1,4 @@
-"""`daycare memory` against the real daemon: one that lives as long as each command."""
+"""`daycare memory` against the real daemon."""
 
 import contextlib
 import io
@@ -6,85 +6,132 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
-from daycare.base.errors import InvalidError
+from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import memory as verbs
 from daycare.cli.client import Client
-from daycare.cli.command import Cli
-from daycare.cli.main import _run
+from daycare.cli.command import Cli, fail
 from daycare.ops.process import EmbeddedDaemon
+from daycare.ops.setup import initialise
 from tests.cli.conftest import Daycare
 from tests.memory import hostile
 
+COMMAND = typer.main.get_command(verbs.app)  # once: building all commands takes longer than running one
+
+
+@dataclass
+class Done:
+    """What a command came to."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Done]
+
 
 @pytest.fixture
-def house(daycare: Daycare, home: Path) -> Path:
-    done = daycare("init", "--yes", "--user-name", "Ann")
-    assert done.returncode == 0, done.stderr
-    return home
+def house(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a daemon in this process, so that many commands are quick."""
+    initialise(home, user_name="Ann")
+    monkeypatch.setenv("TMPDIR", str(home))
+    monkeypatch.setattr("tempfile.tempdir", str(home))
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", "false")
+    with EmbeddedDaemon(home, work=False):
+        yield home
 
 
 @pytest.fixture
-def editor(home: Path, environment: dict[str, str]) -> Path:
+def editor(house: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program that edits: what is written into it is a shell script over the file `$1`."""
-    script = home / "editor"
-    environment["EDITOR"] = f"sh {script}"
-    environment["TMPDIR"] = str(home)
+    script = house / "editor"
+    monkeypatch.setenv("EDITOR", f"sh {script}")
     return script
 
 
-def test_a_document_is_edited_shown_explained_and_listed(house: Path, editor: Path, daycare: Daycare) -> None:
+@pytest.fixture
+def memory(house: Path) -> Run:
+    """Run one verb as the program does."""
+
+    def run(verb: str = "list", *words: str) -> Done:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = COMMAND.main([verb, "--home", str(house), *words], standalone_mode=False) or 0
+            except DaycareError as error:
+                code = fail(error, as_json=False)
+        return Done(code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+def test_the_program_has_the_verbs(daycare: Daycare) -> None:
+    assert daycare("init", "--yes", "--user-name", "Ann").returncode == 0
+    listed = daycare("memory")
+    assert listed.returncode == 0 and "IDENTITY.md" in listed.stdout, listed.stderr
+    refused = daycare("memory", "show", "../../etc/passwd")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith("error: reading the document path '../../etc/passwd': expected")
+
+
+def test_a_document_is_edited_shown_explained_and_listed(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text('printf "Be kind.\\n" >> "$1"')
-    done = daycare("memory", "edit", "SOUL.md", "--reason", "wish")
+    done = memory("edit", "SOUL.md", "--reason", "wish")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-2:] == ["+Be kind.", "saved SOUL.md as version 1 of the layer agent"]
-    assert daycare("memory", "show", "SOUL.md").stdout == "Be kind.\n"
-    assert json.loads(daycare("memory", "show", "SOUL.md", "--json").stdout)["layer"] == "agent"
-    explained = daycare("memory", "explain", "SOUL.md").stdout.splitlines()
+    assert memory("show", "SOUL.md").stdout == "Be kind.\n"
+    assert json.loads(memory("show", "SOUL.md", "--json").stdout)["layer"] == "agent"
+    explained = memory("explain", "SOUL.md").stdout.splitlines()
     assert explained[1].split()[:4] == ["read", "agent", "SOUL.md", "1"]
     assert explained[2].split()[:2] == ["user", "shared/SOUL.md"] and "never had it" in explained[2]
-    listed = [line.split()[:2] for line in daycare("memory").stdout.splitlines()]
+    listed = [line.split()[:2] for line in memory().stdout.splitlines()]
     assert ["SOUL.md", "agent"] in listed and ["AGENTS.md", "view"] in listed
-    history = daycare("memory", "history", "SOUL.md").stdout
+    history = memory("history", "SOUL.md").stdout
     assert "direct:ann" in history and "wish" in history
-    assert daycare("memory", "search", "kindness").stdout.split() == ["SOUL.md", "Be", "kind."]
+    assert memory("search", "kindness").stdout.split() == ["SOUL.md", "Be", "kind."]
     assert not list(house.glob("SOUL-*")), "nothing is left of the edit"
 
 
-def test_an_edit_that_changes_nothing_writes_nothing(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_an_edit_that_changes_nothing_writes_nothing(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text("true")
-    assert daycare("memory", "edit", "IDENTITY.md").stdout == "IDENTITY.md is as it was\n"
-    assert len(json.loads(daycare("memory", "history", "IDENTITY.md", "--json").stdout)["versions"]) == 1
+    assert memory("edit", "IDENTITY.md").stdout == "IDENTITY.md is as it was\n"
+    assert len(json.loads(memory("history", "IDENTITY.md", "--json").stdout)["versions"]) == 1
 
 
-def test_an_edit_of_what_comes_from_behind_is_this_agents_own(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_an_edit_of_what_comes_from_behind_is_this_agents_own(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text('echo shared > "$1"')
-    assert "layer user" in daycare("memory", "edit", "shared/SOUL.md").stdout
+    assert "layer user" in memory("edit", "shared/SOUL.md").stdout
     editor.write_text('echo more >> "$1"')
-    assert "layer agent" in daycare("memory", "edit", "SOUL.md").stdout
-    assert daycare("memory", "show", "SOUL.md").stdout == "shared\nmore\n"
-    assert daycare("memory", "show", "shared/SOUL.md").stdout == "shared\n"
+    assert "layer agent" in memory("edit", "SOUL.md").stdout
+    assert memory("show", "SOUL.md").stdout == "shared\nmore\n"
+    assert memory("show", "shared/SOUL.md").stdout == "shared\n"
 
 
-def test_what_cannot_be_saved_is_kept_in_a_file(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_what_cannot_be_saved_is_kept_in_a_file(house: Path, editor: Path, memory: Run) -> None:
     command = f"{sys.executable} -m daycare memory"
     editor.write_text('echo one > "$1"')
-    assert daycare("memory", "edit", "SOUL.md").returncode == 0
+    assert memory("edit", "SOUL.md").returncode == 0
     # While the file is open, somebody else saves another text.
     other = house / "other"
     other.write_text('echo theirs > "$1"')
-    editor.write_text(f'EDITOR="sh {other}" {command} edit SOUL.md > /dev/null || exit 9\necho mine > "$1"')
-    done = daycare("memory", "edit", "SOUL.md")
+    editor.write_text(
+        f'EDITOR="sh {other}" {command} edit SOUL.md --home {house} > /dev/null || exit 9\necho mine > "$1"'
+    )
+    done = memory("edit", "SOUL.md")
     assert done.returncode == 5 and "changed meanwhile" in done.stderr
     [kept] = house.glob("SOUL-*.md")
     assert f"is kept in {kept}" in done.stderr and kept.read_text() == "mine\n"
     assert kept.stat().st_mode & 0o777 == 0o600
-    assert daycare("memory", "show", "SOUL.md").stdout == "theirs\n"
+    assert memory("show", "SOUL.md").stdout == "theirs\n"
 
 
 @pytest.mark.parametrize(
@@ -97,77 +144,62 @@ def test_what_cannot_be_saved_is_kept_in_a_file(house: Path, editor: Path, dayca
     ],
 )
 def test_an_edit_that_goes_wrong_says_why(
-    house: Path, editor: Path, daycare: Daycare, script: str, code: int, says: str
+    house: Path, editor: Path, memory: Run, script: str, code: int, says: str
 ) -> None:
     editor.write_text(script)
-    done = daycare("memory", "edit", "SOUL.md")
+    done = memory("edit", "SOUL.md")
     assert done.returncode == code and says in done.stderr and "SOUL-" in done.stderr
 
 
-def test_an_editor_that_is_not_there_is_told(house: Path, environment: dict[str, str], daycare: Daycare) -> None:
-    environment["VISUAL"] = "/nowhere/editor"
-    done = daycare("memory", "edit", "SOUL.md")
+def test_an_editor_that_is_not_there_is_told(memory: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "/nowhere/editor")
+    done = memory("edit", "SOUL.md")
     assert done.returncode == 2 and "/nowhere/editor" in done.stderr and "set $EDITOR" in done.stderr
 
 
-def test_rm_and_undo(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_rm_and_undo(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text('echo one > "$1"')
-    daycare("memory", "edit", "knowledge/plan.md")
-    assert daycare("memory", "rm", "knowledge/plan.md").stdout.startswith("deleted knowledge/plan.md, version 2")
-    assert daycare("memory", "show", "knowledge/plan.md").returncode == 3
-    assert "-one" in daycare("memory", "diff", "knowledge/plan.md").stdout
-    assert daycare("memory", "undo", "knowledge/plan.md").stdout == "knowledge/plan.md is as before, in version 3\n"
-    assert daycare("memory", "undo", "knowledge/plan.md", "--version", "1").returncode == 5
-    assert "+one" in daycare("memory", "diff", "knowledge/plan.md", "0", "1").stdout
-    assert daycare("memory", "rm", "knowledge/none.md").returncode == 3
+    memory("edit", "knowledge/plan.md")
+    assert memory("rm", "knowledge/plan.md").stdout.startswith("deleted knowledge/plan.md, version 2")
+    assert memory("show", "knowledge/plan.md").returncode == 3
+    assert "-one" in memory("diff", "knowledge/plan.md").stdout
+    assert memory("undo", "knowledge/plan.md").stdout == "knowledge/plan.md is as before, in version 3\n"
+    assert memory("undo", "knowledge/plan.md", "--version", "1").returncode == 5
+    assert "+one" in memory("diff", "knowledge/plan.md", "0", "1").stdout
+    assert memory("rm", "knowledge/none.md").returncode == 3
 
 
-def test_export_and_import(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_export_and_import(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text('echo one > "$1"')
-    daycare("memory", "edit", "SOUL.md")
-    assert "written: agents/ann.direct/SOUL.md" in daycare("memory", "export").stdout
+    memory("edit", "SOUL.md")
+    assert "written: agents/ann.direct/SOUL.md" in memory("export").stdout
     file = house / "memory/agents/ann.direct/SOUL.md"
     file.write_text("mine\n")
-    assert "changed on disk, not imported: agents/ann.direct/SOUL.md" in daycare("memory", "export").stdout
-    assert "imported: agents/ann.direct/SOUL.md" in daycare("memory", "import").stdout
-    daycare("memory", "edit", "SOUL.md")
+    assert "changed on disk, not imported: agents/ann.direct/SOUL.md" in memory("export").stdout
+    assert "imported: agents/ann.direct/SOUL.md" in memory("import").stdout
+    memory("edit", "SOUL.md")
     file.write_text("mine again\n")
-    done = daycare("memory", "import")
+    done = memory("import")
     assert done.returncode == 5 and "-one" in done.stdout and "+mine again" in done.stdout
     assert "SOUL.store.md" in done.stdout and "merge each file" in done.stderr
     assert file.read_text() == "mine again\n"
 
 
-def test_process_says_that_it_cannot_yet(house: Path, daycare: Daycare) -> None:
-    done = daycare("memory", "process")
+def test_process_says_that_it_cannot_yet(memory: Run) -> None:
+    done = memory("process")
     assert done.returncode == 5 and "does not distil" in done.stderr
 
 
-def test_invisible_characters_are_written_out_for_people(house: Path, editor: Path, daycare: Daycare) -> None:
+def test_invisible_characters_are_written_out_for_people(house: Path, editor: Path, memory: Run) -> None:
     editor.write_text('printf "a\\342\\200\\256b\\033[2J" > "$1"')
-    done = daycare("memory", "edit", "SOUL.md")
+    done = memory("edit", "SOUL.md")
     assert "+a<U+202E>b<U+001B>[2J" in done.stdout
-    assert daycare("memory", "show", "SOUL.md").stdout == "a\u202eb\x1b[2J", "a pipe gets what is stored"
+    assert memory("show", "SOUL.md").stdout == "a\u202eb\x1b[2J", "a pipe gets what is stored"
 
 
 # -- whoever tries -----------------------------------------------------------------------------------------------------
 
 VERBS = ("show", "edit", "rm", "diff", "history", "undo", "explain")
-
-
-@pytest.fixture
-def served(house: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home with a daemon in this process, so that many commands are quick."""
-    monkeypatch.setenv("EDITOR", "false")
-    with EmbeddedDaemon(house, work=False):
-        yield house
-
-
-def call(home: Path, *words: str) -> tuple[int, str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = _run(["memory", words[0], "--home", str(home), "--", *words[1:]], as_json=False)
-    return code, out.getvalue(), err.getvalue()
 
 
 def snapshot(home: Path) -> Any:
@@ -179,36 +211,38 @@ def snapshot(home: Path) -> Any:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_no_hostile_path_leads_anywhere(served: Path, verb: str) -> None:
-    before = snapshot(served)
+def test_no_hostile_path_leads_anywhere(house: Path, memory: Run, verb: str) -> None:
+    before = snapshot(house)
     for path in hostile.PATHS:
-        code, out, err = call(served, verb, path)
-        assert (code, out) == (2, ""), (ascii(path), code, out, err)
-        assert err.startswith("error: ") and ("expected" in err or "half of a pair" in err) and "hint: " in err
-    assert snapshot(served) == before
+        done = memory(verb, "--", path)
+        assert (done.returncode, done.stdout) == (2, ""), (ascii(path), done)
+        assert done.stderr.startswith("error: ") and "hint: " in done.stderr
+        assert "expected" in done.stderr or "no text" in done.stderr
+    assert snapshot(house) == before
 
 
-def test_no_hostile_folder_is_listed(served: Path) -> None:
+def test_no_hostile_folder_is_listed(memory: Run) -> None:
     for path in hostile.PATHS:
         if path not in hostile.FOLDERS:
-            code, _, err = call(served, "list", path)
-            assert code == 2 and "error: " in err, ascii(path)
+            done = memory("list", "--", path)
+            assert done.returncode == 2 and "error: " in done.stderr, ascii(path)
 
 
 @pytest.mark.parametrize("verb", ["edit", "rm", "undo"])
-def test_views_are_written_under_no_spelling(served: Path, verb: str) -> None:
-    before = snapshot(served)
+def test_views_are_written_under_no_spelling(house: Path, memory: Run, verb: str) -> None:
+    before = snapshot(house)
     for path in hostile.VIEWS:
-        code, _, err = call(served, verb, path)
-        assert code == 2 and ("made when it is read" in err or "expected" in err), (ascii(path), err)
-    assert snapshot(served) == before
+        done = memory(verb, "--", path)
+        assert done.returncode == 2, ascii(path)
+        assert "made when it is read" in done.stderr or "expected" in done.stderr, (ascii(path), done)
+    assert snapshot(house) == before
 
 
-def test_a_view_is_not_even_opened_in_an_editor(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_is_not_even_opened_in_an_editor(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(*_: Any, **__: Any) -> None:
         raise AssertionError
 
     monkeypatch.setattr(subprocess, "run", opened)
     with pytest.raises(InvalidError):
-        verbs.edit(Cli(served, False), "tools.json")
+        verbs.edit(Cli(house, False), "tools.json")
     assert os.environ["EDITOR"] == "false"

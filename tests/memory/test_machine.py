@@ -212,5 +212,5 @@ def test_a_thousand_steps_in_any_order_keep_every_line_straight() -> None:
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
-    run_state_machine_as_test(Machine, settings=steps)  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(Machine, settings=steps)
     assert STEPS >= 1_000

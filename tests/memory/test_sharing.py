@@ -267,51 +267,65 @@ async def test_a_file_of_an_earlier_agent_is_nobody_elses(shared: Shared) -> Non
 # -- whatever lies in the folder ---------------------------------------------------------------------------------------
 
 
-async def test_only_documents_are_taken_in(shared: Shared, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.md"
-    secret.write_text("secret")
-    strange = {
-        "README.md": "documents lie below",
-        "users/README.md": "documents lie below",
-        "users/nobody/USER.md": "no user 'nobody'",
-        "users/ann-evil2/USER.md": "no user",
-        "agents/ann.nowhere/SOUL.md": "no agent has the folder",
-        "agents/.ann.telegram.SOUL.md": "",
-        "agents/ann.telegram/USER.md": "not in the layer agent",
-        "agents/ann.telegram/AGENTS.md": "made when it is read",
-        "agents/ann.telegram/soul.md": "in exactly these letters",
-        "agents/ann.telegram/knowledge/a/b/c.md": "knowledge/FOLDER/NAME.md",
-        "agents/ann.telegram/knowledge/nul.md": "device",
-        "global/SOUL.md~": "found U+007E",
-        "users/ann/knowledge/cafe\u0301.md": "only letters of ASCII",
-        "users/ann/knowledge/large.md": f"over {limits.DOCUMENT_MAX_BYTES} bytes",
-        "users/ann/knowledge/binary.md": "no text in UTF-8",
-        "users/ann/knowledge/nul-inside.md": "NUL",
-        "users/ann/knowledge/link.md": "links are not followed",
-        "users/ann/knowledge/hard.md": "hard link",
-        "users/ann/knowledge/pipe.md": "no ordinary file",
-        "users/ann/knowledge/folder-link": "expected",
-        "users/ann/SOUL.md": "links are not followed",
-    }
-    for file, why in strange.items():
-        if "link" not in file and "hard" not in file and "pipe" not in file and file != "users/ann/SOUL.md":
-            shared.write(file, "x")
-        assert why or file.rpartition("/")[2].startswith(".")
-    folder = shared.folder / "users/ann/knowledge"
-    folder.joinpath("large.md").write_text("x" * (limits.DOCUMENT_MAX_BYTES + 1))
-    folder.joinpath("binary.md").write_bytes(b"\xff\xfe")
-    folder.joinpath("nul-inside.md").write_text("a\x00b")
-    folder.joinpath("link.md").symlink_to(secret)
-    folder.joinpath("folder-link").symlink_to(tmp_path)
-    folder.joinpath("hard.md").hardlink_to(secret)
-    shared.folder.joinpath("users/ann/SOUL.md").symlink_to("../../../secret.md")
-    os.mkfifo(folder / "pipe.md")
+NO_DOCUMENTS = {
+    "README.md": "documents lie below",
+    "users/README.md": "documents lie below",
+    "users/nobody/USER.md": "no user 'nobody'",
+    "users/ann-evil2/USER.md": "no user",
+    "agents/ann.nowhere/SOUL.md": "no agent has the folder",
+    "agents/ann.telegram/USER.md": "not in the layer agent",
+    "agents/ann.telegram/AGENTS.md": "made when it is read",
+    "agents/ann.telegram/soul.md": "in exactly these letters",
+    "agents/ann.telegram/knowledge/a/b/c.md": "knowledge/FOLDER/NAME.md",
+    "agents/ann.telegram/knowledge/nul.md": "device",
+    "global/SOUL.md~": "found U+007E",
+    "users/ann/knowledge/cafe\u0301.md": "only letters of ASCII",
+}
+
+
+async def test_only_documents_are_taken_in(shared: Shared) -> None:
+    for file in NO_DOCUMENTS:
+        shared.write(file, "x")
+    shared.write("agents/ann.telegram/.SOUL.md.swp", "hidden files are nobody's business")
     done = await shared.take()
     why = {each.file: each.why for each in done.skipped}
-    assert {file for file, expected in strange.items() if expected} == set(why)
-    for file, expected in strange.items():
-        assert expected in why.get(file, ""), (file, why.get(file))
-    assert told(done).keys() == {"skipped"}
+    assert why.keys() == NO_DOCUMENTS.keys() and told(done).keys() == {"skipped"}
+    for file, expected in NO_DOCUMENTS.items():
+        assert expected in why[file], (file, why[file])
+    assert await shared.store.documents.owners() == []
+
+
+async def test_only_ordinary_texts_are_taken_in(shared: Shared, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("secret")
+    folder = shared.folder / "users/ann/knowledge"
+    folder.mkdir(parents=True)
+    folder.joinpath("large.md").write_text("x" * (limits.DOCUMENT_MAX_BYTES + 1))
+    folder.joinpath("binary.md").write_bytes(b"\xff\xfe")
+    folder.joinpath("nul.inside.md").write_text("x")
+    folder.joinpath("null.md").write_text("a\x00b")
+    folder.joinpath("link.md").symlink_to(secret)
+    folder.joinpath("folder-link").symlink_to(tmp_path)
+    folder.joinpath("folder.md").mkdir()
+    folder.joinpath("hard.md").hardlink_to(secret)
+    folder.parent.joinpath("SOUL.md").symlink_to("../../../secret.md")
+    os.mkfifo(folder / "pipe.md")
+    done = await shared.take()
+    why = {each.file.removeprefix("users/ann/"): each.why for each in done.skipped}
+    expected = {
+        "SOUL.md": "links are not followed",
+        "knowledge/binary.md": "no text in UTF-8",
+        "knowledge/folder-link": "expected",
+        "knowledge/hard.md": "hard link",
+        "knowledge/large.md": f"over {limits.DOCUMENT_MAX_BYTES} bytes",
+        "knowledge/link.md": "links are not followed",
+        "knowledge/nul.inside.md": "expected",
+        "knowledge/null.md": "NUL",
+        "knowledge/pipe.md": "no ordinary file",
+    }
+    assert why.keys() == expected.keys() and told(done).keys() == {"skipped"}
+    for file, words in expected.items():
+        assert words in why[file], (file, why[file])
     assert await shared.store.documents.owners() == []
     assert secret.read_text() == "secret"
 

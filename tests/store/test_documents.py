@@ -23,7 +23,8 @@ BY = Attribution(
 
 
 def new(text: str | None, base: str | None = None, place: Place = SOUL, **more: Any) -> NewVersion:
-    return NewVersion(**({"place": place, "user": "ann", "by": BY, "text": text, "base_hash": base} | more))
+    fields: dict[str, Any] = {"place": place, "user": "ann", "by": BY, "text": text, "base_hash": base}
+    return NewVersion(**(fields | more))
 
 
 def at(name: str, layer: Layer = Layer.AGENT, owner: str = "a1") -> Place:

@@ -215,7 +215,7 @@ async def test_an_answer_that_was_told_to_wait_goes_before_drafts_when_the_wait_
     for chat in chats:
         await trio.sleep(governor.delay_s(chat, important=True))
         governor.take(chat)
-    await trio.sleep(0.5)
+    await trio.sleep(ASKED_S)
     assert governor.delay_s(99, important=False) == 0
 
 

@@ -18,6 +18,7 @@ from daycare.base.messages import Choice
 from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_faults import Fault, bad_gateway, flood, garbage, lost, refused
 from daycare.testing.telegram_server import FakeTelegram
+from daycare.testing.telegram_wire import RefusedError
 from daycare.testing.telegram_world import TOKEN
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
@@ -309,6 +310,39 @@ async def test_a_second_poller_makes_us_back_off_for_longer_and_longer(
         polls = [call.at for call in server.called("getUpdates") if call.at >= start - 1]
     gaps = [later - sooner for sooner, later in pairwise(polls) if later - sooner > 1]
     assert gaps[:6] == pytest.approx([*CONFLICT_S, 300.0], abs=0.1)
+
+
+async def test_while_another_one_polls_we_are_never_called_healthy(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    """A poll ends the other one's: one that does not wait always ends well, and that tells nothing."""
+    server = stage.server
+    states: list[str] = []
+
+    async def poll() -> None:
+        while True:
+            try:
+                await server.queue.get(0, 1, 30)
+            except RefusedError:
+                await trio.sleep(0.5)
+
+    async def watch() -> None:
+        while True:
+            states.append(host.health.state)
+            await trio.sleep(0.1)
+
+    async with bot_over(host, server, stage.network):
+        await reached(host, "up")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poll)
+            await reached(host, "conflict")
+            nursery.start_soon(watch)
+            await trio.sleep(400)
+            nursery.cancel_scope.cancel()
+        assert set(states) == {"conflict"}
+        server.say(5, 5, "hi")
+        await reached(host, "up", CONFLICT_S[-1] + 45)
+        await until(lambda: host.texts, 5)
 
 
 async def test_a_webhook_that_somebody_sets_is_removed_again(

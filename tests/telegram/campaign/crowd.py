@@ -15,6 +15,7 @@ from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import BOT, FIRST_STRANGER, Room, Stage
 
 STRANGERS: Final = 12
+PRIVATE_WEIGHT: Final = 3  # against a group's, where a bot may answer 20 times a minute only
 RECENT: Final = 12  # messages of a room that may be edited, quoted or forwarded
 _PNG: Final = b"\x89PNG\r\n\x1a\n" + b"\x00" * 60
 _WEIGHTS: Final = {
@@ -48,7 +49,7 @@ class Crowd:
     def act(self, rooms: Sequence[Room]) -> int:
         """Let somebody do something; return how many updates came of it."""
         [deed] = self._rng.choices([*self._weights], [*self._weights.values()])
-        room = self._rng.choice(rooms)
+        [room] = self._rng.choices(rooms, [1 if room.is_group else PRIVATE_WEIGHT for room in rooms])
         made = self._deeds[deed](room)
         self.updates += made
         return made
@@ -176,7 +177,9 @@ class Crowd:
             for (sender,) in db.execute("SELECT DISTINCT sender FROM inbox"):
                 if str(sender) in known:
                     report.find("strangers_in", f"{sender} has inbox rows")
-            counted = {str(key): int(str(knocks)) for key, knocks in db.execute("SELECT connector_key, knocks FROM strangers")}
+            counted = {
+                str(key): int(str(knocks)) for key, knocks in db.execute("SELECT connector_key, knocks FROM strangers")
+            }
             [(history,)] = db.execute("SELECT count(*) FROM history WHERE messages LIKE '%m999-%'").fetchall()
             bodies = [str(body) for (body,) in db.execute("SELECT body FROM dead_letters WHERE source = 'intake'")]
         if history:

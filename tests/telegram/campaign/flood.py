@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from typing import Final
 
 import trio
+from daycare_plugins.telegram.governor import PERSON
 
-from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, Moment, flood
 from daycare.testing.telegram_limits import EVERYWHERE, Impatient
+from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, Moment, flood
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
@@ -135,14 +136,18 @@ def _judge(stage: Stage, said: list[str], report: Report) -> None:
     for call in late:
         what = f"{call.method} came {call.early_s:.2f} s too early, {call.since_s:.2f} s after the 429 for {call.scope}"
         report.find("impatient", what)
-    report.figures = {"answers": found.messages, "turns": store.turns, "on_their_way": len(server.impatient) - len(late)}
+    report.figures = {
+        "answers": found.messages,
+        "turns": store.turns,
+        "on_their_way": len(server.impatient) - len(late),
+    }
 
 
 def _impatient(server: FakeTelegram) -> list[Impatient]:
     """Return the calls that came too early, though the bot knew.
 
-    A 429 does not say whether it is for a chat or for all. Whoever is refused in two chats knows; the refusal of a burst
-    is put down to its chat.
+    A 429 does not say whether it is for a chat or for all. Whoever is refused in two more chats knows; the refusal of
+    a burst is put down to its chat.
     """
     found: list[Impatient] = []
     refused: dict[int, set[object]] = defaultdict(set)  # chats, by the time of the announcement
@@ -152,8 +157,15 @@ def _impatient(server: FakeTelegram) -> list[Impatient]:
         known = refused[round(10 * (call.at - call.since_s))]
         if call.scope != EVERYWHERE or len(known) >= KNOWS_CHATS:
             found.append(call)
-        known.add(call.params.get("chat_id"))
+        if not _is_burst(server, call):
+            known.add(call.params.get("chat_id"))
     return found
+
+
+def _is_burst(server: FakeTelegram, late: Impatient) -> bool:
+    chat = int(str(late.params.get("chat_id", 0)))
+    since = late.at - PERSON.interval_s
+    return any(call.chat_id == chat and call.status == 200 and since < call.at < late.at for call in server.calls)
 
 
 def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], float], report: Report) -> None:
@@ -177,7 +189,9 @@ def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], flo
             around = [
                 f"{other.method} {other.status} at {other.at - ready:+.2f} s"
                 for other in stage.server.calls
-                if other.chat_id == call.chat_id and ready - 2 < other.at <= arrived and other.method != "sendChatAction"
+                if other.chat_id == call.chat_id
+                and ready - 2 < other.at <= arrived
+                and other.method != "sendChatAction"
             ]
             what = f"{call.method} went to {call.chat_id} {at - ready:.2f} s after an answer was ready"
             report.find("outranked", f"{what}, which went {arrived - at:.2f} s later: {', '.join(around)}")

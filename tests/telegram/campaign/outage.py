@@ -1,4 +1,4 @@
-"""Outages: the server away, a second poller, a connection that stands still. The daemon says so, and goes on by itself."""
+"""Outages: the server away, a second poller, a connection that stands still; the daemon says so, and recovers."""
 
 import random
 import time

@@ -1,7 +1,7 @@
 """Sending: the daemon is killed around the moment in which an answer, or a part of a long one, reaches Telegram.
 
-Sends to one chat follow each other, so a kill interrupts one of them at most, and one part may come twice. Several chats
-are sent to at the same time: with more of them a kill may cost each one a duplicate.
+Sends to one chat follow each other, so a kill interrupts one of them at most, and one part may come twice. Several
+chats are sent to at the same time: with more of them a kill may cost each one a duplicate.
 """
 
 import random
@@ -160,9 +160,7 @@ async def _talk(stage: Stage, rng: random.Random, said: dict[str, tuple[Room, li
         await trio.sleep(_PAUSE_S)
 
 
-def _judge(
-    stage: Stage, said: dict[str, tuple[Room, list[str]]], killed_at: list[float], report: Report
-) -> None:
+def _judge(stage: Stage, said: dict[str, tuple[Room, list[str]]], killed_at: list[float], report: Report) -> None:
     with stage.store() as db:
         store = judge.read(db)
         judge.left_over(db, report)
@@ -179,9 +177,7 @@ def _judge(
             else:
                 newest[room.number] = message.id, unit
     per_kill = Counter(sum(at < message.at for at in killed_at) for message in found.repeats)
-    per_chat = Counter(
-        (sum(at < message.at for at in killed_at), message.chat_id) for message in found.repeats
-    )
+    per_chat = Counter((sum(at < message.at for at in killed_at), message.chat_id) for message in found.repeats)
     for (kill, chat), times in per_chat.items():
         if times > 1:
             report.find("doubled", f"{times} parts came once more in chat {chat} after kill {kill}")

@@ -1,0 +1,154 @@
+"""`daycare approvals` against the real daemon: one that lives as long as the command, over a store with requests."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from daycare.store.records import Agent
+from daycare.store.records_approvals import DocumentAction, Finding, NewApproval
+from daycare.store.records_documents import Layer, Place
+from daycare.store.sqlite.store import open_store
+from tests.cli.conftest import Daycare
+from tests.cli.test_chat import Terminal
+from tests.store.samples import new_agent
+
+AGENT = "/ann/telegram"
+
+
+@pytest.fixture
+def house(daycare: Daycare, home: Path) -> Path:
+    """A home whose operator is Ann; her agent has asked to remember something."""
+    done = daycare("init", "--yes", "--user-name", "Ann", "--zone", "Europe/Berlin")
+    assert done.returncode == 0, done.stderr
+    propose(home, "1")
+    return home
+
+
+def propose(home: Path, key: str, name: str = "MEMORY.md", text: str = "- likes tea\n", **more: Any) -> None:
+    async def run() -> None:
+        async with open_store(str(home / "daycare.db")) as store:
+            agent: Agent = await store.agents.create(new_agent(AGENT, user="ann"))
+            place = Place(Layer.AGENT, agent.id, name)
+            new = NewApproval(
+                key=key,
+                kind="memory",
+                agent_id=agent.id,
+                path=agent.path,
+                user="ann",
+                decider="ann",
+                action=DocumentAction(verb="write", place=place, text=text),
+                base_hash="",
+                salt=key,
+                reason="she said so",
+                **more,
+            )
+            await store.approvals.request(new, lambda it: None)
+
+    trio.run(run)
+
+
+def request(daycare: Daycare, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(daycare("approvals", "show", str(number), "--json").stdout)
+    return found
+
+
+def test_what_waits_is_listed(house: Path, daycare: Daycare) -> None:
+    for arguments in (("approvals",), ("approvals", "list"), ("approvals", "list", "--user", "ann")):
+        head, row = daycare(*arguments).stdout.splitlines()
+        assert head.split() == ["no", "state", "agent", "what", "suspicious", "why", "left"]
+        assert row.split()[:5] == ["1", "pending", AGENT, "write", "MEMORY.md"] and "she said so" in row
+    assert daycare("approvals", "list", "--user", "ben").stdout == "nothing waits for a decision\n"
+
+
+def test_a_request_is_shown_with_nothing_invisible(house: Path, daycare: Daycare) -> None:
+    propose(house, "2", "knowledge/x.md", "a\u202eb\x1b[31mc\n", findings=(Finding(severity="danger", meaning="odd"),))
+    shown = daycare("approvals", "show", "2").stdout
+    assert "+a<U+202E>b<U+001B>[31mc" in shown and "! danger: odd" in shown
+    assert "\u202e" not in shown and "\x1b" not in shown
+
+
+def test_without_a_terminal_approving_needs_yes(house: Path, daycare: Daycare) -> None:
+    done = daycare("approvals", "approve", "1")
+    assert done.returncode == 2 and "+- likes tea" in done.stdout and "--yes" in done.stderr
+    assert request(daycare, 1)["state"] == "pending"
+    done = daycare("approvals", "approve", "1", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(
+        "approved: request 1; MEMORY.md is at version 1 now; back with: daycare approvals undo 1\n"
+    )
+    done = daycare("approvals", "approve", "1", "--yes")
+    assert done.returncode == 0, "a repeat of the same decision"
+    done = daycare("approvals", "reject", "1")
+    assert done.returncode == 5 and "approved already by direct:ann" in done.stderr
+    assert daycare("approvals", "undo", "1").stdout == "undone: MEMORY.md is as it was before request 1\n"
+
+
+def test_several_are_approved_at_once_and_suspicious_ones_are_not(house: Path, daycare: Daycare) -> None:
+    propose(house, "2", "knowledge/a.md")
+    propose(house, "3", "knowledge/b.md", findings=(Finding(severity="warning", meaning="a link"),))
+    done = daycare("approvals", "approve", "1", "2", "3", "--yes")
+    assert done.returncode == 2 and "request 3 is flagged" in done.stderr
+    done = daycare("approvals", "approve", "1", "2", "2", "--yes")
+    assert done.returncode == 0 and done.stdout.count("approved: request") == 2
+    daycare("approvals", "approve", "3", "--yes")
+    assert daycare("approvals").stdout == "nothing waits for a decision\n"
+    listed = json.loads(daycare("approvals", "list", "--all", "--json").stdout)["approvals"]
+    assert [each["state"] for each in listed] == ["approved"] * 3
+
+
+def test_an_edit_is_shown_before_it_is_approved(house: Path, daycare: Daycare) -> None:
+    done = daycare("approvals", "edit", "1", "--text", "- likes coffee\n")
+    assert done.returncode == 0 and "+- likes coffee" in done.stdout
+    assert request(daycare, 1)["state"] == "pending"
+    done = daycare("approvals", "edit", "1", "--text", "-", "--yes", stdin="- likes water\n")
+    assert "+- likes water" in done.stdout and "edited: request 1" in done.stdout
+    done = daycare("approvals", "edit", "1", "--text", "x")
+    assert done.returncode == 5
+
+
+def test_the_editor_is_asked_for_the_text(house: Path, daycare: Daycare, environment: dict[str, str]) -> None:
+    script = house / "editor"
+    script.write_text('#!/bin/sh\nsed -i s/tea/cocoa/ "$1"\n')
+    script.chmod(0o700)
+    environment["EDITOR"] = str(script)
+    assert "+- likes cocoa" in daycare("approvals", "edit", "1").stdout
+    environment["EDITOR"] = "true"
+    assert daycare("approvals", "edit", "1").stdout == "request 1 is as it was\n"
+
+
+def test_a_rejection_says_why(house: Path, daycare: Daycare) -> None:
+    assert daycare("approvals", "reject", "1", "--why", "a joke").stdout == "rejected: request 1\n"
+    assert request(daycare, 1)["why"] == "a joke"
+    assert "they said: a joke" in daycare("approvals", "show", "1").stdout
+
+
+@pytest.mark.parametrize(("given", "code"), [("24h", 0), ("30m", 0), ("1 d", 0), ("0", 0), ("25h", 2), ("soon", 2)])
+def test_a_grant_lasts_a_day_at_most(house: Path, daycare: Daycare, given: str, code: int) -> None:
+    done = daycare("approvals", "auto", AGENT, "--for", given)
+    assert done.returncode == code, done.stderr
+    if given in ("24h", "30m", "1 d"):
+        assert "approved at once: memory" in daycare("approvals").stdout
+
+
+@pytest.mark.parametrize("arguments", [("show", "9"), ("approve", "9", "--yes"), ("reject", "9"), ("undo", "9")])
+def test_an_unknown_number_is_said(house: Path, daycare: Daycare, arguments: tuple[str, ...]) -> None:
+    done = daycare("approvals", *arguments)
+    assert done.returncode == 3 and "request 9" in done.stderr
+
+
+@pytest.fixture
+def terminal(house: Path, environment: dict[str, str]) -> Iterator[Terminal]:
+    opened = Terminal(environment, "approvals", "approve", "1")
+    yield opened
+    opened.close()
+
+
+def test_a_terminal_shows_the_change_in_colors_and_asks(terminal: Terminal) -> None:
+    shown = terminal.until("[y/N]")
+    assert "\x1b[32m+- likes tea" in shown
+    terminal.type("y\r")
+    assert "approved: request 1" in terminal.until("undo 1")
