@@ -13,7 +13,7 @@ from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX
 from daycare.base.messages import Choice
 from daycare.store.contract import PeopleStore
-from daycare.store.records import Agent, InboxRow
+from daycare.store.records import Agent, InboxRow, Shows
 from daycare.store.records_approvals import Approval, ApprovalState
 
 _NO_MAX_DIGITS = 18  # more do not fit a row's number
@@ -43,7 +43,7 @@ class ApprovalCommands:
         if not pending:
             return Answer("Nothing waits for your decision here.")
         now_ms = self._clock.now_ms()
-        lines = [f"- {line(it, now_ms, self._desk.shown)}" for it in pending]
+        lines = [f"- {line(it, now_ms)}" for it in pending]
         together = [
             Choice(f"Approve {len(batch)} of {kind}", f"/approve all {kind} {batch_hash(batch)[:16]}")
             for kind in dict.fromkeys(it.kind for it in pending)
@@ -95,13 +95,12 @@ class ApprovalCommands:
             return await self._shown(agent, by, edited)
         if it.decider != by.user or it.state is not ApprovalState.PENDING or not _is_here(agent, it):
             return await self._shown(agent, by, it)
-        reply = await self._desk.reply(it.no, "", agent.user)
         text = it.action.text
-        now = quoted(text, self._desk.shown) if len(text) <= _QUOTED_MAX_CHARS else "(too long to be quoted here)"
+        now = quoted(text) if len(text) <= _QUOTED_MAX_CHARS else "(too long to be quoted here)"
         return Answer(
             f"Reply to this message with the text of request {it.no} as it should be, or write /edit {it.no} TEXT."
             f" I show you what it would change before anything is written. The text is now:\n\n{now}",
-            shows=reply.shows,
+            shows=Shows(it.no, ""),  # for replies; the change itself is not in it
         )
 
     async def _undo(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:

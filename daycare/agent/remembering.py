@@ -28,7 +28,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
-from daycare.memory.address import DAILY
+from daycare.memory.address import DAILY, MEMORY
 from daycare.memory.documents import Documents
 from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
@@ -104,6 +104,7 @@ class TurnMemory:
         self._user = user
         self._turn = turn
         self._step = step
+        self._changes = 0  # asked for by this call so far: a tool may make several
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -132,9 +133,13 @@ class TurnMemory:
 
     async def change(self, verb: Verb, path: str, text: str | None, reason: str) -> str:
         """Change a document at once, or propose it to who decides; return what became of it."""
-        if done := await self._done_already(path):
+        if done := await self._begin(path):
             return done
-        draft = await self._documents.prepare(self._agent, path, text, append=verb == "append")
+        if path == MEMORY and verb != "delete":
+            await self._documents.read(
+                self._agent, path
+            )  # or else the first to read it would change what is proposed on
+        draft = await self._draft(path, text, append=verb == "append")
         if draft.place.name in IDENTITY_DOCUMENTS:
             raise ForbiddenError(
                 "IDENTITY_FIXED",
@@ -152,7 +157,7 @@ class TurnMemory:
         # The turn's own time stays the same when the call is repeated after a crash, also past midnight.
         now = datetime.fromtimestamp(self._turn.started_at / 1000, ZoneInfo(self._user.zone))
         path = f"{DAILY}{now:%Y-%m-%d}.md"
-        if done := await self._done_already(path):
+        if done := await self._begin(path):
             return done
         line = " ".join(text.split())
         if not line or len(line) > DAILY_LINE_MAX_CHARS:
@@ -160,21 +165,27 @@ class TurnMemory:
                 "DAILY_LINE", f"adding to the daily log: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}"
             )
         entry = f"- {now:%H:%M} {line}\n"
-        draft = await self._documents.prepare(self._agent, path, entry, append=True)
+        draft = await self._draft(path, entry, append=True)
         rows, steps = await self._journal()
         await self._refuse_echo(path, line, steps, draft.old or "")
         return await self._carry_out(LOG, draft, _action("append", draft, entry), "", rows, steps)
 
     async def propose_identity(self, path: str, text: str, reason: str) -> str:
         """Propose a new text of a document of identity to who decides; it is never written without their yes."""
-        if done := await self._done_already(path):
-            return done
         if path not in IDENTITY_DOCUMENTS:
             known = ", ".join(IDENTITY_DOCUMENTS)
-            raise InvalidError("IDENTITY_PATH", f"proposing a change of {path!a}: expected one of {known}")
-        draft = await self._documents.prepare(self._agent, path, text)
+            raise InvalidError("IDENTITY_PATH", f"proposing a change of {path[:80]!a}: expected one of {known}")
+        if done := await self._begin(path):
+            return done
+        draft = await self._draft(path, text)
         rows, steps = await self._journal()
         return await self._carry_out(IDENTITY, draft, _action("write", draft, text), reason, rows, steps)
+
+    async def _draft(self, path: str, text: str | None, *, append: bool = False) -> Draft:
+        states = await self._documents.explain(self._agent, path)
+        if states and states[0].layer in self._hidden:
+            raise self._others(f"changing {path}")
+        return await self._documents.prepare(self._agent, path, text, append=append)
 
     # -- doing or asking -----------------------------------------------------------------------------------------------
 
@@ -194,8 +205,6 @@ class TurnMemory:
         direct = need == Need(Consent.AUTO) if tool == LOG else await self._is_direct(sources, steps)
         if not direct:
             need = needed(self._home.section, *call, direct=False)
-        if draft.place.layer in self._hidden:
-            raise self._others(f"changing {draft.path}")
         if draft.approver != "user":
             need = Need(Consent.ALWAYS)  # what concerns everybody
         approver = await self._approver(tool, draft, action, need)
@@ -208,7 +217,7 @@ class TurnMemory:
             approver=approver,
             reason=_cut(reason),
             # The last says which call it was: a repeat of it after a crash finds this version.
-            provenance=(*sources.provenance[: DOCUMENT_PROVENANCE_MAX - 1], self._mark),
+            provenance=(*sources.provenance[: DOCUMENT_PROVENANCE_MAX - 1], self._told),
         )
         if action.verb == "append":
             new = replace(draft.by(by, key=self._key), text=action.text, base_hash=None)
@@ -236,7 +245,7 @@ class TurnMemory:
                 (it.agent_id, it.session, it.kind) == (self._agent.id, self._turn.session, KIND)
                 and it.action.verb == verb
                 and it.undone is None
-                and there.layer is place.layer
+                and (there.layer, _top(there)) == (place.layer, _top(place))
                 and within(_spelled(there), need.documents)
             ):
                 return it.decided_by
@@ -254,18 +263,20 @@ class TurnMemory:
                 provenance=sources.provenance,
                 trace=self._turn.trace,
                 session=self._turn.session,
+                mark=self._mark,
             ),
         )
         return _told(it, draft.path, draft.total.warning)
 
-    async def _done_already(self, path: str) -> str | None:
-        """Return what this very call came to before a crash, whatever the settings or the document say by now."""
+    async def _begin(self, path: str) -> str | None:
+        """Return what this very change came to before a crash, whatever the settings or the document say by now."""
+        self._changes += 1
         it = await self._home.store.approvals.by_key(self._key)
         if it is not None:
             return _told(it, path)
         states = await self._documents.explain(self._agent, path)
         newest = states[0].newest if states else None
-        if newest is not None and newest.by.author == self._agent.path and self._mark in newest.by.provenance[-1:]:
+        if newest is not None and newest.by.author == self._agent.path and self._told in newest.by.provenance[-1:]:
             return self._done(path)
         return None
 
@@ -283,12 +294,18 @@ class TurnMemory:
 
     @property
     def _key(self) -> str:
-        """The name of this call, as the desk makes it of an `Ask`."""
-        return f"{self._agent.id}:{self._turn.turn}:{self._step}"
+        """The name of this change, as the desk makes it of an `Ask`."""
+        return f"{self._agent.id}:{self._turn.turn}:{self._step}{self._mark and f':{self._mark}'}"
 
     @property
     def _mark(self) -> str:
-        return f"step {self._step} of turn {self._turn.turn}"
+        return f"{self._changes}" if self._changes > 1 else ""
+
+    @property
+    def _told(self) -> str:
+        """The name of this change for people, as a version's last source."""
+        number = f"change {self._mark} in " if self._mark else ""
+        return f"{number}step {self._step} of turn {self._turn.turn}"
 
     # -- what is known of the turn -------------------------------------------------------------------------------------
 
@@ -382,6 +399,11 @@ def _spelled(place: Place) -> str:
     return f"{_PREFIXES[place.layer]}{place.name}"
 
 
+def _top(place: Place) -> str:
+    """Return the folder of a document, or the document where it is in none."""
+    return place.name.partition("/")[0]
+
+
 def _told(it: Approval, path: str, warning: str = "") -> str:
     if it.state in (ApprovalState.APPROVED, ApprovalState.EDITED):
         return f"request {it.no} is approved already: {path} is changed"
@@ -395,5 +417,5 @@ def _told(it: Approval, path: str, warning: str = "") -> str:
 
 
 def _cut(reason: str) -> str:
-    line = " ".join(reason.split())
+    line = " ".join(reason.encode(errors="replace").decode().split())
     return line if len(line) <= DOCUMENT_REASON_MAX_CHARS else f"{line[: DOCUMENT_REASON_MAX_CHARS - 3]}..."

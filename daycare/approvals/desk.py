@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.approvals.display import Display, Reach
-from daycare.approvals.views import Shown, View, name_of, visible
+from daycare.approvals.views import View, name_of, worst_first
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
@@ -41,7 +41,7 @@ from daycare.store.records_approvals import (
     Revision,
     measured,
 )
-from daycare.store.records_documents import Attribution, Layer, check_attribution, digest
+from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
 
 Scan = Callable[[str], Awaitable[Sequence[Finding]]]
 Notify = Callable[..., Awaitable[None]]
@@ -83,8 +83,7 @@ class Desk:
     """Takes requests and decisions.
 
     `owner` is the operator. `reach(user, preferred)` returns the agent in whose conversation a user is reached now;
-    `notify(user, text, topic=, path=)` tells them something in a digest. `scan` finds what is suspicious in a text,
-    `shown` makes visible what is not.
+    `notify(user, text, topic=, path=)` tells them something in a digest. `scan` finds what is suspicious in a text.
     """
 
     def __init__(
@@ -97,7 +96,6 @@ class Desk:
         notify: Notify,
         *,
         scan: Scan = _nothing,
-        shown: Shown = visible,
     ) -> None:
         self._store = store
         self._bus = bus
@@ -105,8 +103,7 @@ class Desk:
         self._owner = owner
         self._notify = notify
         self._scan = scan
-        self._display = Display(store, clock, reach, shown)
-        self.shown = shown
+        self._display = Display(store, clock, reach)
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -124,6 +121,8 @@ class Desk:
             Attribution(origin=Origin.AGENT, author=agent.path, reason=ask.reason, provenance=ask.provenance),
             str(ask.action.place),
         )
+        for words in (ask.reason, *ask.provenance):
+            check_text(words, f"why {ask.action.place} is to be changed")
         await self._check_owner(agent, ask.action)
         decider = await self._decider(agent, ask.action)
         findings = await self._scanned(ask.action)
@@ -337,7 +336,7 @@ class Desk:
     async def _scanned(self, action: Action) -> tuple[Finding, ...]:
         if action.verb == "delete":
             return ()
-        return tuple(await self._scan(action.text))[:APPROVAL_FINDINGS_MAX]
+        return tuple(worst_first(await self._scan(action.text))[:APPROVAL_FINDINGS_MAX])
 
     async def _check_owner(self, agent: Agent, action: Action) -> None:
         """Nobody asks for a change of what is another user's."""

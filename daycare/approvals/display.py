@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from daycare.approvals.views import Shown, choices, compact, phone
+from daycare.approvals.views import choices, compact, phone
 from daycare.base.clock import Clock
 from daycare.base.differences import unified
 from daycare.base.limits import DOCUMENTS_TOTAL_BYTES, DOCUMENTS_WARN_SHARE
 from daycare.base.messages import File, Origin
+from daycare.rules.shown import shown
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import Action, Approval, Letter, Show
@@ -18,12 +19,11 @@ Reach = Callable[[str, Agent | None], Awaitable[Agent | None]]
 
 @dataclass(frozen=True)
 class Display:
-    """Makes these messages. `reach` and `shown` are those of the desk."""
+    """Makes these messages. `reach` is that of the desk."""
 
     _store: Store
     _clock: Clock
     _reach: Reach
-    _shown: Shown
 
     async def letter(
         self, agent: Agent, decider: str, action: Action, old: str | None, new: str | None, salt: str
@@ -41,12 +41,12 @@ class Display:
         self, action: Action, connector: str, user: str, old: str | None, new: str | None, salt: str
     ) -> Callable[[Approval], Reply]:
         """Do all the work for a message but to put in the number."""
-        change, whole = compact(old, new, self._shown)
+        change, whole = compact(old, new)
         files = () if whole else (await self._attached(user, action, old, new, salt),)
         warnings = await self.warnings(action, old, new)
         return lambda it: Reply(
             connector=connector,
-            text=phone(it, change, warnings, self._clock.now_ms(), self._shown),
+            text=phone(it, change, warnings, self._clock.now_ms()),
             choices=choices(it),
             files=files,
             shows=Shows(it.no, it.content_hash),
@@ -54,7 +54,7 @@ class Display:
 
     async def _attached(self, user: str, action: Action, old: str | None, new: str | None, salt: str) -> File:
         """What is too long for a message goes with it as a file: nobody has to decide on a part."""
-        whole = unified(self._shown(old or ""), self._shown(new or ""), action.place.name)
+        whole = unified(shown(old or ""), shown(new or ""), action.place.name)
         name = f"{action.place.name.replace('/', '-')}.diff"
         data = whole.encode(errors="replace")
         return await self._store.files.put(f"approval:{salt}", user, Origin.AGENT, name, "text/plain", data)

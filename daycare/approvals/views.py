@@ -4,8 +4,7 @@ Everything in it that an agent wrote is escaped: it cannot look like a part of t
 """
 
 import re
-import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -14,19 +13,15 @@ import msgspec
 from daycare.base.differences import compare, hunks, unified
 from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHARS
 from daycare.base.messages import Choice
-from daycare.store.records_approvals import Approval
+from daycare.rules.shown import shown
+from daycare.store.records_approvals import Approval, Finding
 from daycare.store.records_documents import Layer
 
-Shown = Callable[[str], str]
-
 _SEVERITIES: Final = ("danger", "warning")
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]()<>#+~|!])")
-_BLANKS: Final = re.compile(r"[^\S\n]{9,}")
-_EMPTY_LINES: Final = re.compile(r"\n{6,}")
-_SAFE: Final = frozenset("\n\t ")
-_EMPTY: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that look like a blank
+_PLAIN: Final = re.compile(r"""(?:[^\W_]|[ .,;:?!'"()/@%+=-])*""")  # words that are no Markdown, whatever stands around
 _PHONE_CONTEXT: Final = 1
 _EXCERPT_MAX_CHARS: Final = 120
+_SOURCES_SHOWN: Final = 5
 _WORDS: Final = {"write": "change", "append": "add to", "delete": "delete"}
 
 
@@ -45,13 +40,6 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     def diff(self) -> str:
         """The change as a unified diff."""
         return unified(self.old, self.new, name_of(self.approval))
-
-
-def visible(text: str) -> str:
-    """Return a text in which everything can be seen: invisible characters by their numbers, long blanks by a count."""
-    text = "".join(char if _is_visible(char) else f"\\u{{{ord(char):x}}}" for char in text)
-    text = _BLANKS.sub(lambda found: f" [{len(found[0])} blanks] ", text)
-    return _EMPTY_LINES.sub(lambda found: f"\n\n[{len(found[0]) - 1} empty lines]\n\n", text)
 
 
 def name_of(approval: Approval) -> str:
@@ -74,26 +62,28 @@ def title(approval: Approval) -> str:
     return f"{approval.path} wants to {_WORDS[approval.action.verb]} {name_of(approval)}"
 
 
-def line(approval: Approval, now_ms: int, shown: Shown = visible) -> str:
+def line(approval: Approval, now_ms: int) -> str:
     """Return a request as one line of a list."""
     flag = " ⚠" if approval.flagged else ""
     left = _span(approval.expires_at - now_ms)
-    reason = f": {_escaped(approval.reason, shown)}" if approval.reason else ""
-    return f"{approval.no}{flag} {_escaped(title(approval), shown)}{reason} ({left} left)"
+    reason = f": {_escaped(approval.reason)}" if approval.reason else ""
+    return f"{approval.no}{flag} {_escaped(title(approval))}{reason} ({left} left)"
 
 
-def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int, shown: Shown = visible) -> str:
+def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int) -> str:
     """Return the message that shows a request, as Markdown. `change` is what `compact` made of it."""
-    lines = [f"**Request {it.no}**: {_escaped(title(it), shown)}"]
+    lines = [f"**Request {it.no}**: {_escaped(title(it))}"]
     if it.revision > 1:
         lines.append("This is how it is now; what you saw before no longer counts.")
     if it.edited_by:
-        lines.append(f"The text is by {_escaped(it.edited_by, shown)}.")
+        lines.append(f"The text is by {_escaped(it.edited_by)}.")
     if it.reason:
-        lines.append(f"Why: {_escaped(it.reason, shown)}")
+        lines.append(f"Why: {_escaped(it.reason)}")
     if it.provenance:
-        lines.append(f"From: {_escaped('; '.join(it.provenance), shown)}")
-    lines += [f"⚠ {_escaped(warning, shown)}" for warning in (*flags(it), *warnings)]
+        sources = [_cut(source, _EXCERPT_MAX_CHARS) for source in it.provenance[:_SOURCES_SHOWN]]
+        more = len(it.provenance) - len(sources)
+        lines.append(f"From: {_escaped('; '.join(sources))}{f'; and {more} more' if more else ''}")
+    lines += [f"⚠ {_escaped(warning)}" for warning in (*flags(it), *warnings)]
     return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {_span(it.expires_at - now_ms)} to decide."
 
 
@@ -104,12 +94,12 @@ def choices(approval: Approval) -> tuple[Choice, ...]:
     return (Choice("Approve", f"/approve {no} {seen}"), *edit, Choice("Reject", f"/reject {no}"))
 
 
-def quoted(text: str, shown: Shown = visible) -> str:
+def quoted(text: str) -> str:
     """Return a text as a block that shows it as it is."""
     return _fenced(shown(text).rstrip("\n"))
 
 
-def compact(old: str | None, new: str | None, shown: Shown = visible) -> tuple[str, bool]:
+def compact(old: str | None, new: str | None) -> tuple[str, bool]:
     """Return removed and added lines for a small screen, and whether these are all."""
     changes = compare(_ended(shown(old or "")), _ended(shown(new or "")))
     parts = [
@@ -131,13 +121,18 @@ def compact(old: str | None, new: str | None, shown: Shown = visible) -> tuple[s
 
 def flags(approval: Approval) -> list[str]:
     """Return what is suspicious about a request, the worst first."""
-    worst = sorted(approval.findings, key=lambda finding: _SEVERITIES.index(finding.severity))
+    worst = worst_first(approval.findings)
     said = [
         f"{each.severity}: {each.meaning}" + (f', "{_cut(each.excerpt, _EXCERPT_MAX_CHARS)}"' if each.excerpt else "")
         for each in worst[:APPROVAL_FINDINGS_SHOWN]
     ]
     more = len(worst) - len(said)
     return [*said, f"and {more} more"] if more else said
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Return what was found, dangers before warnings."""
+    return sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
 
 
 def _fenced(text: str) -> str:
@@ -147,9 +142,13 @@ def _fenced(text: str) -> str:
     return f"{fence}diff\n{text}\n{fence}"
 
 
-def _escaped(text: str, shown: Shown) -> str:
-    """Return words on one line that are no Markdown."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(shown(text).split()))
+def _escaped(text: str) -> str:
+    """Return words on one line that are no Markdown: as code, if they could be; an escape may still be a formula."""
+    words = " ".join(shown(text).split())
+    if _PLAIN.fullmatch(words):
+        return words
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", words)), default=0) + 1)
+    return f"{ticks} {words} {ticks}" if words[:1] == "`" or words[-1:] == "`" else f"{ticks}{words}{ticks}"
 
 
 def _ended(text: str) -> str:
@@ -158,13 +157,6 @@ def _ended(text: str) -> str:
 
 def _cut(text: str, chars: int) -> str:
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
-
-
-def _is_visible(char: str) -> bool:
-    if char in _SAFE or char in _EMPTY:
-        return char in _SAFE
-    category = unicodedata.category(char)
-    return category[0] not in "CZ" and not 0xFE00 <= ord(char) <= 0xFE0F and not 0xE0100 <= ord(char) <= 0xE01EF
 
 
 def _span(ms: int) -> str:

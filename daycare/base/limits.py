@@ -247,4 +247,4 @@ GRANT_MAX_S: Final = 86_400.0  # for so long at most a kind of request is approv
 DIFFERENCE_MAX_LINES: Final = 4_000  # compared of both texts together; past it all that differs is shown as replaced
 DIFFERENCE_MAX_EDITS: Final = 400  # looked for: the time grows with lines times edits
 ECHO_INLINE_MAX_CHARS: Final = 10_000  # compared with what was recalled at once, some 5 ms; more in a thread
-SESSION_LOOKED_AT_MAX: Final = 1_000  # messages searched for words from outside; a longer conversation has some
+SESSION_LOOKED_AT_MAX: Final = 400  # messages searched for words from outside; a longer conversation has some

@@ -22,6 +22,7 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import MEMORY_PATH_MAX_CHARS, NAME_MAX_CHARS
+from daycare.store.records_documents import DAILY as DAILY
 from daycare.store.records_documents import Layer
 
 IDENTITY: Final = "IDENTITY.md"
@@ -32,7 +33,6 @@ MEMORY: Final = "MEMORY.md"
 AGENTS: Final = "AGENTS.md"
 TOOLS: Final = "tools.json"
 VIEWS: Final = (AGENTS, TOOLS)
-DAILY: Final = "daily/"
 
 CASCADE: Final = (Layer.AGENT, Layer.USER, Layer.GLOBAL)
 _FIXED: Final[dict[str, tuple[Layer, ...]]] = {

@@ -18,20 +18,23 @@ from daycare.base.limits import (
     DOCUMENTS_WARN_SHARE,
 )
 from daycare.base.messages import Origin
-from daycare.memory.address import AGENTS, DAILY, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
+from daycare.memory.address import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
 from daycare.memory.views import agents_view, tools_view
 from daycare.plugin import ToolSpec
 from daycare.store.contract import Store
+from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
 from daycare.store.records_documents import (
+    DAILY,
     Attribution,
     Document,
     DocumentVersion,
     Layer,
     NewVersion,
     Place,
+    check_room,
     check_text,
     digest,
 )
@@ -40,7 +43,7 @@ SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important De
 NEW_MEMORY: Final = "# Memory\n" + "".join(f"\n## {section}\n" for section in SECTIONS)
 VIEW: Final = "view"
 DAILY_LISTED: Final = 31  # daily logs in a listing of everything; `daily` lists them all
-_SEARCH_INLINE_BYTES: Final = 1024 * 1024  # of texts that are searched at once, some 3 ms; more is searched in a thread
+_SEARCH_INLINE_BYTES: Final = 64 * 1024  # of texts: 4 ms at worst; more is searched in a thread
 
 
 class Documents:
@@ -64,6 +67,7 @@ class Documents:
         tools: Callable[[Agent], Sequence[ToolSpec]],
     ) -> None:
         self._documents = store.documents
+        self._location = store.location
         self._agents = agents
         self._tools = tools
         self._searching = trio.CapacityLimiter(1)
@@ -97,8 +101,9 @@ class Documents:
         for layer in where.layers:
             versions = await self._all(layer, _owner(agent, layer), where.prefix)
             if not where.path:
-                logs = [each for each in versions if each.place.name.startswith(DAILY)]
-                versions = [each for each in versions if each not in logs[:-DAILY_LISTED]]
+                logs = [each.place.name for each in versions if each.place.daily]
+                older = frozenset(logs[:-DAILY_LISTED])
+                versions = [each for each in versions if each.place.name not in older]
             for each in versions:
                 alone = not where.one_layer and each.place.name not in names
                 found.append(_entry(spell(layer, each.place.name, alone=alone), each))
@@ -121,7 +126,8 @@ class Documents:
             found = self._documents.search(scopes, words, most)
             return [(each.version, passage(each.text or "", words)) for each in found]
 
-        if sum(total.bytes + total.daily_bytes for total in totals) > _SEARCH_INLINE_BYTES:
+        size = sum(total.bytes + total.daily_bytes for total in totals)
+        if size > _SEARCH_INLINE_BYTES and self._location != MEMORY_STORE:  # that has one connection for all
             found = await trio.to_thread.run_sync(look, limiter=self._searching)
         else:
             found = look()
@@ -193,7 +199,9 @@ class Documents:
                 hint="append to it, or delete it",
             )
         size = 0 if new is None else check_text(new, path)
-        counts = place.layer is Layer.AGENT and not place.name.startswith(DAILY)
+        if old is None:
+            check_room(place, await self._documents.totals(place.layer, place.owner))
+        counts = place.layer is Layer.AGENT and not place.daily
         was = there.version.size if there else 0
         total = await self._total(agent, (new is not None) - (old is not None), size - was) if counts else None
         return Draft(
@@ -223,8 +231,11 @@ class Documents:
         self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
     ) -> DocumentVersion:
         """Add text behind a document, on a line of its own; `base_hash` None: behind whatever is there."""
-        draft = await self.prepare(agent, path, text, append=True)
-        new = NewVersion(place=draft.place, user=agent.user, by=by, text=text, base_hash=base_hash, key=key)
+        place = self._target(agent, path)
+        if done := await self._done(place, key):
+            return done
+        await self.prepare(agent, path, text, append=True)
+        new = NewVersion(place=place, user=agent.user, by=by, text=text, base_hash=base_hash, key=key)
         return await self._documents.append(new, _head(new.place))
 
     async def append_daily(
@@ -258,11 +269,17 @@ class Documents:
     async def _change(
         self, agent: Agent, path: str, text: str | None, by: Attribution, base_hash: str | None, key: str
     ) -> DocumentVersion:
+        if done := await self._done(self._target(agent, path), key):
+            return done
         draft = await self.prepare(agent, path, text)
         new = draft.by(by, key=key)
         if base_hash is not None:
             new = msgspec.structs.replace(new, base_hash=base_hash)
         return await self._documents.write(new)
+
+    async def _done(self, place: Place, key: str) -> DocumentVersion | None:
+        """Return what this very change came to before: what was checked for it then need not hold any more."""
+        return await self._documents.once(place, key) if key else None
 
     def _target(self, agent: Agent, path: str) -> Place:
         """Return where a change of a path goes."""
@@ -366,7 +383,7 @@ def _head(place: Place) -> str:
     """Return what a document begins with when somebody adds to one that is not there."""
     if place.layer is not Layer.AGENT:
         return ""
-    if place.name.startswith(DAILY):
+    if place.daily:
         return f"# {place.name.removeprefix(DAILY).removesuffix('.md')}\n\n"
     return NEW_MEMORY if place.name == MEMORY else ""
 

@@ -5,6 +5,8 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Final
 
+from daycare.base.limits import DOCUMENT_SEARCH_WORDS_MAX
+
 PASSAGE_MAX_CHARS: Final = 300
 _LOOKED_AT_MAX: Final = 2_000  # places of one text where a word stands
 _STEM_CHARS: Final = 3  # what an ending may have: passwords, watering
@@ -20,7 +22,7 @@ _COMMON: Final = frozenset(
 def words_of(query: str) -> list[str]:
     """Return what to look for: the words of a query without the common ones, unless it has no others."""
     words = [word.lower() for word in re.findall(r"\w+", query)]
-    return list(dict.fromkeys([word for word in words if word not in _COMMON] or words))
+    return list(dict.fromkeys([word for word in words if word not in _COMMON] or words))[:DOCUMENT_SEARCH_WORDS_MAX]
 
 
 def passage(text: str, words: Sequence[str]) -> str:

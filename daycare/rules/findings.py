@@ -11,7 +11,7 @@ async def findings_of(text: str) -> list[Finding]:
     return [
         Finding(
             severity=found.severity,
-            meaning=f"{found.why.removesuffix('.')}{found.form and f' (hidden: {found.form})'}",
+            meaning=found.why.removesuffix(".") + (f" (hidden: {found.form})" if found.form else ""),
             excerpt=text[found.start : found.end][:_EXCERPT_MAX_CHARS],
             start=found.start,
             end=found.end,

@@ -1,10 +1,10 @@
 """Grammar: which classes of words, standing near each other, make a meaning.
 
-The order of the words does not count, because a paraphrase in another language changes it. The table is the whole of it:
-a meaning is a line.
+The order of the words does not count, because a paraphrase or another language changes it. The table is the whole of
+it: a meaning is a line.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -12,6 +12,7 @@ from daycare.rules.vocabulary import Vocabulary, vocabulary
 
 WORD_FAR: Final = 2  # how far a word puts others apart; a letter of a script without blanks, half of it
 _CACHED_MAX: Final = 4_096
+_GROUPS_MAX: Final = 4
 
 
 class Rule(NamedTuple):
@@ -29,6 +30,9 @@ _RULES: Final = (
     ("private", "", "files + all|user|data", 4, ""),
     ("private", "", "data|secret|inner", 0, ""),
     ("ignore", "", "lay + aside", 8, ""),
+    ("unbound", "", "neg|negafter + hold", 4, ""),
+    ("freed", "", "none + rules", 3, "benign"),
+    ("norefuse", "", "neg|negafter|uncond + refuse", 4, ""),
     ("hushed", "", "ninform + user", 5, ""),
     ("hushed", "", "unknown + user", 6, ""),
     ("unasked", "", "needless + check|ask", 7, ""),
@@ -42,36 +46,65 @@ _RULES: Final = (
     ("override", "danger", "skip! + rules + you|ai", 6, "benign"),
     ("override", "danger", "ignore + inner|newrules", 5, ""),
     ("override", "danger", "ignore! + above", 5, ""),
+    ("override", "danger", "ignore! + task + prior", 4, "benign"),
+    ("override", "danger", "ignore!|nobey + maker", 6, ""),
+    ("override", "danger", "obey! + master", 6, "benign"),
+    ("override", "danger", "master + you|ai|persist|remember", 7, "benign"),
     ("override", "danger", "nobey + rules + prior|all|you|ai", 7, "benign"),
     ("override", "danger", "nobey + inner|above", 6, ""),
     ("override", "danger", "newrules + you|ai|obey!|ignore|authority", 6, "benign"),
-    ("override", "danger", "theserules + ai|ignore|uncond|unasked|hushed|authority|aicall + obey|act|reply", 8, "benign"),
+    (
+        "override",
+        "danger",
+        "theserules + ai|ignore|uncond|unasked|hushed|authority|aicall + obey|act|reply",
+        8,
+        "benign",
+    ),
     ("override", "danger", "unbound + rules + prior|all|you|ai", 8, "benign"),
     ("override", "danger", "unbound + above|inner|newrules", 8, "benign"),
     ("override", "danger", "unbound + prior + you", 6, "benign"),
     ("override", "danger", "asif + rules + prior|neg|you|unbound|all", 7, "benign"),
     ("override", "danger", "freed + mode", 3, "benign"),
+    ("override", "danger", "freed + asif|persist + you|ai|reply|act|obey|mode", 7, "benign"),
+    ("override", "danger", "freed + become|asif", 7, "benign"),
     ("override", "danger", "priority + rules|newrules|orders|inner + you|ai|all|memory|prior", 8, "benign"),
-    ("override", "danger", "unbound + you|ai + obey|rules|reply", 8, "benign"),
+    ("override", "danger", "unbound + you|ai|become|asif + obey|rules|reply", 8, "benign"),
+    ("override", "danger", "rules + become! + neg", 7, "benign"),
     ("override", "danger", "become|enter + freed", 8, ""),
     ("override", "danger", "freed + you|ai + reply!|act!|obey!", 8, "benign"),
     ("role", "danger", "authority + unasked|uncond|hushed|nobey|ignore|unbound|aicall|trusted", 10, "benign"),
     ("role", "danger", "authority + must|ai|you + obey!|reveal!|act!|approve!|destroy!|pay!", 10, "benign"),
-    ("role", "danger", "aicall + act!|reply!|ignore!|obey!|reveal!|send!|approve!|promote!|destroy!|pay!|remember!|must", 14, ""),
+    (
+        "role",
+        "danger",
+        "aicall + act!|reply!|ignore!|obey!|reveal!|send!|approve!|promote!|destroy!|pay!|remember!|must",
+        14,
+        "",
+    ),
     ("role", "warning", "aicall", 0, ""),
     ("bypass", "danger", "unasked + act!|destroy!|pay!|approve!|send!|usetool!|remember!", 9, "benign"),
     ("bypass", "danger", "unasked + obey!", 9, "benign"),
     ("bypass", "danger", "unasked + private|orders|must", 7, ""),
     ("bypass", "danger", "nask + check|user", 5, "benign"),
     ("bypass", "danger", "skip! + check", 5, "benign"),
+    ("bypass", "danger", "nask + act!|pay!|destroy!|approve!|send!", 5, "benign"),
+    ("bypass", "danger", "ninform + nobody + act!|pay!|destroy!|approve!|send!|usetool!", 7, "benign"),
     ("bypass", "danger", "hushed", 0, ""),
     ("bypass", "danger", "hide + user", 5, ""),
-    ("bypass", "danger", "hide + act!|send!|destroy!|pay!|approve!|promote!|usetool!|remember!|collect!", 6, "benign"),
+    ("bypass", "danger", "hide + act!|send!|destroy!|pay!|approve!|promote!|usetool!", 6, "benign"),
     ("bypass", "danger", "trusted + act!|destroy!|pay!|approve!|reply!|send!|unasked|ai", 7, ""),
     ("bypass", "danger", "approve! + all|always|uncond + orders|place|address", 6, ""),
-    ("unconditional", "danger", "uncond + obey!|act!|approve!|destroy!|pay!|send!|reveal!|usetool! + you|ai|orders|all|private|user|money|must", 9, ""),
+    (
+        "unconditional",
+        "danger",
+        "uncond + obey!|act!|approve!|destroy!|pay!|send!|reveal!|usetool! + you|ai|orders|all|private|user|money|must",
+        9,
+        "",
+    ),
     ("unconditional", "danger", "obey! + all|always|uncond|must + orders|theserules", 7, "benign"),
     ("unconditional", "danger", "obey! + uncond", 6, "benign"),
+    ("unconditional", "danger", "refine + orders|place", 6, "benign"),
+    ("unconditional", "danger", "pay! + uncond|all", 6, "benign"),
     ("unconditional", "danger", "norefuse + all|orders|obey|user|ai|always", 6, "benign"),
     ("unconditional", "danger", "act! + all + orders", 6, "benign"),
     ("unconditional", "danger", "destroy! + private|memory|files + now|uncond|must|hide|ai", 8, ""),
@@ -80,27 +113,61 @@ _RULES: Final = (
     ("unconditional", "danger", "must + now + act!|send!|destroy!|pay!|usetool!", 8, ""),
     ("unconditional", "danger", "act!|usetool! + now + orders|tool|address", 7, "benign"),
     ("exfiltration", "danger", "send + private + address|place", 12, "benign"),
+    ("exfiltration", "danger", "send! + files|code|secret + url", 9, "benign"),
     ("exfiltration", "danger", "send! + files + address|place + always|persist|hide|now", 10, ""),
-    ("secret", "danger", "reveal! + inner", 6, "benign"),
+    ("secret", "danger", "reveal! + inner", 8, "benign"),
+    ("secret", "danger", "ask!|reveal! + user + secret|code", 8, "benign"),
+    ("secret", "danger", "promote|reply + secret + must|neg|all|you|promote", 7, "benign"),
     ("secret", "danger", "reveal! + secret + me|you|user|all|ai|address|place|now|uncond|hide|must", 7, "benign"),
     ("secret", "danger", "secret + me + user|you", 8, "benign"),
     ("secret", "danger", "fillin! + secret + address|me", 7, "benign"),
     ("secret", "danger", "reveal! + secret", 5, "benign"),
     ("secret", "warning", "fillin! + secret", 5, "benign"),
-    ("persistence", "danger", "persist + become|obey!|approve!|unasked|hushed|ignore!|nobey|trusted|usetool!|norefuse|priority", 9, "style benign"),
-    ("persistence", "danger", "persist|always + promote! + all|always|persist|address|place|orders|reply", 9, "style benign"),
+    (
+        "persistence",
+        "danger",
+        "persist + become|obey!|approve!|unasked|hushed|ignore!|nobey|trusted|usetool!|norefuse|priority",
+        9,
+        "style benign",
+    ),
+    (
+        "persistence",
+        "danger",
+        "persist|always + promote! + all|always|persist|address|place|orders|reply",
+        9,
+        "style benign",
+    ),
     ("persistence", "danger", "persist + always + reply!|act!|promote!|send!", 9, "style benign"),
     ("persistence", "danger", "persist + send! + address|place|private", 9, ""),
     ("persistence", "warning", "persist + reply!|act!|promote! + you|ai", 8, "style benign"),
-    ("persistence", "danger", "remember! + memory + obey|approve|always|persist|rules|uncond|promote|unasked|trusted|hushed|priority|ignore|needless", 10, "style benign"),
-    ("persistence", "danger", "remember! + persist|always|all + orders|trusted|unasked|obey|approve|needless + trusted|unasked|obey|approve|needless|priority|norefuse", 10, "style benign"),
+    (
+        "persistence",
+        "danger",
+        "remember! + memory + obey|approve|always|persist|rules|uncond|promote|unasked|trusted|hushed"
+        "|priority|ignore|needless",
+        10,
+        "style benign",
+    ),
+    (
+        "persistence",
+        "danger",
+        "remember! + persist|always|all + orders|trusted|unasked|obey|approve|needless + trusted"
+        "|unasked|obey|approve|needless|priority|norefuse",
+        10,
+        "style benign",
+    ),
     ("persistence", "danger", "persist + promote + address|place|all", 8, "style benign"),
     ("persistence", "danger", "persist + trusted|unasked", 8, "style benign"),
-    ("tool", "danger", "usetool! + tool + unasked|hide|now|uncond|ai|destroy|private|address|pay|must|always|send", 9, "benign"),
+    (
+        "tool",
+        "danger",
+        "usetool! + tool + unasked|hide|now|uncond|ai|destroy|private|address|pay|must|always|send",
+        9,
+        "benign",
+    ),
 )
 _VERBS: Final = (
-    "ignore obey enter become check ask inform skip approve act destroy pay reply promote send reveal fillin collect "
-    "remember usetool"
+    "ignore obey ask inform skip approve act destroy pay reply promote send reveal fillin collect remember usetool"
 )
 _TOLD: Final = "ignore obey skip approve act destroy pay reply promote send reveal fillin collect remember usetool"
 
@@ -137,39 +204,42 @@ class _Finder:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
-        deepest = max(len(rule.groups) for rule in rules)
-        self._by_class: list[dict[int, int]] = []  # of each place in a rule: class, and a bit for each rule
-        for place in range(deepest):
-            table: dict[int, int] = {}
-            for number, rule in enumerate(rules):
-                classes = rule.groups[place][0] if place < len(rule.groups) else -1
-                for bit in range(96):
-                    if classes >> bit & 1:
-                        table[1 << bit] = table.get(1 << bit, 0) | 1 << number
-            self._by_class.append(table)
-        self._known: dict[int, tuple[Rule, ...]] = {}
+        self._by_classes: dict[int, tuple[int, int, int, int]] = {}
+        self._found: dict[int, tuple[Rule, ...]] = {0: ()}
+        assert all(len(rule.groups) <= _GROUPS_MAX for rule in rules)
 
-    def possible(self, union: int) -> tuple[Rule, ...]:
-        """Return the rules that a text with these classes may have."""
-        found = self._known.get(union)
+    def possible(self, rows: Iterable[int]) -> tuple[Rule, ...]:
+        """Return the rules that words with these classes may have."""
+        first, second, third, fourth = 0, 0, 0, 0
+        known = self._by_classes
+        for classes in rows:
+            here = known.get(classes)
+            if here is None:
+                here = self._place(classes)
+            first |= here[0]
+            second |= here[1]
+            third |= here[2]
+            fourth |= here[3]
+        numbers = first & second & third & fourth
+        found = self._found.get(numbers)
         if found is None:
-            left, present = union, []
-            while left:
-                present.append(left & -left)
-                left &= left - 1
-            numbers = -1
-            for table in self._by_class:
-                here = 0
-                for bit in present:
-                    here |= table.get(bit, 0)
-                numbers &= here
-                if not numbers:
-                    break
-            found = tuple(rule for number, rule in enumerate(self._rules) if numbers >> number & 1) if numbers else ()
-            if len(self._known) >= _CACHED_MAX:
-                self._known.clear()
-            self._known[union] = found
+            if len(self._found) >= _CACHED_MAX:
+                self._found.clear()
+            found = tuple(rule for number, rule in enumerate(self._rules) if numbers >> number & 1)
+            self._found[numbers] = found
         return found
+
+    def _place(self, classes: int) -> tuple[int, int, int, int]:
+        """Return in which rules a word may be the first, the second and so on, a bit for each."""
+        places = [0] * _GROUPS_MAX
+        for number, rule in enumerate(self._rules):
+            for place in range(_GROUPS_MAX):
+                if place >= len(rule.groups) or classes & rule.groups[place][0]:
+                    places[place] |= 1 << number
+        if len(self._by_classes) >= _CACHED_MAX:
+            self._by_classes.clear()
+        self._by_classes[classes] = (places[0], places[1], places[2], places[3])
+        return self._by_classes[classes]
 
 
 @cache

@@ -12,21 +12,22 @@ from typing import Final, NamedTuple
 from daycare.rules.normal import View, all_at
 from daycare.rules.vocabulary import Vocabulary
 
-DECODED_MAX_CHARS: Final = 32_768  # of one text, all forms together; some 80 ms of reading
+DECODED_MAX_CHARS: Final = 24_576  # of one text, all forms together; some 50 ms of reading
 _PIECE_CHARS: Final = 8_192  # looked through at a time
 _AROUND_CHARS: Final = 80  # read on both sides of words that are turned
 _APART_CHARS: Final = 60  # words that are turned belong together when they are not further apart
 _PART_CHARS: Final = 512  # of letters without words, read at a time
-_OVERLAP_CHARS: Final = 64
+_OVERLAP_CHARS: Final = 100
 _PRINTABLE_SHARE: Final = 0.95
 
 _BASE64: Final = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{16,}+={0,2}(?:\r?\n[A-Za-z0-9+/_-]{4,}+={0,2})*+")
 _HEX: Final = re.compile(r"(?<!\w)(?:0x)?(?:[0-9A-Fa-f]{2}[ :,-]?){10,}+")
 _NUMBERS: Final = re.compile(r"(?<!\w)\d{2,3}(?:[ ,;]{1,2}\d{2,3}){9,}+")
 _BITS: Final = re.compile(r"(?<!\w)(?:[01]{8} ?){8,}+")
-_SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:[ \t.\-_*|/,\xb7+~]{1,3}[^\W\d_](?![^\W_])){6,}+")
+_SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:(?:[^\w\n]|_){1,3}[^\W\d_](?![^\W_])){6,500}+")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,}+")
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}+")
+_WORD: Final = re.compile(r"[^\W_]+")
 _ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")
 
 
@@ -59,7 +60,8 @@ def invisible(view: View, budget: Budget) -> Iterator[Form | None]:
             if found is None:
                 continue
             values = bytes(
-                (ord(char) - 0xFE00 if char < "\uff00" else ord(char) - (0xE0000 if pattern is _TAGS else 0xE00F0)) & 255
+                (ord(char) - 0xFE00 if char < "\uff00" else ord(char) - (0xE0000 if pattern is _TAGS else 0xE00F0))
+                & 255
                 for char in found[0][:_PIECE_CHARS]
             )
             if text := _readable(values):
@@ -81,17 +83,14 @@ def encoded(view: View, budget: Budget) -> Iterator[Form | None]:
 
 def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | None]:
     """Return the texts whose letters stand apart."""
-    for found in _found(_SPACED, view.text):
+    for found in _found(_SPACED, view.text, _OVERLAP_CHARS):
         yield None
         if found is None:
             continue
-        start, end = found.span()
-        for at in range(start, end, _PART_CHARS):
-            part = range(at, min(at + _PART_CHARS + _OVERLAP_CHARS, end))
-            places = [place for place in part if view.text[place].isalpha()]
-            if not budget.take(len(places)):
-                return
-            yield Form(pieces(view, places, words), "spaced-out letters")
+        places = [place for place in range(*found.span()) if view.text[place].isalpha()]
+        if not budget.take(len(places)):
+            return
+        yield Form(pieces(view, places, words), "spaced-out letters")
 
 
 def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
@@ -99,21 +98,39 @@ def pieces(view: View, places: Sequence[int], words: Vocabulary) -> View:
     text: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
-    at = 0
+    at, apart = 0, True
     for piece in words.pieces("".join(view.text[place] for place in places)):
-        text.append(piece + " ")
-        for place in (*places[at : at + len(piece)], places[at + len(piece) - 1]):
+        known = len(piece) > 1
+        if known and not apart:
+            text.append(" ")
+            starts.append(view.starts[places[at]])
+            ends.append(view.ends[places[at]])
+        text.append(piece)
+        for place in places[at : at + len(piece)]:
             starts.append(view.starts[place])
             ends.append(view.ends[place])
         at += len(piece)
+        apart = known
+        if known:
+            text.append(" ")
+            starts.append(starts[-1])
+            ends.append(ends[-1])
     return View("".join(text), starts, ends)
 
 
-def joined(
-    view: View, places: Sequence[tuple[int, int]], words: Vocabulary, budget: Budget
-) -> Iterator[Form | None]:
+def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary, budget: Budget) -> Iterator[Form | None]:
     """Return the texts whose words stand without blanks between them."""
-    for start, end in _together(places, 1):
+    last = 0
+    for stretch in _together(places, 1):
+        yield None
+        if stretch is None:
+            continue
+        start, end = stretch
+        while start > max(last, stretch[0] - _AROUND_CHARS) and not view.text[start - 1].isspace():
+            start -= 1
+        while end < min(len(view.text), stretch[1] + _AROUND_CHARS) and not view.text[end].isspace():
+            end += 1
+        last = end
         for at in range(start, end, _PART_CHARS):
             part = range(at, min(at + _PART_CHARS + _OVERLAP_CHARS, end))
             if not budget.take(len(part)):
@@ -121,28 +138,32 @@ def joined(
             yield Form(pieces(view, part, words), "words without blanks")
 
 
-def turned(view: View, places: Sequence[tuple[int, int, int]], budget: Budget) -> Iterator[Form | None]:
+def turned(view: View, places: Sequence[tuple[int, int]], backwards: bool, budget: Budget) -> Iterator[Form | None]:
     """Return the texts around words that mean something with rot13 or backwards."""
-    for bit, name in ((1, "rot13"), (2, "reversed text")):
-        marked = [(start, end) for start, end, how in places if how & bit]
-        last = 0
-        for start, end in _together(marked, _APART_CHARS, at_least=2):
-            begin, end = max(last, start - _AROUND_CHARS), min(len(view.text), end + _AROUND_CHARS)
-            last = end
-            if not budget.take(end - begin):
+    last = 0
+    for stretch in _together(places, _APART_CHARS, at_least=2):
+        yield None
+        if stretch is None:
+            continue
+        begin, end = max(last, stretch[0] - _AROUND_CHARS), min(len(view.text), stretch[1] + _AROUND_CHARS)
+        last = end
+        for at in range(begin, end, 4 * _PART_CHARS):
+            part = view.part(at, min(at + 4 * _PART_CHARS + _OVERLAP_CHARS, end))
+            if not budget.take(len(part.text) * (2 if backwards else 1)):
                 return
-            part = view.part(begin, end)
-            if bit == 1:
-                yield Form(part._replace(text=part.text.translate(_ROT13)), name)
+            if backwards:
+                yield Form(View(part.text[::-1], part.starts[::-1], part.ends[::-1]), "reversed text")
+                yield Form(part._replace(text=_WORD.sub(lambda word: word[0][::-1], part.text)), "reversed words")
             else:
-                yield Form(View(part.text[::-1], part.starts[::-1], part.ends[::-1]), name)
-            yield None
+                yield Form(part._replace(text=part.text.translate(_ROT13)), "rot13")
 
 
-def _together(places: Sequence[tuple[int, int]], apart: int, at_least: int = 1) -> Iterator[tuple[int, int]]:
-    """Return the stretches of places that are not further apart than that."""
+def _together(places: Sequence[tuple[int, int]], apart: int, at_least: int = 1) -> Iterator[tuple[int, int] | None]:
+    """Return the stretches of places that are not further apart than that; None now and then."""
     start, end, count = 0, 0, 0
-    for first, last in places:
+    for number, (first, last) in enumerate(places):
+        if number % _PART_CHARS == 0:
+            yield None
         if count and first - end <= apart:
             end, count = last, count + 1
             continue
@@ -153,21 +174,21 @@ def _together(places: Sequence[tuple[int, int]], apart: int, at_least: int = 1) 
         yield start, end
 
 
-def _found(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str] | None]:
-    """Return the matches of `pattern`; None after each piece of the text."""
+def _found(pattern: re.Pattern[str], text: str, overlap: int = 0) -> Iterator[re.Match[str] | None]:
+    """Return the matches of `pattern`, long ones overlapping by that much; None after each piece of the text."""
     at = 0
     while at < len(text):
         border = at + _PIECE_CHARS
         found = pattern.search(text, at, border)
         if found is not None and (found.end() < border or border >= len(text)):
-            at = found.end()
+            at = max(found.start() + 1, found.end() - overlap * (found.end() - found.start() > 8 * overlap))
             yield found
             continue
         if found is not None:  # it may go on behind the border
             found = pattern.match(text, found.start())
         if found is not None:
             yield found
-            at = found.end()
+            at = max(found.start() + 1, found.end() - overlap * (found.end() - found.start() > 8 * overlap))
         elif border >= len(text):
             return
         else:
@@ -196,8 +217,12 @@ def _readable(values: bytes) -> str:
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")
 
 
+_BASE64_LETTERS: Final = str.maketrans("-_", "+/", "= \t\r\n")
+_HEX_DIGITS: Final = str.maketrans("", "", " :,-")
+
+
 def _from_base64(text: str) -> str:
-    letters = re.sub(r"\s|=", "", text).translate({ord("-"): "+", ord("_"): "/"})
+    letters = text.translate(_BASE64_LETTERS)
     if len(letters) % 4 == 1:
         letters = letters[:-1]
     try:
@@ -207,7 +232,7 @@ def _from_base64(text: str) -> str:
 
 
 def _from_hex(text: str) -> str:
-    digits = re.sub(r"^0x|[ :,-]", "", text)
+    digits = text.removeprefix("0x").translate(_HEX_DIGITS)
     return _readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
 
 

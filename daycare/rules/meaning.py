@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from daycare.rules.grammar import WORD_FAR, Rule, grammar
-from daycare.rules.vocabulary import TOKEN, same
+from daycare.rules.vocabulary import TOKEN, Known, same
 
 _STEP_TOKENS: Final = 96  # read before others get a turn, some 0.3 ms
 _SEGMENT_MIN_WORDS: Final = 5  # shorter sentences are read with the next one
@@ -20,8 +20,9 @@ _QUOTE_TOKENS: Final = 8
 _UNLESS_WORDS: Final = 5  # how near an everyday word must stand to make a meaning an everyday one
 _SAID_MAX_WORDS: Final = 4_096
 _PHRASE_MAX_WORDS: Final = 16
-_JOINED_MIN_CHARS: Final = 14  # a longer word that nobody knows may be several
-_LETTER_FAR, _STOP_FAR, _LINE_FAR = 1, 5, 3
+_JOINED_MIN_CHARS: Final = 12  # a longer word that nobody knows may be several
+_LETTER_FAR, _STOP_FAR, _LINE_FAR, _BROKEN_FAR = 1, 5, 3, 1
+_BROKEN_WORDS: Final = 3
 _DETERMINERS: Final = frozenset(("the", "a", "an", "my", "our", "his", "her", "their", "this", "your"))
 _QUOTES: Final = frozenset("\"'`")
 
@@ -43,7 +44,8 @@ class Reader:
 
     def __init__(self, text: str) -> None:
         self.addresses: list[tuple[int, int, str]] = []
-        self.turned: list[tuple[int, int, int]] = []  # places of words that mean something when they are turned
+        self.shifted: list[tuple[int, int]] = []  # places of words that mean something with rot13
+        self.backwards: list[tuple[int, int]] = []  # ... read backwards
         self.joined: list[tuple[int, int]] = []  # places of words that are too long to be one
         self._text = text
         self._grammar = grammar()
@@ -55,12 +57,14 @@ class Reader:
         self._firsts: list[int] = []
         self._said: list[str] = []
         self._tokens: list[int] = []  # of each word said, its token
+        self._rows: list[Row] = []  # of the segment before
 
     def read(self) -> Iterator[Meaning | None]:
         """Return the meanings in the text; None now and then, so that others get a turn."""
-        address, edge = self._grammar.bits["address"], self._grammar.bits["edge"]
-        here, in_segment, segment, before = 0, 0, 0, 0
-        determined = False
+        bits = self._grammar.bits
+        address, url, edge = bits["address"], bits["url"], bits["edge"]
+        here, in_segment, segment, before, broken = 0, 0, 0, 0, 0
+        determined, words = False, self._grammar.words
         for count, found in enumerate(TOKEN.finditer(self._text)):
             if count % _STEP_TOKENS == 0:
                 yield None
@@ -69,7 +73,13 @@ class Reader:
                 here += WORD_FAR
                 in_segment += 1
                 word = found[0]
-                self._word(word, found.start(), found.end(), here, determined)
+                known = words[word]
+                if known is None and len(word) < _JOINED_MIN_CHARS:
+                    self._said.append(word)
+                    self._tokens.append(len(self._classes))
+                    self._add(0, here, found.start(), found.end())
+                else:
+                    self._word(known.word if known else word, known, found.start(), found.end(), here, determined)
                 determined = word in _DETERMINERS
             elif sort == "running":
                 self._running(found[0], found.start(), here)
@@ -80,17 +90,21 @@ class Reader:
                 here += WORD_FAR
                 in_segment += 1
                 self.addresses.append((found.start(), found.end(), sort))
-                self._add(address | edge, here, found.start(), found.end())
-            else:
+                self._add(address | edge | (url if sort == "url" else 0), here, found.start(), found.end())
+            elif sort != "blank":
                 determined = False
                 if sort != "mark":
-                    here += _STOP_FAR if sort == "stop" else _LINE_FAR
+                    if in_segment - broken < _BROKEN_WORDS:  # words put on lines of their own are still a sentence
+                        here += _BROKEN_FAR
+                    else:
+                        here += _STOP_FAR if sort == "stop" else _LINE_FAR
+                    broken = in_segment
                     if in_segment >= _SEGMENT_MIN_WORDS:
                         in_segment = _SEGMENT_MAX_WORDS
                 self._add(edge, here, found.start(), found.end())
             if in_segment >= _SEGMENT_MAX_WORDS:
                 yield from self._meanings(before, segment)
-                before, segment, in_segment = segment, len(self._classes), 0
+                before, segment, in_segment, broken = segment, len(self._classes), 0, 0
                 if len(self._said) > _SAID_MAX_WORDS:
                     del self._said[:-_PHRASE_MAX_WORDS], self._tokens[:-_PHRASE_MAX_WORDS]
                 yield None
@@ -103,27 +117,29 @@ class Reader:
         self._starts.append(start)
         self._ends.append(end)
 
-    def _word(self, word: str, start: int, end: int, far: int, determined: bool) -> None:
-        known = self._grammar.words[word]
+    def _word(self, word: str, known: Known | None, start: int, end: int, far: int, determined: bool) -> None:
         mine, first = 0, len(self._classes)
         if known is None:
-            if end - start >= _JOINED_MIN_CHARS and word.isalpha():
+            if word.isalpha():
                 self.joined.append((start, end))
         else:
             mine = known.classes
             if determined:  # a noun
                 mine &= ~self._grammar.orders
-            if known.endings and self._said:
-                for phrase, meaning in known.phrases(self._said[-1]):
-                    if same(self._said[-len(phrase) :], phrase):
-                        mine |= meaning
-                        first = min(first, self._tokens[-len(phrase)])
-                        if not meaning & self._grammar.negation:
-                            mine &= ~self._grammar.negation
-                        for token in self._tokens[-len(phrase) :]:
-                            self._classes[token] &= ~self._grammar.negation
-            if known.turned:
-                self.turned.append((start, end, known.turned))
+            for phrase, meaning in known.phrases(self._said[-1]) if known.endings and self._said else ():
+                length = len(phrase)
+                if not same(self._said[-length:], phrase):
+                    continue
+                mine |= meaning
+                first = min(first, self._tokens[-length])
+                if not meaning & self._grammar.negation:
+                    mine &= ~self._grammar.negation
+                for token in self._tokens[-length:]:
+                    self._classes[token] &= ~self._grammar.negation
+            if known.shifted:
+                self.shifted.append((start, end))
+            if known.backwards:
+                self.backwards.append((start, end))
         self._said.append(word)
         self._tokens.append(len(self._classes))
         self._add(mine, far, self._starts[first] if first < len(self._starts) else start, end)
@@ -139,11 +155,12 @@ class Reader:
         for token in range(segment, len(classes)):
             if classes[token] & verbs:
                 classes[token] = self._as_meant(token)
-        rows = [self._row(token, classes[token]) for token in range(before, len(classes)) if classes[token] & wanted]
-        if not rows:
+        fresh = [self._row(token, classes[token]) for token in range(segment, len(classes)) if classes[token] & wanted]
+        rows, self._rows = self._rows + fresh, fresh
+        if not fresh:
             return
-        union = self._derive(rows)
-        for rule in self._grammar.rules.possible(union):
+        rows = self._derived(rows)
+        for rule in self._grammar.rules.possible(row[2] for row in rows):
             for anchor, others in self._matches(rule, rows):
                 involved = [anchor[0], *(row[0] for row in others)]
                 last = max(involved)
@@ -164,22 +181,21 @@ class Reader:
         told = classes if classes & self._grammar.bits["told"] else classes & ~self._grammar.orders
         return token, self._far[token], classes, told
 
-    def _derive(self, rows: list[Row]) -> int:
-        """Add the classes that come of others to `rows`; return all classes there are."""
-        union = 0
-        for row in rows:
-            union |= row[2]
-        for rule in self._grammar.derived.possible(union):
+    def _derived(self, rows: list[Row]) -> list[Row]:
+        """Return `rows` with the classes that come of others."""
+        for rule in self._grammar.derived.possible(row[2] for row in rows):
             bit = self._grammar.bits[rule.kind]
-            for anchor, others in list(self._matches(rule, rows)):
+            marked: set[int] = set()
+            for anchor, others in self._matches(rule, rows):
                 involved = {anchor[0], *(row[0] for row in others)}
-                if rule.kind == "unasked" and self._forbidden(min(involved)):
-                    continue
-                for place, (token, far, classes, told) in enumerate(rows):
-                    if token in involved:
-                        rows[place] = (token, far, classes | bit, told | bit)
-                union |= bit
-        return union
+                if rule.kind != "unasked" or not self._forbidden(min(involved)):
+                    marked |= involved
+            if marked:
+                rows = [
+                    (token, far, classes | bit, told | bit) if token in marked else (token, far, classes, told)
+                    for token, far, classes, told in rows
+                ]
+        return rows
 
     def _matches(self, rule: Rule, rows: list[Row]) -> Iterator[tuple[Row, list[Row]]]:
         """Return each row that may be the first of `rule`, and the nearest for its other groups."""

@@ -1,18 +1,18 @@
 """A copy of a text as a model reads it, with the way back: each character knows its place in the original.
 
-Folded are case, accents, compatibility forms (fullwidth, mathematical, circled, ...) and invisible characters; entities,
-percent and backslash escapes are decoded. Letters of one script that look like another's are left to `lookalike`, which
-is asked for single words: a Russian word has to stay Russian.
+Folded are case, accents, compatibility forms (fullwidth, mathematical, circled, ...) and invisible characters;
+entities, percent and backslash escapes are decoded. Letters of one script that look like another's are left to
+`lookalike`, which is asked for single words: a Russian word has to stay Russian.
 """
 
 import html
 import re
 import sys
 import unicodedata
-from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 from urllib.parse import unquote
 
 CHUNK_CHARS: Final = 1_024  # of the original folded at a time, some 0.1 ms
@@ -30,13 +30,14 @@ _ESCAPED: Final = re.compile(
     re.IGNORECASE,
 )
 _ESCAPES_MAX_KNOWN: Final = 4_096
+_FORM_MAX_CHARS: Final = 4  # a character that stands for a whole sentence stays one: texts would grow 18 times
 _ESCAPE_ROUNDS: Final = 2  # %2569 is an escaped escape; nobody's reader goes deeper
 _LOOSE_END: Final = re.compile(r"(?:&[#\w]{0,24}|\\[^\\\s]{0,9}|(?:%[\da-fA-F]{0,2}){1,4})\Z")
 
 _EXTRA: Final = {
-    **dict.fromkeys("‘’‚‛′´`＇ʼ", "'"),
-    **dict.fromkeys("“”„‟″«»‹›「」『』＂", '"'),
-    **dict.fromkeys("‐‑‒–—―−﹣－", "-"),
+    **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\xb4`\uff07\u02bc", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\xab\xbb\u2039\u203a\u300c\u300d\u300e\u300f\uff02", '"'),
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d", "-"),
     **dict.fromkeys("\u2028\u2029\x85\x0b\x0c", "\n"),
 }
 _EXTRA.update(zip("ıłøđħŧŋɑɡɩ", "ilodhtnagi", strict=True))
@@ -46,8 +47,8 @@ for _first in (0x1F150, 0x1F170, 0x1F1E6):  # circled, squared and regional lett
     _EXTRA.update((chr(_first + n), letter) for n, letter in enumerate(_LETTERS))
 
 _LOOKALIKE: Final = str.maketrans(
-    "авеёзікмнопрстухцчьѕјԁԛԝһӏғүѵґ" "αβγδεζηικλμνορστυχωϲϳ" "աեհոսցօքզյլ" "ꭺꮪᎪᎬ",
-    "abee3ikmhonpctyxu4bsjdqwhlfyvr" "abydezniklmvopotuxwcj" "wehnugoqqjl" "asae",
+    "авеёзікмнопрстухцчьѕјԁԛԝһӏғүѵґαβγδεζηικλμνορστυχωϲϳաեհոսցօքզյլꭺꮪᎪᎬ",
+    "abee3ikmhonpctyxu4bsjdqwhlfyvrabydezniklmvopotuxwcjwehnugoqqjlasae",
 )
 _LEET: Final = str.maketrans("013457@$8!|", "oieastasbil")
 _LEET_ELL: Final = str.maketrans("013457@$8!|", "oleastasbll")
@@ -80,35 +81,51 @@ def all_at(text: str, start: int, end: int) -> View:
     return View(text, [start] * len(text), [end] * len(text))
 
 
+class _Places(Sequence[int]):
+    """Places in pieces, which are kept as they came."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Sequence[int]] = []
+        self._begins: list[int] = []  # of each piece
+        self._count = 0
+
+    def add(self, piece: Sequence[int]) -> None:
+        if piece:
+            self._begins.append(self._count)
+            self._pieces.append(piece)
+            self._count += len(piece)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[int]: ...
+    def __getitem__(self, at: int | slice) -> int | Sequence[int]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(self._count))]
+        number = bisect_right(self._begins, at) - 1
+        return self._pieces[number][at - self._begins[number]]
+
+
 class Copy:
-    """A view that grows; places that follow each other cost nothing."""
+    """A view that grows."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._starts: Sequence[int] | array[int] = range(0)
-        self._ends: Sequence[int] | array[int] = range(0)
+        self._starts = _Places()
+        self._ends = _Places()
 
     def add(self, view: View) -> None:
         """Put `view` behind what there is."""
         self._texts.append(view.text)
-        self._starts = _longer(self._starts, view.starts)
-        self._ends = _longer(self._ends, view.ends)
+        self._starts.add(view.starts)
+        self._ends.add(view.ends)
 
     def view(self) -> View:
         """Return all there is."""
         return View("".join(self._texts), self._starts, self._ends)
-
-
-def _longer(places: Sequence[int], more: Sequence[int]) -> Sequence[int]:
-    if isinstance(places, range):
-        if not places:
-            return more if isinstance(more, range) else array("q", more)
-        if isinstance(more, range) and (not more or (more.start == places.stop and more.step == places.step == 1)):
-            return range(places.start, places.stop + len(more))
-        places = array("q", places)
-    assert isinstance(places, array)
-    places.extend(more)
-    return places
 
 
 def chunks(view: View) -> Iterator[View]:
@@ -189,6 +206,8 @@ class _Fold(dict[int, str]):
         elif new is None:
             plain = _MARKS.sub("", unicodedata.normalize("NFKD", char).casefold())
             new = "".join(_EXTRA.get(part, part) for part in unicodedata.normalize("NFC", plain))
+            if len(new) > _FORM_MAX_CHARS:
+                new = char
         self[code] = new
         if len(new) != 1:
             self.uneven.add(char)

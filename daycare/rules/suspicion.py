@@ -1,7 +1,7 @@
 """Suspicious text: passages that would steer an assistant instead of informing it, found for the person who approves.
 
-It advises and decides nothing: permission, taint and approval do. A text is read in a plain copy (`normal`), for marks of
-structure (`markers`) and for meanings (`meaning`), and so is what comes out when hidden forms are undone (`hidden`).
+It advises and decides nothing: permission, taint and approval do. A text is read in a plain copy (`normal`), for marks
+of structure (`markers`) and for meanings (`meaning`), and so is what comes out when hidden forms are undone (`hidden`).
 """
 
 import re
@@ -17,7 +17,10 @@ from daycare.rules import hidden
 from daycare.rules.markers import marks
 from daycare.rules.meaning import Reader
 from daycare.rules.normal import INVISIBLE, Copy, View, bare, chunks, folded, whole
+from daycare.rules.shown import shown
 from daycare.rules.vocabulary import vocabulary
+
+__all__ = ["Finding", "scan", "scan_gently", "shown"]
 
 FINDINGS_MAX: Final = 200  # nobody reads more; later ones only widen the last
 HOLD_S: Final = 0.001  # how long the loop is held; a step may take three more
@@ -94,15 +97,16 @@ class _Scan:
             for found in _UNSEEN.finditer(self._text, at, min(len(self._text), at + _PIECE_CHARS)):
                 self._add("hidden", "warning", "", *found.span())
             yield None
-        for form in hidden.invisible(whole(self._text), self._budget):
-            if form is not None:
-                yield from self._read(form.view, form.name, _DEPTH - 1)
+        for unseen in hidden.invisible(whole(self._text), self._budget):
+            if unseen is not None:
+                yield from self._read(unseen.view, unseen.name, _DEPTH - 1)
             yield None
         yield from self._read(whole(self._text), "", _DEPTH)
         if self._budget.spent:
             self._add("unread", "warning", "", 0, len(self._text))
         for (kind, severity, form), spans in self._spans.items():
             for start, end in spans:
+                yield None
                 if severity == "danger" or not self._known_worse(kind, start, end):
                     self.found.append(
                         Finding(
@@ -114,7 +118,6 @@ class _Scan:
                             form=form or _looks(self._text[start : min(end, start + _LOOK_CHARS)]),
                         )
                     )
-                    yield None
         self.found.sort(key=lambda finding: (finding.start, finding.end, finding.kind))
 
     def _read(self, view: View, form: str, depth: int) -> Iterator[None]:
@@ -136,7 +139,7 @@ class _Scan:
         for mark in marks(plain.text):
             yield None
             if mark is not None:
-                self._add(mark.kind, mark.severity, form, *plain.span(mark.start, mark.end))
+                self._add(mark.kind, "danger", form, *plain.span(mark.start, mark.end))
         for start, end, sort in reader.addresses:
             if sort != "host":
                 self._add("address", "warning", form, *plain.span(start, end))
@@ -147,7 +150,8 @@ class _Scan:
             hidden.encoded(stripped.view(), budget),
             hidden.spaced(plain, words, budget),
             hidden.joined(plain, reader.joined, words, budget),
-            hidden.turned(plain, reader.turned, budget),
+            hidden.turned(plain, reader.shifted, False, budget),
+            hidden.turned(plain, reader.backwards, True, budget),
         ):
             for each in forms:
                 yield None
@@ -156,7 +160,7 @@ class _Scan:
 
     def _add(self, kind: str, severity: str, form: str, start: int, end: int) -> None:
         spans = self._spans.setdefault((kind, severity, form), [])
-        if spans and (start <= spans[-1][1] and end >= spans[-1][0] or self._count >= FINDINGS_MAX):
+        if spans and ((start <= spans[-1][1] and end >= spans[-1][0]) or self._count >= FINDINGS_MAX):
             spans[-1] = [min(start, spans[-1][0]), max(end, spans[-1][1])]
             return
         spans.append([start, end])

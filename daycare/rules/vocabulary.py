@@ -16,17 +16,29 @@ from daycare.rules.normal import fold, lookalike, unleet
 WORD_MAX_CHARS: Final = 64  # a longer one goes on in the next token
 _KNOWN_MAX_WORDS: Final = 20_000  # looked up and remembered; some 3 MB, more than a text of 100 KB has
 _PIECE_MAX_CHARS: Final = 14
+_LETTER_COST = 9  # of a letter that is in no word
+_WORD_COSTS: Final = (0, 0, 7, 6, *(5,) * (_PIECE_MAX_CHARS - 3))  # by length: short ones are in everything
+_STEM_MIN_CHARS: Final = 3
+# Classes that no word has by itself: of tokens, of verbs as they are meant, and of several words together.
+_MADE_CLASSES: Final = (
+    *("address", "url", "edge", "told"),
+    *("nask", "ninform", "nobey", "nact"),
+    *("unasked", "hushed", "private"),
+)
+_COMMON: Final = "fill first third pronoun neg negafter benign style mention report"  # tell nothing by themselves
 _TURNED_MIN_CHARS: Final = 4  # shorter words turned round or shifted are too often other words
 _RUNNING: Final = "\u3005\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks between words
 
 TOKEN: Final = re.compile(
     rf"(?P<running>[{_RUNNING}]{{1,32}})"
-    rf"|(?P<url>(?:h(?:tt|xx)ps?|ftp|wss?)://[^\s<>\"'`]{{1,2000}}+|www\.[^\s<>\"'`]{{3,2000}}+|data:[a-z]+/|javascript:)"
+    rf"|(?P<url>(?:(?:h(?:tt|xx)ps?|ftp|wss?)://|www\.(?=\w))[^\s<>\"'`\u3000-\u303f\uff00-\uffef{_RUNNING}]{{1,2000}}+"
+    rf"|data:[a-z]+/[a-z]|javascript:(?=[a-z(]))"
     rf"|(?P<mail>(?:mailto:)?[a-z0-9_.+-]{{1,64}}+@(?:[a-z0-9-]{{1,63}}+\.){{1,4}}[a-z]{{2,24}})"
     rf"|(?P<host>(?:[a-z0-9-]{{1,63}}+\.){{1,4}}(?:com|net|org|io|ru|cn|de|xyz|info|example|test|top|site|dev|app|me|co)\b/?"
     rf"|\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b)"
-    rf"|(?P<word>[^\W_{_RUNNING}]{{1,{WORD_MAX_CHARS}}}(?:'(?:t|re|ll|ve|s|m|d)\b|[@$!|]+(?=[^\W_])[^\W_]{{1,20}})*)"
-    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"\')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n[ \t\n]{{0,200}}+)|(?P<mark>[^\s\w']{{1,200}}+|(?<!\w)'+|'+(?!\w))"
+    rf"|(?P<word>[^\W_{_RUNNING}]{{1,{WORD_MAX_CHARS}}}(?:'(?:t|re|ll|ve|s|m|d)\b|[@$!|]{{1,3}}(?=[^\W_])[^\W_]{{1,20}}){{0,8}})"
+    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n[ \t\n]{{0,200}}+)"
+    rf"|(?P<mark>[^\s\w']{{1,200}}+|(?<!\w)'+|'+(?!\w))|(?P<blank>[^\S\n]{{2,}}+)"
 )
 _WORDS: Final = re.compile(rf"[^\W_{_RUNNING}]+(?:'(?:t|re|ll|ve|s|m|d)\b)?\*?|[{_RUNNING}]+")
 _ONLY_RUNNING: Final = re.compile(rf"[{_RUNNING}]+")
@@ -41,7 +53,9 @@ class Known(NamedTuple):
 
     classes: int  # by itself
     endings: dict[str, list[Phrase]]  # by the word before it; "" for those where that is a stem
-    turned: int  # 1: read with rot13 it would mean something; 2: read backwards
+    word: str  # as somebody reads it
+    shifted: bool = False  # read with rot13 it would mean something
+    backwards: bool = False
 
     def phrases(self, before: str) -> list[Phrase]:
         """Return the phrases that this word may end when it comes behind that one."""
@@ -54,7 +68,7 @@ class Vocabulary(dict[str, Known | None]):
 
     def __init__(self, tables: dict[str, dict[str, str]]) -> None:
         super().__init__()
-        names = ["address", "edge", "told", "unasked", "hushed", "private", "nask", "ninform", "nobey", "nact", *tables]
+        names = [*_MADE_CLASSES, *tables]
         self.bits: Final = {name: 1 << place for place, name in enumerate(names)}
         self._exact: dict[str, int] = {}
         self._stems: dict[str, int] = {}
@@ -65,12 +79,16 @@ class Vocabulary(dict[str, Known | None]):
             for entry in ",".join(languages.values()).split(","):
                 self._learn(fold(entry.strip()), self.bits[name])
         self._stem_lengths: Final = sorted({len(stem) for stem in self._stems}, reverse=True)
+        self._stem_beginnings: Final = {stem[:_STEM_MIN_CHARS] for stem in self._stems}
         self._longest_running: dict[str, int] = {}
         for entry in self._running:
             self._longest_running[entry[0]] = max(len(entry), self._longest_running.get(entry[0], 0))
-        self._pieces: Final = {word for word in {**self._exact, **self._endings, **self._spoken} if len(word) > 2}
-        self._beginnings: Final = {word[:3] for word in self._pieces}
-        self._signals: Final = self.mask("ignore rules prior secret reveal send data files password obey user all you")
+        every = {**self._exact, **self._endings, **self._spoken}
+        self._pieces: Final = {word for word in every if 2 <= len(word) <= _PIECE_MAX_CHARS}
+        self._beginnings: Final[dict[str, int]] = {}  # of pieces, and the longest that begins so
+        for word in self._pieces:
+            self._beginnings[word[:2]] = max(len(word), self._beginnings.get(word[:2], 0))
+        self._signals: Final = self.mask(" ".join(tables)) & ~self.mask(_COMMON)
 
     def mask(self, names: str) -> int:
         """Return the classes of `names`, which are separated by blanks."""
@@ -90,24 +108,30 @@ class Vocabulary(dict[str, Known | None]):
         return found
 
     def pieces(self, text: str) -> list[str]:
-        """Return the words that stand in `text` without blanks between them, and the letters between those."""
-        at, found = 0, []
-        while at < len(text):
-            word = text[at]
-            if text[at : at + 3] in self._beginnings:
-                for length in range(min(_PIECE_MAX_CHARS, len(text) - at), 2, -1):
-                    if text[at : at + length] in self._pieces:
-                        word = text[at : at + length]
-                        break
-            found.append(word)
-            at += len(word)
+        """Return the words that stand in `text` without blanks between them, and the letters between those.
+
+        Of all ways to cut it, the one with the fewest letters left over, and then the fewest words.
+        """
+        count = len(text)
+        costs, lengths = [0] * (count + 1), [1] * (count + 1)
+        for at in range(count - 1, -1, -1):
+            cost, best = costs[at + 1] + _LETTER_COST, 1
+            longest = self._beginnings.get(text[at : at + 2], 0)
+            for length in range(2, min(longest, count - at) + 1):
+                if text[at : at + length] in self._pieces and costs[at + length] + _WORD_COSTS[length] <= cost:
+                    cost, best = costs[at + length] + _WORD_COSTS[length], length
+            costs[at], lengths[at] = cost, best
+        found, at = [], 0
+        while at < count:
+            found.append(text[at : at + lengths[at]])
+            at += lengths[at]
         return found
 
     def __missing__(self, word: str) -> Known | None:
         if len(self) >= _KNOWN_MAX_WORDS:
             self.clear()
         known = self._look_up(word)
-        if known is None and len(word) >= _TURNED_MIN_CHARS:
+        if known is None:
             known = self._as_seen(word)
         self[word] = known
         return known
@@ -120,27 +144,30 @@ class Vocabulary(dict[str, Known | None]):
         for reading in readings:
             if found := self._look_up(reading):
                 return found
-        turned = 0
-        if (found := self._look_up(word[::-1])) and found.classes & self._signals:
-            turned |= 2
-        if word.isascii() and (found := self._look_up(word.translate(_ROT13))) and found.classes & self._signals:
-            turned |= 1
-        return Known(0, {}, turned) if turned else None
+        if len(word) < _TURNED_MIN_CHARS:
+            return None
+        backwards = self._signals_in(word[::-1])
+        shifted = word.isascii() and self._signals_in(word.translate(_ROT13))
+        return Known(0, {}, word, shifted, backwards) if shifted or backwards else None
+
+    def _signals_in(self, word: str) -> bool:
+        found = self._look_up(word)
+        return found is not None and bool(found.classes & self._signals)
 
     def _look_up(self, word: str) -> Known | None:
         classes = self._exact.get(word, 0)
-        endings = dict(self._endings.get(word, {}))
-        for length in self._stem_lengths:
-            if length <= len(word):
-                stem = word[:length] + "*"
-                classes |= self._stems.get(stem[:-1], 0)
-                endings.update(self._endings.get(stem, {}))
+        endings = self._endings.get(word, {})
+        if word[:_STEM_MIN_CHARS] in self._stem_beginnings:
+            for length in self._stem_lengths:
+                if word[:length] in self._stems:
+                    classes |= self._stems[word[:length]]
+                    endings = {**endings, **self._endings.get(word[:length] + "*", {})}
         if classes or endings:
             before: dict[str, list[Phrase]] = {}
             for phrase, meaning in endings.items():
                 before.setdefault("" if phrase[-1].endswith("*") else phrase[-1], []).append((phrase, meaning))
-            return Known(classes, before, 0)
-        return None
+            return Known(classes, before, word)
+        return Known(0, {}, word) if word in self._spoken else None
 
     def _learn(self, entry: str, bit: int) -> None:
         if _ONLY_RUNNING.fullmatch(entry):
@@ -165,7 +192,8 @@ class Vocabulary(dict[str, Known | None]):
 def same(said: list[str], phrase: tuple[str, ...]) -> bool:
     """Whether the words said are those of a phrase, which may have stems in it."""
     return len(said) == len(phrase) and all(
-        one == other or (other[-1] == "*" and one.startswith(other[:-1])) for one, other in zip(said, phrase, strict=True)
+        one == other or (other[-1] == "*" and one.startswith(other[:-1]))
+        for one, other in zip(said, phrase, strict=True)
     )
 
 

@@ -40,6 +40,7 @@ class DocumentStore(Protocol):
     async def undo(self, new: NewVersion, version: int | None = None) -> DocumentVersion:
         """Append a version with the text (or the absence) before the newest; `new.text` is not looked at.
 
+        It says of its words where they came from then; who took them back is `new.by`.
         Raises `ConflictError` DOCUMENT_CHANGED unless the newest is number `version` (None: whichever it is),
         `NotFoundError` DOCUMENT_MISSING for what never was.
         """
@@ -50,6 +51,9 @@ class DocumentStore(Protocol):
 
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version, None for a number that is not in the line."""
+
+    async def once(self, place: Place, key: str) -> DocumentVersion | None:
+        """Return the version that was written under a key."""
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
         """Return versions, the newest first, beginning below number `before`."""

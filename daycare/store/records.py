@@ -213,7 +213,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Shows(msgspec.Struct, frozen=True):
-    """That a message shows a request for approval, and with which content: the whole content hash."""
+    """That a message is about a request for approval, and which content it shows: the whole content hash, or none."""
 
     no: int
     content_hash: str
@@ -276,6 +276,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    shows: Shows | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

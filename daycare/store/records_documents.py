@@ -2,16 +2,21 @@
 
 import hashlib
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
-from daycare.base.errors import InvalidError
+from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import (
+    DAILY_LOGS_MAX,
     DOCUMENT_MAX_BYTES,
     DOCUMENT_PROVENANCE_MAX,
     DOCUMENT_REASON_MAX_CHARS,
+    DOCUMENTS_MAX,
 )
 from daycare.base.messages import Origin
+
+DAILY: Final = "daily/"  # what the names of daily logs begin with
 
 
 class Layer(StrEnum):
@@ -30,6 +35,11 @@ class Place(msgspec.Struct, frozen=True):
     layer: Layer
     owner: str
     name: str
+
+    @property
+    def daily(self) -> bool:
+        """Whether it is a daily log of an agent."""
+        return self.layer is Layer.AGENT and self.name.startswith(DAILY)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.layer} {self.owner})" if self.owner else f"{self.name} ({self.layer})"
@@ -125,12 +135,36 @@ def check_text(text: str, what: str) -> int:
     return size
 
 
+def check_room(place: Place, there: DocumentTotals) -> None:
+    """Raise `BusyError` DOCUMENTS_FULL if an owner who has so many documents may have no other."""
+    what, count, most = (
+        ("daily logs", there.daily_logs, DAILY_LOGS_MAX)
+        if place.daily
+        else ("documents", there.documents, DOCUMENTS_MAX)
+    )
+    if count >= most:
+        raise BusyError(
+            "DOCUMENTS_FULL",
+            f"writing {place}: there are {count} {what} already, at most {most}",
+            hint="delete what is not needed any more: daycare memory rm",
+        )
+
+
 def check_attribution(by: Attribution, what: str) -> None:
-    """Raise `InvalidError` DOCUMENT_ATTRIBUTION if it says too much, or not who wrote."""
-    longest = max((len(line) for line in (by.reason, by.author, by.approver, *by.provenance)), default=0)
-    if not by.author or longest > DOCUMENT_REASON_MAX_CHARS or len(by.provenance) > DOCUMENT_PROVENANCE_MAX:
+    """Raise `InvalidError` DOCUMENT_ATTRIBUTION if it says too much, what is no text, or not who wrote."""
+    lines = (by.reason, by.author, by.approver, *by.provenance)
+    fits = len(by.provenance) <= DOCUMENT_PROVENANCE_MAX and all(map(_is_line, lines))
+    if not by.author or not fits:
         raise InvalidError(
             "DOCUMENT_ATTRIBUTION",
             f"writing {what}: it needs an author, and a reason and up to {DOCUMENT_PROVENANCE_MAX} sources of at most"
             f" {DOCUMENT_REASON_MAX_CHARS} characters each",
         )
+
+
+def _is_line(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return len(text) <= DOCUMENT_REASON_MAX_CHARS and "\x00" not in text

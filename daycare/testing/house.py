@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import trio
+import trio.testing
 
 from daycare.base.clock import Clock
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin

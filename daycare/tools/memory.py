@@ -1,16 +1,20 @@
 """The tools of memory: reading what an agent and its people keep, and proposing what is to be kept."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
 
+from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.plugin import StructTool, ToolContext
 
-_PATH: Final = (
-    "Such as MEMORY.md, knowledge/NAME.md, skills/NAME.md, daily/YYYY-MM-DD.md; NAME of a-z, 0-9, - and _."
-    " shared/ before it: for all agents of the user"
-)
-Path = Annotated[str, msgspec.Meta(description=_PATH)]
+Path = Annotated[str, msgspec.Meta(description="As memory_list shows it, such as MEMORY.md or knowledge/tea.md")]
+NewPath = Annotated[
+    str,
+    msgspec.Meta(
+        description="MEMORY.md, knowledge/NAME.md or skills/NAME.md, NAME of a-z, 0-9, - and _;"
+        " shared/ before it: for all agents of the user"
+    ),
+]
 Reason = Annotated[str, msgspec.Meta(min_length=1, description="Why, in a sentence for the person who decides")]
 
 
@@ -36,7 +40,7 @@ class MemoryWrite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Replace a document of your memory by a new text, or begin one. Read it first and keep what still holds. As a rule
     a person has to approve: you are told later, so go on without it."""
 
-    path: Path
+    path: NewPath
     text: Annotated[str, msgspec.Meta(description="The whole new text, as Markdown")]
     reason: Reason
 
@@ -45,7 +49,7 @@ class MemoryAppend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Add to a document of your memory what will matter in later conversations: a preference, a correction, a decision.
     As a rule a person has to approve: you are told later, so go on without it."""
 
-    path: Path
+    path: NewPath
     text: Annotated[str, msgspec.Meta(min_length=1, description="Only what is new")]
     reason: Reason
 
@@ -69,7 +73,7 @@ class IdentityPropose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of the user (USER.md). Only the owner's yes changes it. Do it rarely, when the user wishes it or corrected you
     repeatedly."""
 
-    path: Literal["SOUL.md", "STYLE.md", "IDENTITY.md", "USER.md"]
+    path: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(IDENTITY_DOCUMENTS)})]
     text: Annotated[str, msgspec.Meta(min_length=1, description="The whole new text")]
     reason: Reason
 

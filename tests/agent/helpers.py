@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from daycare.agent.compaction import SYSTEM
-from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
+from daycare.config import Config, ModelSection, ModelsSection, ProviderSection, ToolsSection
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, Summary
 from daycare.testing.house import House
@@ -19,6 +19,7 @@ def small(context: int = 8_000, output: int = 1_000) -> Config:
     return Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted", models={"model": model})},
+        tools=ToolsSection(user=("send_message", "remind", "ask", "spawn", "read_result", "note", "charge", "read")),
     )
 
 

@@ -22,8 +22,8 @@ async def propose(api: Api, text: str = "- likes tea\n", step: int = 0, name: st
     me = await agent(api, more.pop("path", ANN))
     place = Place(Layer.AGENT, me.id, name)
     action = DocumentAction(verb=more.pop("verb", "write"), place=place, text=text)
-    ask = Ask(**({"kind": "memory", "action": action, "turn": 1, "step": step, "reason": "so"} | more))
-    return (await api.services.desk.request(me, ask)).no
+    fields: dict[str, Any] = {"kind": "memory", "action": action, "turn": 1, "step": step, "reason": "so"}
+    return (await api.services.desk.request(me, Ask(**(fields | more)))).no
 
 
 async def show(api: Api, no: int) -> Json:

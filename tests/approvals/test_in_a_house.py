@@ -81,7 +81,7 @@ async def test_a_proposal_is_shown_approved_written_and_told(autojump_clock: obj
     await settle(scene.house)
     shown, answered = scene.pigeon.arrived
     assert shown.text == (
-        "**Request 1**: /ann/pigeon wants to add to MEMORY.md\nWhy: you told me \\*so\\*\nFrom: message from the user\n"
+        "**Request 1**: /ann/pigeon wants to add to MEMORY.md\nWhy: `you told me *so*`\nFrom: message from the user\n"
         "\n```diff\n+ # Memory\n+ - has a dog\n```\nYou have 7 days to decide."
     )
     assert [choice.label for choice in shown.choices] == ["Approve", "Edit", "Reject"]

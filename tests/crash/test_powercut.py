@@ -44,8 +44,9 @@ DAMAGES = [
     ("DELETE FROM outbox WHERE seq = 2", "torn"),
     ("UPDATE inbox SET state = 0 WHERE seq = (SELECT min(seq) FROM inbox)", "torn"),
     ("DELETE FROM history WHERE turn = 2", "torn"),
-    ("INSERT INTO outbox SELECT max(seq) OVER () + 1, agent_id, path, turn, connector, target, user, origin, trace,"
-     " state, attempts, retry_at, created_at, sent_at, receipt, error, text FROM outbox LIMIT 1", "doubled"),
+    ("INSERT INTO outbox (seq, agent_id, path, turn, connector, user, origin, trace, state, created_at, sent_at, text)"
+     " SELECT max(seq) OVER () + 1, agent_id, path, turn, connector, user, origin, trace, state, created_at, sent_at,"
+     " text FROM outbox LIMIT 1", "doubled"),
     ("DROP INDEX inbox_once; INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace,"
      " created_at) SELECT agent_id, key, lane, kind, path, user, origin, sender, trace, 0 FROM inbox LIMIT 1",
      "doubled"),

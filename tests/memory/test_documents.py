@@ -1,13 +1,14 @@
 """What an agent and its people keep: read through the layers, changed upon what was seen, each agent its own."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 from daycare.base import limits
-from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.memory.documents import NEW_MEMORY, SECTIONS
 from daycare.store.records_documents import Attribution, Layer, digest
@@ -142,11 +143,13 @@ async def test_a_search_finds_what_this_agent_may_read_and_nothing_else(memory: 
     assert await memory.documents.search(memory.ann, '" OR 1 --') == []
 
 
-async def test_long_texts_are_searched_apart(memory: Memory) -> None:
-    for number in range(12):
-        await memory.put(f"knowledge/long-{number}.md", "lorem ipsum " * 8_000 + f"needle{number}")
-    [hit] = await memory.documents.search(memory.ann, "needle7")
-    assert hit.path == "knowledge/long-7.md" and "needle7" in hit.passage and len(hit.passage) < 400
+async def test_many_long_texts_are_searched_as_few_are(tmp_path: Path) -> None:
+    for location in (str(tmp_path / "daycare.db"), "memory:"):
+        async with open_memory(location) as memory:
+            for number in range(12):
+                await memory.put(f"knowledge/long-{number}.md", "lorem ipsum " * 8_000 + f"needle{number}")
+            [hit] = await memory.documents.search(memory.ann, "needle7")
+            assert hit.path == "knowledge/long-7.md" and "needle7" in hit.passage and len(hit.passage) < 400
 
 
 # -- changing ----------------------------------------------------------------------------------------------------------
@@ -233,6 +236,19 @@ async def test_an_error_names_the_layer_that_is_read(memory: Memory) -> None:
         assert caught.value.hint == "the one that is read is shared/SOUL.md"
 
 
+async def test_a_change_that_is_repeated_under_its_key_is_made_once(memory: Memory) -> None:
+    await memory.put("SOUL.md", "x" * (limits.DOCUMENT_MAX_BYTES - 4))
+    documents, agent = memory.documents, memory.ann
+    for _ in range(2):
+        assert (await documents.append(agent, "SOUL.md", "abc", BY, key="1")).version == 2, "there is no room for two"
+    for _ in range(2):
+        assert (await documents.undo(agent, "SOUL.md", BY, key="2")).version == 3
+    for _ in range(2):
+        assert (await documents.delete(agent, "SOUL.md", BY, key="3")).version == 4
+    for _ in range(2):
+        assert (await documents.write(agent, "SOUL.md", "new", BY, base_hash="", key="4")).version == 5
+
+
 async def test_history_diff_and_undo_follow_one_line(memory: Memory) -> None:
     await memory.put("SOUL.md", "one\n")
     await memory.put("SOUL.md", "two\n")
@@ -308,6 +324,19 @@ async def test_what_is_too_large_is_refused_before_anything(memory: Memory) -> N
     assert (await memory.documents.prepare(memory.ann, "SOUL.md", "y" * 9, append=True)).new is not None
     with pytest.raises(InvalidError):
         await memory.documents.append(memory.ann, "SOUL.md", "y" * 10, BY)
+
+
+async def test_one_document_too_many_is_refused_before_anything(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.store.records_documents.DOCUMENTS_MAX", 1)
+    await memory.put("SOUL.md", "x")
+    for path in ("STYLE.md", "knowledge/a.md"):
+        with pytest.raises(BusyError) as caught:
+            await memory.documents.prepare(memory.ann, path, "x")
+        assert caught.value.code == "DOCUMENTS_FULL"
+    await memory.documents.prepare(memory.ann, "SOUL.md", "y")
+    await memory.documents.prepare(memory.ann, "daily/2027-01-01.md", "y")
 
 
 async def test_much_memory_is_warned_of_from_80_percent_on(memory: Memory) -> None:

@@ -113,6 +113,8 @@ async def test_a_key_makes_a_write_happen_once(store: Store) -> None:
     await put(store, "two")
     assert await store.documents.write(new("one", "", key="turn:1")) == first
     assert await store.documents.append(new("one", key="turn:1")) == first
+    assert await store.documents.once(SOUL, "turn:1") == first
+    assert await store.documents.once(SOUL, "turn:2") is None and await store.documents.once(SOUL, "") is None
     assert len(await store.documents.history(SOUL)) == 2
     other = await store.documents.write(new("one", "", at("STYLE.md"), key="turn:1"))
     assert other.version == 1, "another document's key is another key"
@@ -143,6 +145,15 @@ async def test_undo_is_a_new_version_with_the_text_before(store: Store) -> None:
     with pytest.raises(ConflictError) as caught:
         await store.documents.undo(new(None), 3)
     assert caught.value.code == "DOCUMENT_CHANGED"
+
+
+async def test_words_that_are_taken_back_keep_their_origin(store: Store) -> None:
+    person = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann", reason="undone")
+    await put(store, "from the web")
+    await store.documents.write(new("mine", by=person))
+    undone = await store.documents.undo(new(None, by=person))
+    assert (undone.by.author, undone.by.approver, undone.by.reason) == ("direct:ann", "direct:ann", "undone")
+    assert (undone.by.origin, undone.by.provenance) == (BY.origin, BY.provenance), "whose hand makes no words safe"
 
 
 async def test_undoing_the_first_version_deletes_and_undoing_a_deletion_restores(store: Store) -> None:
@@ -182,6 +193,9 @@ async def test_the_longest_document_is_kept_and_grows_no_more(store: Store) -> N
     "wrong",
     [
         {"author": ""},
+        {"reason": "half \ud83d"},
+        {"approver": "a\x00b"},
+        {"provenance": ("web:\udc80",)},
         {"reason": "r" * (limits.DOCUMENT_REASON_MAX_CHARS + 1)},
         {"provenance": ("s" * (limits.DOCUMENT_REASON_MAX_CHARS + 1),)},
         {"provenance": ("s",) * (limits.DOCUMENT_PROVENANCE_MAX + 1)},
@@ -192,8 +206,8 @@ async def test_a_version_that_does_not_say_who_or_says_too_much_is_refused(store
 
 
 async def test_an_owner_has_so_many_documents_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.store.sqlite.documents.DOCUMENTS_MAX", 3)
-    monkeypatch.setattr("daycare.store.sqlite.documents.DAILY_LOGS_MAX", 2)
+    monkeypatch.setattr("daycare.store.records_documents.DOCUMENTS_MAX", 3)
+    monkeypatch.setattr("daycare.store.records_documents.DAILY_LOGS_MAX", 2)
     for name in ("a.md", "b.md", "c.md", "daily/2027-01-01.md", "daily/2027-01-02.md"):
         await put(store, name, at(name))
     await refused(store, new("x", place=at("d.md")), BusyError, "DOCUMENTS_FULL")

@@ -47,10 +47,10 @@ async def test_a_diff_is_shown_edited_by_reply_approved_and_undone(locks: Path) 
         shown = await sent(server, 1)
         assert "Request 1: /ann/telegram wants to add to MEMORY.md" in shown.text
         assert "Why: you said *so* [here](http://x)" in shown.text, "no Markdown of the model's is rendered"
-        assert "+ - **bold** `code` <b>html</b>\n+ ```\n+ fence\\u{202e}" in shown.text, "nothing of it is invisible"
+        assert "+ - **bold** `code` <b>html</b>\n+ ```\n+ fence⟦U+202E⟧" in shown.text, "nothing of it is invisible"
         assert "- likes tea" not in shown.text
         marks = [mark["type"] for mark in shown.wire["entities"] if mark["type"] != "url"]
-        assert sorted(marks) == ["bold", "bot_command", "pre"] or sorted(marks) == ["bold", "pre"]
+        assert sorted(set(marks) - {"bot_command"}) == ["bold", "code", "pre"]
         assert [b["text"] for row in shown.keyboard for b in row] == ["Approve", "Edit", "Reject"]
         server.say(5, 5, "- likes coffee", reply_to=shown)
         again = await sent(server, 2)

@@ -26,6 +26,7 @@ from tests.telegram.samples import (
     entity,
     file,
     member,
+    mentioning,
     message,
     pressed,
     question,
@@ -177,6 +178,14 @@ def test_parts_of_an_album_name_it() -> None:
 
 
 # -- references --------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_tells_the_number_of_what_it_answers() -> None:
+    assert read_item(said(text="no", reply_to_message=message(9, text="yes?"))).replies_to == "9"
+    assert read_item(said(text="no")).replies_to == ""
+    topic = {"chat": FORUM, "is_topic_message": True, "message_thread_id": 7, **mentioning("@helper_bot no")}
+    assert read_item(said(reply_to_message=message(7, text="the topic", chat=FORUM), **topic)).replies_to == ""
+    assert read_item(said(reply_to_message=message(8, text="what?", chat=FORUM), **topic)).replies_to == "8"
 
 
 def test_a_reply_tells_what_it_answers() -> None:

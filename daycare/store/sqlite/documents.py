@@ -9,16 +9,16 @@ from typing import Any
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
-from daycare.base.errors import BusyError, ConflictError, NotFoundError
+from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import (
-    DAILY_LOGS_MAX,
     DOCUMENT_SEARCH_MAX,
     DOCUMENT_SEARCH_WORDS_MAX,
-    DOCUMENTS_MAX,
 )
 from daycare.base.messages import Origin
 from daycare.store.records_documents import (
+    DAILY,
     Attribution,
     Document,
     DocumentTotals,
@@ -27,6 +27,7 @@ from daycare.store.records_documents import (
     NewVersion,
     Place,
     check_attribution,
+    check_room,
     check_text,
     digest,
 )
@@ -37,7 +38,6 @@ _COLUMNS = (
     "layer, owner, name, version, user, origin, author, approver, reason, provenance, hash, base_hash, size, created_at"
 )
 _AT = "layer = ? AND owner = ? AND name = ?"
-_DAILY = "daily/"
 _LAST = "\U0010ffff"
 _TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
 _sources = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -73,6 +73,10 @@ class Documents:
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version."""
         return _at(self._reader, place, version)
+
+    async def once(self, place: Place, key: str) -> DocumentVersion | None:
+        """Return the version that was written under a key."""
+        return _once(self._reader, place, key)
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
         """Return versions, the newest first."""
@@ -129,12 +133,12 @@ class Documents:
 
 def write(tx: Tx, new: NewVersion) -> DocumentVersion:
     """Append a version, inside of an open transaction."""
-    return _repeated(tx, new) or _put(tx, new, _newest(tx.db, new.place), new.text)
+    return _once(tx.db, new.place, new.key) or _put(tx, new, _newest(tx.db, new.place), new.text)
 
 
 def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
     """Append a version with more text, inside of an open transaction."""
-    if first := _repeated(tx, new):
+    if first := _once(tx.db, new.place, new.key):
         return first
     before = get(tx.db, new.place)
     text = head if before is None else before.text or ""
@@ -144,7 +148,7 @@ def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
 
 def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion:
     """Append a version with the text before the newest, inside of an open transaction."""
-    if first := _repeated(tx, new):
+    if first := _once(tx.db, new.place, new.key):
         return first
     newest = _newest(tx.db, new.place)
     if newest is None:
@@ -153,7 +157,11 @@ def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion
         what = f"undoing version {version} of {new.place}: the newest is {newest.version}"
         raise ConflictError("DOCUMENT_CHANGED", f"{what}, its hash is now {newest.hash or 'empty'}", hint=_LOOK)
     before = _at(tx.db, new.place, newest.version - 1)
-    return _put(tx, new, newest, before.text if before else None)
+    if before is None or before.text is None:
+        return _put(tx, new, newest, None)
+    words = before.version.by  # whoever takes them back, they come from where they came from
+    by = replace(new.by, origin=words.origin, provenance=words.provenance)
+    return _put(tx, replace(new, by=by), newest, before.text)
 
 
 def get(db: apsw.Connection, place: Place) -> Document | None:
@@ -182,7 +190,7 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | No
         what = f"writing {place}: it was changed meanwhile, its hash is now {there or 'empty, as it is not there'}"
         raise ConflictError("DOCUMENT_CHANGED", what, hint=_LOOK)
     if not there:
-        _refuse_too_many(tx, place)
+        check_room(place, _totals(tx.db, place.layer, place.owner))
     version = 1 if newest is None else newest.version + 1
     tx.run(
         f"INSERT INTO documents ({_COLUMNS}, key, scope, text)"  # noqa: S608
@@ -237,36 +245,21 @@ def _index(tx: Tx, new: NewVersion, no: int, size: int, text: str | None) -> Non
     )
 
 
-def _refuse_too_many(tx: Tx, place: Place) -> None:
-    there = _totals(tx.db, place.layer, place.owner)
-    daily = place.layer is Layer.AGENT and place.name.startswith(_DAILY)
-    what, count, most = (
-        ("daily logs", there.daily_logs, DAILY_LOGS_MAX) if daily else ("documents", there.documents, DOCUMENTS_MAX)
-    )
-    if count >= most:
-        raise BusyError(
-            "DOCUMENTS_FULL",
-            f"writing {place}: there are {count} {what} already, at most {most}",
-            hint="delete what is not needed any more: daycare memory rm",
-        )
-
-
 def _totals(db: apsw.Connection, layer: Layer, owner: str) -> DocumentTotals:
     rows = db.execute(
         "SELECT layer = ? AND substr(name, 1, ?) = ? AS daily, count(*), sum(size) FROM living_documents"
         " WHERE layer = ? AND owner = ? GROUP BY daily",
-        (str(Layer.AGENT), len(_DAILY), _DAILY, str(layer), owner),
+        (str(Layer.AGENT), len(DAILY), DAILY, str(layer), owner),
     )
     found: dict[Any, tuple[Any, Any]] = {daily: (count, size) for daily, count, size in rows}
     (documents, size), (logs, logs_size) = found.get(0, (0, 0)), found.get(1, (0, 0))
     return DocumentTotals(documents=documents, bytes=size, daily_logs=logs, daily_bytes=logs_size)
 
 
-def _repeated(tx: Tx, new: NewVersion) -> DocumentVersion | None:
-    """Return the version that was written under this key before."""
-    if not new.key:
+def _once(db: apsw.Connection, place: Place, key: str) -> DocumentVersion | None:
+    if not key:
         return None
-    row = tx.one(f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND key = ?", (*_key(new.place), new.key))  # noqa: S608
+    row = db.execute(f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND key = ?", (*_key(place), key)).fetchone()  # noqa: S608
     return None if row is None else _version(row)
 
 

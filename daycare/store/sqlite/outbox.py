@@ -8,7 +8,7 @@ import msgspec
 from daycare.base.errors import ConflictError
 from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
-from daycare.store.records import Agent, OutboxRow, Reply
+from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
@@ -27,6 +27,7 @@ class _Extra(msgspec.Struct, omit_defaults=True, frozen=True):
     effect: str = ""
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    shows: Shows | None = None
 
 
 _PLAIN = _Extra()
@@ -187,7 +188,7 @@ def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
 
 
 def _extra(reply: Reply) -> str | None:
-    extra = _Extra(reply.reply_to, reply.silent, reply.effect, reply.choices, reply.files)
+    extra = _Extra(reply.reply_to, reply.silent, reply.effect, reply.choices, reply.files, reply.shows)
     return None if extra == _PLAIN else _encode(extra).decode()
 
 
@@ -232,4 +233,5 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         effect=more.effect,
         choices=more.choices,
         files=more.files,
+        shows=more.shows,
     )

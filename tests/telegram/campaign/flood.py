@@ -22,7 +22,7 @@ SLOW_S: Final = (1.0, 4.0)
 FLOOD_SHARE: Final = 0.07  # of the calls are refused with 429 ...
 EVERYWHERE_SHARE: Final = 0.05  # ... some of them for all chats
 REFUSED: Final = ("sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction", "deleteMessage")
-ON_ITS_WAY_S: Final = 0.25  # so soon after a 429 a call may come that was on its way already
+ON_ITS_WAY_S: Final = 0.25  # on a machine that does nothing else
 KNOWS_CHATS: Final = 2  # refused beside the first one, and it is known that all are meant
 NOTICED_S: Final = 0.25  # after so long everybody knows that an answer waits
 _QUIET_S: Final = 900.0
@@ -31,8 +31,8 @@ _REPLIED: Final = "SELECT user, count(*) FROM outbox GROUP BY user"
 _UNIMPORTANT: Final = ("editMessageText", "sendMessageDraft")
 
 
-async def run(answers: int, chats: int, seed: int) -> Report:
-    """Run a campaign."""
+async def run(answers: int, chats: int, seed: int, on_its_way_s: float = ON_ITS_WAY_S) -> Report:
+    """Run a campaign. `on_its_way_s`: so soon after a 429 a call may come that was on its way already."""
     began = time.perf_counter()
     report = Report("flood", seed)
     rng = random.Random(f"flood/{seed}")
@@ -55,7 +55,7 @@ async def run(answers: int, chats: int, seed: int) -> Report:
         if quiet:
             assert stage.process is not None
             await stage.process.stop()
-        _judge(stage, said, report)
+        _judge(stage, said, on_its_way_s, report)
         _judge_order(stage, zero_s, sent_at, report)
         statuses = Counter(call.status for call in server.calls if call.method not in ("getUpdates", "getMe"))
         report.figures = {
@@ -114,7 +114,7 @@ async def _tell(stage: Stage) -> None:
         say(f"{sum(len(stage.server.sent(room.id)) for room in stage.rooms)} messages sent; left: {stage.left()}")
 
 
-def _judge(stage: Stage, said: list[str], report: Report) -> None:
+def _judge(stage: Stage, said: list[str], on_its_way_s: float, report: Report) -> None:
     server: FakeTelegram = stage.server
     with stage.store() as db:
         store = judge.read(db)
@@ -132,7 +132,7 @@ def _judge(stage: Stage, said: list[str], report: Report) -> None:
         order = [int(unit.partition("-")[2]) for note in server.sent(room.id) for unit in units(note.text)]
         if order != sorted(order):
             report.find("reordered", f"room {room.number}: {order}")
-    late = _impatient(server)
+    late = _impatient(server, on_its_way_s)
     for call in late:
         what = f"{call.method} came {call.early_s:.2f} s too early, {call.since_s:.2f} s after the 429 for {call.scope}"
         report.find("impatient", what)
@@ -143,7 +143,7 @@ def _judge(stage: Stage, said: list[str], report: Report) -> None:
     }
 
 
-def _impatient(server: FakeTelegram) -> list[Impatient]:
+def _impatient(server: FakeTelegram, on_its_way_s: float) -> list[Impatient]:
     """Return the calls that came too early, though the bot knew.
 
     A 429 does not say whether it is for a chat or for all. Whoever is refused in two more chats knows; the refusal of
@@ -152,7 +152,7 @@ def _impatient(server: FakeTelegram) -> list[Impatient]:
     found: list[Impatient] = []
     refused: dict[int, set[object]] = defaultdict(set)  # chats, by the time of the announcement
     for call in server.impatient:
-        if call.since_s <= ON_ITS_WAY_S:
+        if call.since_s <= on_its_way_s:
             continue
         known = refused[round(10 * (call.at - call.since_s))]
         if call.scope != EVERYWHERE or len(known) >= KNOWS_CHATS:

@@ -20,8 +20,12 @@ BACK_AFTER_CONFLICT_S: Final = 330.0  # the longest pause of the escalation
 _QUIET_S: Final = 180.0
 
 
-async def run(seconds: float, chats: int, seed: int, poll_s: int = 20, *, wait_for_conflict: bool = True) -> Report:
-    """Run a campaign: the server is away for so long, and a quarter of it each for the others."""
+async def run(seconds: float, chats: int, seed: int, poll_s: int = 20, *, short: bool = False) -> Report:
+    """Run a campaign: the server is away for so long, and a quarter of it each for the others.
+
+    A `short` one lets no answer be on its way when the connection begins to stand still, which would be sent again half
+    a minute later, and does not wait for the end of the conflict.
+    """
     began = time.perf_counter()
     report = Report("outage", seed)
     rng = random.Random(f"outage/{seed}")
@@ -30,34 +34,38 @@ async def run(seconds: float, chats: int, seed: int, poll_s: int = 20, *, wait_f
         await stage.introduce(rooms_of(server, chats))
         if await stage.until_state({"up"}, STATE_S) is None:
             report.find("late", f"not up after {STATE_S:g} s: {await stage.health()}")
-        said: list[tuple[Room, str]] = []
+        talk = _Talk(stage, rng)
         figures: dict[str, float | None] = {}
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_talk, stage, rng, said)
+            nursery.start_soon(talk.run)
             server.away = True
             figures["away_s"] = await _changes(stage, "away", {"away"})
             await _stays(stage, seconds, "away")
             server.away = False
             figures["back_from_away_s"] = await _changes(stage, "up", {"up"})
+            if short:
+                talk.resting = True
+                await stage.quiet(_QUIET_S)
             server.stalled = True
+            talk.resting = False
             figures["stalled_s"] = await _changes(stage, "stalled", {"stalled"})
             await _stays(stage, seconds * CONFLICT_SHARE, "stalled", "away")
             server.stalled = False
             figures["back_from_stall_s"] = await _changes(stage, "up", {"up"})
-            if wait_for_conflict:
+            if not short:
                 await _conflict(stage, seconds * CONFLICT_SHARE, figures, nursery)
                 figures["back_from_conflict_s"] = await _changes(stage, "up", {"up"}, BACK_AFTER_CONFLICT_S)
             nursery.cancel_scope.cancel()
         quiet = await stage.quiet(_QUIET_S)
-        if not wait_for_conflict:
+        if short:
             async with trio.open_nursery() as nursery:
                 await _conflict(stage, 0.0, figures, nursery)
         assert stage.process is not None
         if quiet:
             await stage.process.stop()
-            _judge(stage, said, report)
+            _judge(stage, talk.said, report)
         rounded = {name: None if value is None else round(value, 1) for name, value in figures.items()}
-        report.figures = {"messages": len(said), **rounded, "seconds": round(time.perf_counter() - began, 1)}
+        report.figures = {"messages": len(talk.said), **rounded, "seconds": round(time.perf_counter() - began, 1)}
     return report
 
 
@@ -93,13 +101,24 @@ async def _stays(stage: Stage, seconds: float, *allowed: str) -> None:
         await trio.sleep(min(1.0, max(until - trio.current_time(), 0.01)))
 
 
-async def _talk(stage: Stage, rng: random.Random, said: list[tuple[Room, str]]) -> None:
-    while True:
-        room = rng.choice(stage.rooms)
-        name = room.name()
-        stage.server.say(room.place, room.writers[0], name)
-        said.append((room, name))
-        await trio.sleep(rng.expovariate(1 / TALK_EVERY_S))
+class _Talk:
+    """People who write all the while."""
+
+    def __init__(self, stage: Stage, rng: random.Random) -> None:
+        self.said: list[tuple[Room, str]] = []
+        self.resting = False
+        self._stage = stage
+        self._rng = rng
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            if not self.resting:
+                room = self._rng.choice(self._stage.rooms)
+                name = room.name()
+                self._stage.server.say(room.place, room.writers[0], name)
+                self.said.append((room, name))
+            await trio.sleep(self._rng.expovariate(1 / TALK_EVERY_S))
 
 
 async def _other_poller(server: FakeTelegram, scope: trio.CancelScope) -> None:
