@@ -40,9 +40,15 @@ class Budget:
 
     def take(self, count: int) -> bool:
         """Whether that many characters may be read; if not, none may from now on."""
-        self._left -= count
-        self.spent = self.spent or self._left < 0
-        return not self.spent
+        return self.part(count) == count
+
+    def part(self, count: int) -> int:
+        """Return how many of that many characters may be read."""
+        allowed = min(count, self._left)
+        self._left -= allowed
+        if allowed < count:
+            self.spent, self._left = True, 0
+        return allowed
 
 
 class Form(NamedTuple):
@@ -76,9 +82,7 @@ def encoded(view: View, budget: Budget) -> Iterator[Form | None]:
         for found in _found(pattern, view.text):
             yield None
             if found is not None and (text := decode(found[0])):
-                if not budget.take(len(text)):
-                    return
-                yield Form(_at(view, found, text), name)
+                yield Form(_at(view, found, text[: budget.part(len(text))]), name)
 
 
 def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | None]:

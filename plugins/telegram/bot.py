@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any, Final
 
 import trio
-from daycare_plugins.telegram import health
-from daycare_plugins.telegram.connector import TelegramConnector
-from daycare_plugins.telegram.settings import BotSettings
 
 from daycare.base.blame import blamed
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram import health
+from daycare_plugins.telegram.connector import TelegramConnector
+from daycare_plugins.telegram.settings import BotSettings
 
 SERVING: Final = "daycare_plugins.telegram.serving"  # imported with the first token
 TOKEN_LOOK_S: Final = 3.0  # a stored or changed token takes effect after so long

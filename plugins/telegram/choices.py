@@ -8,10 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from daycare.base.messages import Choice
 from daycare_plugins.telegram.schema import Keyboard
 from daycare_plugins.telegram.strings import one_line, valid
-
-from daycare.base.messages import Choice
 
 DATA_MAX_BYTES: Final = 64
 CHOICES_MAX: Final = 100  # buttons below one message

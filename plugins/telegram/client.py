@@ -15,7 +15,6 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 import trio
-from daycare_plugins.telegram.failures import BOTFATHER, ChatMigratedError, FloodError, described, mapped
 from telegram import Bot, InputFile
 from telegram import error as library
 from telegram.request import HTTPXRequest
@@ -27,6 +26,7 @@ from daycare.base.errors import (
     NotFoundError,
     UnavailableError,
 )
+from daycare_plugins.telegram.failures import BOTFATHER, ChatMigratedError, FloodError, described, mapped
 
 __all__ = ["API_URL", "FILE_URL", "ChatMigratedError", "Client", "described", "mapped"]
 

@@ -7,9 +7,6 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from daycare_plugins.telegram.governor import Governor
-from daycare_plugins.telegram.known import Known, Newest
-from daycare_plugins.telegram.settings import BotSettings
 from msgspec.structs import replace
 
 from daycare.base.connector import Attachment, BaseConnector, Capabilities, Identity, Outgoing
@@ -23,6 +20,9 @@ from daycare.base.errors import (
     NotFoundError,
 )
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram.governor import Governor
+from daycare_plugins.telegram.known import Known, Newest
+from daycare_plugins.telegram.settings import BotSettings
 
 if TYPE_CHECKING:
     from daycare_plugins.telegram.client import Client

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import trio
-from daycare_plugins.telegram import health
-from daycare_plugins.telegram.known import Known
-from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
 from daycare.base.blame import blamed
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram import health
+from daycare_plugins.telegram.known import Known
+from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
 WAITING_MAX: Final = 100  # of notices, and of pressed buttons: more is a flood, and nobody reads them all
 NOTICE_TRIES: Final = 2

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import telegramify_markdown
+
 from daycare_plugins.telegram import events, tables
 from daycare_plugins.telegram.events import CLEAN, FORMULA, INLINE, TAG, TAGS
 from daycare_plugins.telegram.parts import Mark, Run

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import trio
-from daycare_plugins.telegram.client import Client
 
 from daycare.base.errors import DaycareError
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram.client import Client
 
 COMMANDS_MAX: Final = 100
 HELP_MAX_CHARS: Final = 256

@@ -6,12 +6,12 @@ A part is cut so that the mark of a possible duplicate still fits in: parts are 
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from daycare_plugins.telegram.choices import encode_choices
-from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
 from msgspec.structs import replace
 
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
+from daycare_plugins.telegram.choices import encode_choices
+from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
 
 DUPLICATE: Final = "(this may be a duplicate)"
 TEXT_UNITS: Final = TEXT_MAX_UNITS - len(DUPLICATE) - 1

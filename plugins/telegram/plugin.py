@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 import trio
-from daycare_plugins.telegram.bot import BotTask
-from daycare_plugins.telegram.settings import BotSettings, Settings
 from msgspec.structs import replace
 
 from daycare.plugin import Connector, Plugin, PluginContext
+from daycare_plugins.telegram.bot import BotTask
+from daycare_plugins.telegram.settings import BotSettings, Settings
 
 NAME: Final = "telegram"
 

@@ -24,12 +24,12 @@ from typing import Any, Final
 
 import msgspec
 import trio
+
+from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.intake import Intake
 from daycare_plugins.telegram.reading import UPDATES
-
-from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 
 BATCH_MAX: Final = 100  # updates in one answer
 CONTESTED_S: Final = 5  # without being ended by anybody, before a conflict is over: other programs are back within that

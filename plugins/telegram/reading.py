@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
+
+from daycare.base.connector import Inbound, Unreadable
+from daycare.base.messages import Origin
 from daycare_plugins.telegram.choices import decode_choice
 from daycare_plugins.telegram.context import (
     answered,
@@ -24,10 +28,6 @@ from daycare_plugins.telegram.groups import Place, is_addressed, is_for_another_
 from daycare_plugins.telegram.media import read_content, short
 from daycare_plugins.telegram.schema import Chat, Membership, Message, Press, Quoted, Reaction, Reactions, User
 from daycare_plugins.telegram.strings import one_line, tidy
-from msgspec.structs import replace
-
-from daycare.base.connector import Inbound, Unreadable
-from daycare.base.messages import Origin
 
 BODY_MAX_CHARS: Final = 4_000  # of an unreadable update: as many as a dead letter keeps
 NUMBER_MAX: Final = 2**52

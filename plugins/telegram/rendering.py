@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import msgspec
+
 from daycare_plugins.telegram import parts
 from daycare_plugins.telegram.events import clean
 from daycare_plugins.telegram.markdown import walk

@@ -6,6 +6,10 @@ from contextlib import ExitStack
 
 import httpx
 import trio
+
+from daycare.base.connector import Identity
+from daycare.base.errors import ConflictError
+from daycare.plugin import PluginContext
 from daycare_plugins.telegram import lock, menu
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.connector import TelegramConnector
@@ -15,10 +19,6 @@ from daycare_plugins.telegram.polling import Polling
 from daycare_plugins.telegram.reading import Bot, Rules
 from daycare_plugins.telegram.settings import BotSettings
 from daycare_plugins.telegram.webhook import Webhook
-
-from daycare.base.connector import Identity
-from daycare.base.errors import ConflictError
-from daycare.plugin import PluginContext
 
 
 class Serving:

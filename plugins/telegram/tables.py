@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import wcwidth
+
 from daycare_plugins.telegram.parts import Run
 
 COLUMNS_MAX: Final = 40  # characters of fixed width that a phone shows in one line

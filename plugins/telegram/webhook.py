@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 import trio
+
+from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.http_in import HookServer
 from daycare_plugins.telegram.intake import Intake
 from daycare_plugins.telegram.reading import UPDATES
-
-from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 
 CONNECTIONS: Final = 20  # that Telegram may use at the same time
 LOOK_S: Final = 30.0  # between two looks at how Telegram finds us

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 import pytest
-from daycare_plugins.telegram.rendering import render
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from daycare.base.limits import APPROVAL_SHOWN_MAX_CHARS
 from daycare.rules.shown import shown
 from daycare.store.records_approvals import Approval, DocumentAction, Finding
 from daycare.store.records_documents import Layer, Place
+from daycare_plugins.telegram.rendering import render
 
 NOW_MS = 1_798_761_600_000
 DAY_MS = 86_400_000

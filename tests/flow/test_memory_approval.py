@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import trio
-from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 
 from daycare.base.consent import ApprovalsSection, Consent
 from daycare.base.messages import Origin
@@ -26,6 +25,7 @@ from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
 from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from tests.approvals.story import ANN, ann, button, only, say, settle
 from tests.telegram.bots import until
 

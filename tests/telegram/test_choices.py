@@ -1,13 +1,13 @@
 """Buttons: what is put into them comes out of them."""
 
-from daycare_plugins.telegram.choices import decode_choice, encode_choices
-from daycare_plugins.telegram.reading import Bot, Rules, read
-from daycare_plugins.telegram.schema import Button, Keyboard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.connector import Inbound
 from daycare.base.messages import Choice
+from daycare_plugins.telegram.choices import decode_choice, encode_choices
+from daycare_plugins.telegram.reading import Bot, Rules, read
+from daycare_plugins.telegram.schema import Button, Keyboard
 from tests.telegram.samples import pressed, question
 
 

@@ -19,7 +19,6 @@ import trio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from daycare_plugins.telegram.client import ChatMigratedError, Client, mapped
 from telegram import error as library
 from trio.testing import MockClock
 
@@ -36,6 +35,7 @@ from daycare.base.errors import (
 )
 from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_server import FakeTelegram, Fault, bad_gateway, flood, garbage, lost, refused
+from daycare_plugins.telegram.client import ChatMigratedError, Client, mapped
 
 TOKEN = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"
 

@@ -4,10 +4,6 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import trio
-from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
-from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
-from daycare_plugins.telegram.outgoing import DUPLICATE
-from daycare_plugins.telegram.settings import BotSettings
 from trio.testing import MockClock
 
 from daycare.base.connector import Attachment
@@ -17,6 +13,10 @@ from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_faults import Fault, bad_gateway, flood, lost, refused
 from daycare.testing.telegram_limits import Limits
 from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
+from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
+from daycare_plugins.telegram.outgoing import DUPLICATE
+from daycare_plugins.telegram.settings import BotSettings
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
 __all__ = ["host"]

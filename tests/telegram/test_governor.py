@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import trio
-from daycare_plugins.telegram.governor import ASKED_S, CHATS_MAX, PERSON, Governor, Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
+
+from daycare_plugins.telegram.governor import ASKED_S, CHATS_MAX, PERSON, Governor, Rate
 
 PEOPLE_CHATS = (1, 2, 3)
 CALLS = st.lists(

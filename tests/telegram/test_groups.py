@@ -1,10 +1,10 @@
 """In a group only what is meant for the bot is passed on."""
 
 import pytest
-from daycare_plugins.telegram.reading import Bot, Rules, join_albums, message_key, read
 
 from daycare.base.connector import Inbound
 from daycare.base.messages import Origin
+from daycare_plugins.telegram.reading import Bot, Rules, join_albums, message_key, read
 from tests.telegram.samples import (
     ANN,
     BEN,

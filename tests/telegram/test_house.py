@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import trio
-from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
@@ -16,6 +15,7 @@ from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, say
 from daycare.testing.telegram_faults import flood, lost
 from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from tests.telegram.bots import until
 
 

@@ -1,10 +1,11 @@
 """Marked text becomes Markdown, counted in UTF-16 units."""
 
 import pytest
-from daycare_plugins.telegram.marks import marked, to_markdown
-from daycare_plugins.telegram.schema import Entity
 from hypothesis import given
 from hypothesis import strategies as st
+
+from daycare_plugins.telegram.marks import marked, to_markdown
+from daycare_plugins.telegram.schema import Entity
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,6 @@ from itertools import pairwise
 import httpcore
 import pytest
 import trio
-from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
-from daycare_plugins.telegram.health import CONFLICT_S
 from trio.testing import MockClock
 
 from daycare.base.connector import Health, Inbound, Unreadable
@@ -20,6 +18,8 @@ from daycare.testing.telegram_faults import Fault, bad_gateway, flood, garbage, 
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_wire import RefusedError
 from daycare.testing.telegram_world import TOKEN
+from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
+from daycare_plugins.telegram.health import CONFLICT_S
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
 __all__ = ["host"]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import telegram
-from daycare_plugins.telegram.reading import UPDATES, Bot, Read, Rules, message_key, read
 
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
+from daycare_plugins.telegram.reading import UPDATES, Bot, Read, Rules, message_key, read
 from tests.telegram.samples import (
     ANN,
     BEN,

@@ -4,13 +4,13 @@ import copy
 import json
 from typing import Any
 
-from daycare_plugins.telegram.context import CONTEXT_MAX_CHARS
-from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
+from daycare_plugins.telegram.context import CONTEXT_MAX_CHARS
+from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 from tests.telegram.samples import EVERY
 
 BOT = Bot(2**52, "helper_bot")

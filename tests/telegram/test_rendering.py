@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 import wcwidth
-from daycare_plugins.telegram.rendering import Rendered, plain, render
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+from daycare_plugins.telegram.rendering import Rendered, plain, render
 
 EMOJI = ("😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "👍🏽", "☀️")
 WORDS = re.compile("|".join(EMOJI) + r"|[^\W\d_]+")

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from typing import Final
 
 import trio
-from daycare_plugins.telegram.governor import PERSON
 
 from daycare.testing.telegram_limits import EVERYWHERE, Impatient
 from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, Moment, flood
+from daycare_plugins.telegram.governor import PERSON
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
