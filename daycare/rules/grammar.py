@@ -23,6 +23,7 @@ class Rule(NamedTuple):
     groups: tuple[tuple[int, bool], ...]  # any of these classes; told: only when somebody is told to do it
     far: int
     unless: int
+    ordered: bool  # the first comes before the others, except in scripts without blanks
 
 
 # kind, severity ("" makes a class for the rules below), classes ("!": only as an order), words between, unless near
@@ -56,7 +57,7 @@ _RULES: Final = (
     (
         "override",
         "danger",
-        "theserules + ai|ignore|uncond|unasked|hushed|authority|aicall + obey|act|reply",
+        "theserules + ai|uncond|unasked|hushed|authority|aicall + obey|act|reply",
         8,
         "benign",
     ),
@@ -71,6 +72,7 @@ _RULES: Final = (
     ("override", "danger", "unbound + you|ai|become|asif + obey|rules|reply", 8, "benign"),
     ("override", "danger", "rules + become! + neg", 7, "benign"),
     ("override", "danger", "become|enter + freed", 8, ""),
+    ("override", "danger", "become + villain", 6, "benign"),
     ("override", "danger", "freed + you|ai + reply!|act!|obey!", 8, "benign"),
     ("role", "danger", "authority + unasked|uncond|hushed|nobey|ignore|unbound|aicall|trusted", 10, "benign"),
     ("role", "danger", "authority + must|ai|you + obey!|reveal!|act!|approve!|destroy!|pay!", 10, "benign"),
@@ -103,7 +105,7 @@ _RULES: Final = (
     ),
     ("unconditional", "danger", "obey! + all|always|uncond|must + orders|theserules", 7, "benign"),
     ("unconditional", "danger", "obey! + uncond", 6, "benign"),
-    ("unconditional", "danger", "refine + orders|place", 6, "benign"),
+    ("unconditional", "danger", "whatever + orders|place", 6, "benign"),
     ("unconditional", "danger", "pay! + uncond|all", 6, "benign"),
     ("unconditional", "danger", "norefuse + all|orders|obey|user|ai|always", 6, "benign"),
     ("unconditional", "danger", "act! + all + orders", 6, "benign"),
@@ -186,7 +188,7 @@ class Grammar:
         self.passed: Final = words.mask("fill all user always persist now uncond hide neg")
         self.phrased: Final = words.mask("must me uncond persist private you all ai check prior")
         self.meaningful: Final = words.mask(" ".join(words.bits)) & ~words.mask(
-            "edge fill pronoun negafter first third told report mention"
+            "edge fill pronoun negafter first third told begun report mention"
         )
         rules = [self._rule(*line) for line in _RULES]
         self.derived: Final = _Finder([rule for rule in rules if not rule.severity])
@@ -196,7 +198,9 @@ class Grammar:
         parsed = tuple(
             (self.words.mask(group.replace("|", " ").replace("!", "")), "!" in group) for group in groups.split(" + ")
         )
-        return Rule(kind, severity, parsed, apart * WORD_FAR, self.words.mask(unless))
+        return Rule(
+            kind, severity, parsed, apart * WORD_FAR, self.words.mask(unless), groups.startswith(("without", "nact"))
+        )
 
 
 class _Finder:

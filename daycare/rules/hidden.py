@@ -12,19 +12,20 @@ from typing import Final, NamedTuple
 from daycare.rules.normal import View, all_at
 from daycare.rules.vocabulary import Vocabulary
 
-DECODED_MAX_CHARS: Final = 24_576  # of one text, all forms together; some 50 ms of reading
+DECODED_MAX_CHARS: Final = 24_576  # of one text, all forms together; some 60 ms of reading
 _PIECE_CHARS: Final = 8_192  # looked through at a time
 _AROUND_CHARS: Final = 80  # read on both sides of words that are turned
 _APART_CHARS: Final = 60  # words that are turned belong together when they are not further apart
-_PART_CHARS: Final = 512  # of letters without words, read at a time
+_PART_CHARS: Final = 256  # of letters without words, read at a time
 _OVERLAP_CHARS: Final = 100
-_PRINTABLE_SHARE: Final = 0.95
+_READABLE_MIN_CHARS: Final = 6
+_UNPRINTABLE_SHARE: Final = 0.05
 
 _BASE64: Final = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{16,}+={0,2}(?:\r?\n[A-Za-z0-9+/_-]{4,}+={0,2})*+")
 _HEX: Final = re.compile(r"(?<!\w)(?:0x)?(?:[0-9A-Fa-f]{2}[ :,-]?){10,}+")
 _NUMBERS: Final = re.compile(r"(?<!\w)\d{2,3}(?:[ ,;]{1,2}\d{2,3}){9,}+")
 _BITS: Final = re.compile(r"(?<!\w)(?:[01]{8} ?){8,}+")
-_SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:(?:[^\w\n]|_){1,3}[^\W\d_](?![^\W_])){6,500}+")
+_SPACED: Final = re.compile(r"(?<![^\W_])[^\W\d_](?:(?:[^\w\n]|_){1,3}[^\W\d_](?![^\W_])){6,250}+")
 _TAGS: Final = re.compile("[\U000e0020-\U000e007e]{8,}+")
 _SELECTORS: Final = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{8,}+")
 _WORD: Final = re.compile(r"[^\W_]+")
@@ -92,7 +93,7 @@ def spaced(view: View, words: Vocabulary, budget: Budget) -> Iterator[Form | Non
         if found is None:
             continue
         places = [place for place in range(*found.span()) if view.text[place].isalpha()]
-        if not budget.take(len(places)):
+        if not budget.take(2 * len(places)):
             return
         yield Form(pieces(view, places, words), "spaced-out letters")
 
@@ -137,7 +138,7 @@ def joined(view: View, places: Sequence[tuple[int, int]], words: Vocabulary, bud
         last = end
         for at in range(start, end, _PART_CHARS):
             part = range(at, min(at + _PART_CHARS + _OVERLAP_CHARS, end))
-            if not budget.take(len(part)):
+            if not budget.take(2 * len(part)):  # finding words costs as much as reading them
                 return
             yield Form(pieces(view, part, words), "words without blanks")
 
@@ -151,8 +152,8 @@ def turned(view: View, places: Sequence[tuple[int, int]], backwards: bool, budge
             continue
         begin, end = max(last, stretch[0] - _AROUND_CHARS), min(len(view.text), stretch[1] + _AROUND_CHARS)
         last = end
-        for at in range(begin, end, 4 * _PART_CHARS):
-            part = view.part(at, min(at + 4 * _PART_CHARS + _OVERLAP_CHARS, end))
+        for at in range(begin, end, 8 * _PART_CHARS):
+            part = view.part(at, min(at + 8 * _PART_CHARS + _OVERLAP_CHARS, end))
             if not budget.take(len(part.text) * (2 if backwards else 1)):
                 return
             if backwards:
@@ -214,8 +215,9 @@ def _readable(values: bytes) -> str:
         if error.start < 12 or error.start < len(values) - 4:
             return ""
         text = values[: error.start].decode("utf-8")
-    good = len(text) - len(_CONTROLS.findall(text))
-    return text if len(text) >= 6 and good >= len(text) * _PRINTABLE_SHARE else ""
+    sample = text[:_PIECE_CHARS]
+    bad = len(_CONTROLS.findall(sample))
+    return text if len(text) >= _READABLE_MIN_CHARS and bad <= len(sample) * _UNPRINTABLE_SHARE else ""
 
 
 _CONTROLS: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd]")

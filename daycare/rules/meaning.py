@@ -4,6 +4,7 @@ Words count by what they mean (`vocabulary`), within a few words of each other (
 the meanings and changes the words. Who does it counts: "I send ..." and "never send ..." tell nobody to send.
 """
 
+from array import array
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -17,6 +18,7 @@ _BEFORE_TOKENS: Final = 5  # how far before a verb its subject is looked for
 _BEHIND_TOKENS: Final = 4
 _FORBIDDEN_TOKENS: Final = 9
 _QUOTE_TOKENS: Final = 8
+_NEVER_SILENT: Final = frozenset(("override", "role", "tool", "bypass"))  # lowered by an everyday word
 _UNLESS_WORDS: Final = 5  # how near an everyday word must stand to make a meaning an everyday one
 _SAID_MAX_WORDS: Final = 4_096
 _PHRASE_MAX_WORDS: Final = 16
@@ -51,10 +53,10 @@ class Reader:
         self._grammar = grammar()
         # Of each token: its classes, how far from the beginning it is, its place, and where its phrase begins.
         self._classes: list[int] = []
-        self._far: list[int] = []
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        self._firsts: list[int] = []
+        self._far = array("q")
+        self._starts = array("q")
+        self._ends = array("q")
+        self._firsts = array("q")
         self._said: list[str] = []
         self._tokens: list[int] = []  # of each word said, its token
         self._rows: list[Row] = []  # of the segment before
@@ -166,11 +168,12 @@ class Reader:
                 last = max(involved)
                 if last < segment:  # was found with the segment before
                     continue
-                if rule.unless and self._everyday(rule.unless, anchor, rows):
+                everyday = bool(rule.unless) and self._everyday(rule.unless, anchor, rows)
+                if everyday and rule.kind not in _NEVER_SILENT:
                     continue
                 yield Meaning(
                     rule.kind,
-                    rule.severity,
+                    "warning" if everyday else rule.severity,
                     min(self._starts[token] for token in involved),
                     max(self._ends[token] for token in involved),
                     self._reported(before, min(involved), last),
@@ -205,12 +208,13 @@ class Reader:
             if not anchor[3 if told else 2] & wanted:
                 continue
             chosen: list[Row] = []
+            ordered = rule.ordered and self._text[self._starts[anchor[0]]] < "\u3040"
             for classes, column in rest:
                 best, distance = None, rule.far + 1
                 for row in rows:
                     if row[column] & classes and row is not anchor:
                         apart = abs(row[1] - anchor[1])
-                        if apart < distance:
+                        if apart < distance and (row[0] > anchor[0] or not ordered):
                             best, distance = row, apart
                         elif row[1] > anchor[1]:
                             break  # later ones are further away
@@ -231,21 +235,23 @@ class Reader:
         told = text[start] >= "\u3040" or (
             text[end - 2 : end] == "en" and (token + 1 == count or bool(classes[token + 1] & edge))
         )
-        denied, sure = False, True
+        denied, begun, sure = False, False, True
         at = self._firsts[token]
         for distance in range(1, _BEFORE_TOKENS + 1):
             at -= 1
             other = classes[at] if at >= 0 else edge
             if other & edge:
-                told = told or sure
+                begun = sure
                 break
+            if other & words.bits["without"] and not other & words.bits["neg"]:
+                break  # "do nothing without asking" does not deny the asking
             if other & words.bits["neg"]:
                 denied = denied or distance < _BEFORE_TOKENS
+            elif other & words.subjects:
+                return mine & ~words.verbs
             elif other & words.tellers:
                 told = True
                 break
-            elif other & words.subjects:
-                return mine & ~words.verbs
             elif not other & words.passed:
                 sure = False
             at = self._firsts[at]
@@ -256,7 +262,7 @@ class Reader:
         if denied:
             turned = sum(words.bits["n" + name] for name in ("ask", "inform", "obey", "act") if mine & words.bits[name])
             return (mine & ~words.verbs) | turned
-        return mine | words.bits["told"] if told else mine
+        return mine | (words.bits["told"] if told or begun else 0) | (words.bits["begun"] if begun else 0)
 
     def _everyday(self, words: int, anchor: Row, rows: list[Row]) -> bool:
         return any(row[2] & words and abs(row[1] - anchor[1]) <= _UNLESS_WORDS * WORD_FAR for row in rows)
@@ -278,8 +284,8 @@ class Reader:
             range(last + 1, min(len(classes), last + 1 + _QUOTE_TOKENS))
         ):
             return about > 0 or any(other & bits["mention"] for other in around)
-        told = any(classes[token] & bits["told"] for token in range(first, last + 1))
-        return about > 1 or (about == 1 and not told)
+        begun = any(classes[token] & bits["begun"] for token in range(first, last + 1))
+        return about > 1 or (about == 1 and not begun)
 
     def _quoted(self, tokens: range) -> bool:
         return any(

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from daycare.rules import hidden
+from daycare.rules.grammar import grammar
 from daycare.rules.markers import marks
 from daycare.rules.meaning import Reader
 from daycare.rules.normal import INVISIBLE, Copy, View, bare, chunks, folded, whole
@@ -73,6 +74,8 @@ def scan(text: str) -> list[Finding]:
 
 async def scan_gently(text: str) -> list[Finding]:
     """Return what `scan` does, letting others run in between."""
+    if not grammar.cache_info().currsize:  # reading the words takes a tenth of a second, once
+        await trio.to_thread.run_sync(grammar)
     scanning = _Scan(text)
     await trio.lowlevel.checkpoint()
     began = time.perf_counter()

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from daycare.rules.normal import fold, lookalike, unleet
@@ -21,7 +22,7 @@ _WORD_COSTS: Final = (0, 0, 7, 6, *(5,) * (_PIECE_MAX_CHARS - 3))  # by length: 
 _STEM_MIN_CHARS: Final = 3
 # Classes that no word has by itself: of tokens, of verbs as they are meant, and of several words together.
 _MADE_CLASSES: Final = (
-    *("address", "url", "edge", "told"),
+    *("address", "url", "edge", "told", "begun"),
     *("nask", "ninform", "nobey", "nact"),
     *("unasked", "hushed", "private"),
 )
@@ -88,6 +89,12 @@ class Vocabulary(dict[str, Known | None]):
         self._beginnings: Final[dict[str, int]] = {}  # of pieces, and the longest that begins so
         for word in self._pieces:
             self._beginnings[word[:2]] = max(len(word), self._beginnings.get(word[:2], 0))
+        apart = self.mask("neg negafter without none needless")  # longer entries with them mean something of their own
+        for entry, classes in dict(self._running).items():
+            for start, end in combinations(range(len(entry) + 1), 2):
+                inside = self._running.get(entry[start:end], 0)
+                if not (inside | classes) & apart:
+                    self._running[entry] |= inside
         self._signals: Final = self.mask(" ".join(tables)) & ~self.mask(_COMMON)
 
     def mask(self, names: str) -> int:

@@ -12,7 +12,7 @@ from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Place, check_text, digest
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
-SECURE_KINDS = frozenset({"identity"})  # of these each one is asked for, whatever was granted
+SECURE_KINDS = frozenset({"identity", "memory-outside"})  # of these each one is asked for, whatever was granted
 
 
 class ApprovalState(StrEnum):

@@ -13,6 +13,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.daemon import Daemon
 from daycare.plugin import Inbound, Plugin
+from daycare.rules.grammar import grammar
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, Receipt, User
 from daycare.store.sqlite.store import SqliteStore, open_store
@@ -105,6 +106,7 @@ async def open_house(
         models=ModelsSection(default="scripted/model"), providers={"scripted": ProviderSection(kind="scripted")}
     )
     extra = [model.plugin(), testing_tools, *plugins]
+    grammar()  # else it is read in a thread, during which virtual time would jump
     async with open_store(home.database(location), clock, inline=True) as store:
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))

@@ -214,7 +214,7 @@ async def test_each_change_is_asked_for_by_default(autojump_clock: object, scene
         ("identity_propose", {"path": "SOUL.md", "text": "I like dogs.\n", "reason": "r"}),
     )
     for number, result in enumerate(results, 1):
-        assert result.startswith(f"proposed, request {number}: ") and "is not changed yet" in result
+        assert result.startswith(f"proposed, request {number}: ") and "is not changed yet" in result, result
         assert "you will be told" in result
     requests = await scene.requests()
     assert [(it.kind, it.action.verb, it.action.place.name) for it in requests] == [

@@ -32,6 +32,7 @@ class Crowd:
         self.malformed: list[str] = []
         self.knocks: dict[int, int] = {}
         self.pressed: set[tuple[int, int]] = set()
+        self._chosen: set[str] = set()
         self.updates = 0
         self.strange_files: set[str] = set()
         self._stage = stage
@@ -119,10 +120,11 @@ class Crowd:
         shown = [message for message in shown if (room.id, message.id) not in self.pressed]
         for message in shown:
             data = message.keyboard[0][0]["callback_data"]
-            if any(one.name == data for one in self.said[-5_000:]):
-                continue  # a duplicate of its question was pressed
+            if data in self._chosen:
+                continue  # a duplicate of its question was pressed: another press is another message, and told twice
             who = self._rng.choice(room.writers)
             self.pressed.add((room.id, message.id))
+            self._chosen.add(data)
             key = f"{self._server.me.id}:cb:{self._server.press(message, data, who)}"
             self.said.append(Said(data, room, who.id, key, message.thread_id))
             return 1
