@@ -254,14 +254,21 @@ HOSTILE = {
 }
 
 
-def test_a_hundred_kilobytes_take_little_time() -> None:
-    """A quarter of a second where counting to two million takes a tenth: processor time, beside other work or not."""
+def counting_seconds() -> float:
+    """Return the processor time of counting to two million: a tenth of a second on an ordinary machine."""
     began = time.thread_time()
     count = 0
     for number in range(2_000_000):
         count += number & 1
-    reference = time.thread_time() - began
-    assert seconds(filled(ORDINARY, 100_000)) <= 2.5 * reference
+    return time.thread_time() - began
+
+
+def test_a_hundred_kilobytes_take_little_time() -> None:
+    """A quarter of a second where counting takes a tenth; both are measured in turns, beside whatever else runs."""
+    text = filled(ORDINARY, 100_000)
+    gc.collect()
+    ratios = sorted(seconds(text) / counting_seconds() for _ in range(5))
+    assert ratios[1] <= 2.5, ratios
 
 
 @pytest.mark.parametrize("name", HOSTILE)
