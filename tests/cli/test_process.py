@@ -131,7 +131,7 @@ def test_doctor_of_a_healthy_home_exits_0(fake: FakeDaemon, home: Path, daycare:
         (lambda home: home.chmod(0o755), "home"),
         (lambda home: (home / "config.toml").write_text("[models"), "config"),
         (lambda home: (home / "daycare.db").write_text("no database" * 100), "database"),
-        (lambda home: os.close(os.open(home / "daycare.key", os.O_CREAT, 0o644)), "keys"),
+        (lambda home: ((home / "daycare.key").touch(), (home / "daycare.key").chmod(0o644)), "keys"),
     ],
 )
 def test_doctor_finds_damage_and_exits_1(
