@@ -1,7 +1,6 @@
 """Commands about the daemon as a process, its log, its events, its health."""
 
 import json
-import os
 import subprocess
 import sys
 import threading
