@@ -46,7 +46,6 @@ from daycare.base.limits import (
     DELIVERY_ATTEMPTS_MAX,
     DELIVERY_DEADLINE_S,
     OUTAGE_MAX_S,
-    RETRY_BASE_S,
     RETRY_MAX_S,
     SPLIT_INLINE_MAX_CHARS,
 )
@@ -246,8 +245,8 @@ class Flow:
             parts = await self._parts(row, target)
             if (wait_s := self._connector(row, lambda it: it.delay_s(target))) > 0:
                 return wait_s
-        except (BusyError, UnavailableError) as error:  # not tried yet, so it costs no try
-            return error.retry_after_s or RETRY_BASE_S
+        except (BusyError, UnavailableError) as error:  # one of its files is not to be had: that may pass, or not
+            return await self._unready(row, error)
         except DaycareError as refused:
             await self._give_up(row, refused)
             return None
@@ -376,8 +375,19 @@ class Flow:
             self._publish_failure(row, error)
         return retry_s
 
-    async def _wait(self, row: OutboxRow, error: BusyError) -> float:
-        """The platform takes nothing for a while, and surely not this: that costs the reply nothing."""
+    async def _unready(self, row: OutboxRow, error: DaycareError) -> float | None:
+        """A reply could not even be made ready: that counts as a try, so that it ends where somebody sees it."""
+        attempt = await patiently(lambda: self.store.outbox.start(row.seq))
+        if attempt == 0:
+            return None
+        unsent = UnavailableError("NOT_SENT", error.message, hint=error.hint, retry_after_s=error.retry_after_s)
+        return await self._try_later(row, attempt, unsent)
+
+    async def _wait(self, row: OutboxRow, error: BusyError) -> float | None:
+        """The platform takes nothing for a while, and surely not this: that costs the reply no try, for a day."""
+        if self.clock.now_ms() - row.created_at > OUTAGE_MAX_S * 1000:
+            await self._give_up(row, error)
+            return None
         retry_s = error.retry_after_s or 1.0
         retry_at = self.clock.now_ms() + int(retry_s * 1000)
         untouched = row.state != "sending"  # a try before this one may have arrived

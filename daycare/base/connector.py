@@ -178,10 +178,10 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 class Connector(Protocol):
     """A way people talk to agents. `BaseConnector` has all of it but `name` and `send`.
 
-    Errors decide what happens to a reply. `BusyError`: surely not taken, tried again after `retry_after_s`, as often
-    as it needs. `AwayError`: surely not taken, the platform is away; tried again for a day. `UnavailableError`: it may
-    have arrived; tried again a few times, marked as a possible duplicate unless its code is `NOT_SENT`. Any other
-    `DaycareError`: given up, a dead letter, and the agent is told.
+    Errors decide what happens to a reply. `BusyError`: surely not taken, tried again after `retry_after_s`, for a day.
+    `AwayError`: surely not taken, the platform is away; tried again for a day. `UnavailableError`: it may have arrived;
+    tried again a few times, marked as a possible duplicate unless its code is `NOT_SENT`. Any other `DaycareError`:
+    given up, a dead letter, and the agent is told.
 
     Calls of `send` for one target come one after another, in order; those of `edit`, `act` and `draft` may come beside
     them, and may be dropped: a reply does not depend on any.

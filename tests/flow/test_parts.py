@@ -193,6 +193,32 @@ async def test_a_platform_that_is_away_for_more_than_a_day_costs_the_reply(
         assert (letter.source, letter.code) == ("outbox", "AWAY")
 
 
+async def test_a_platform_that_is_busy_for_more_than_a_day_costs_the_reply(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    flock = Flock()
+    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+        await people(house)
+        flock.enqueue(*[BUSY] * 10_000)
+        await ask(house)
+        await trio.sleep(OUTAGE_MAX_S + 120)
+        assert ("outbox", "FLOOD") in [(letter.source, letter.code) for letter in await house.store.dead.find()]
+
+
+async def test_a_reply_that_cannot_be_made_ready_has_as_many_tries_as_one_that_is_sent(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    flock = Flock()
+    async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
+        await people(house)
+        flock.broken = UNSURE
+        await ask(house)
+        await trio.sleep(1_000)
+        letter = (await house.store.dead.find())[-1]
+        assert (letter.source, letter.attempts) == ("outbox", DELIVERY_ATTEMPTS_MAX)
+        assert flock.flights == [] and house.events("reply.failed")
+
+
 async def test_a_delay_holds_back_one_address_and_starts_no_try(tmp_path: Path, autojump_clock: object) -> None:
     flock = Flock()
     async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
