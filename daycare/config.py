@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +29,7 @@ from daycare.base.lines import Key
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection
 from daycare.observe.redact import looks_secret, names_secret
 
 NAME: Final = "config.toml"
@@ -166,6 +167,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tools: ToolsSection = ToolsSection()
     providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
     plugins: PluginsSection = PluginsSection()
+    memory: MemorySection = MemorySection()
     approvals: ApprovalsSection = ApprovalsSection()
     notify: NotifySection = NotifySection()
     api: ApiSection = ApiSection()
@@ -339,6 +341,10 @@ def _fill_section(
         key = (*at, name)
         if isinstance(value, str) and looks_secret(value):
             yield key, _secret(key)
+        elif name in known and isinstance(value, dict) and _is_section(inner := known[name].type):
+            nested: dict[str, Any] = {}
+            yield from _fill_section(key, inner, value, nested)
+            fields[known[name].name] = inner(**nested)
         elif name in known:
             try:
                 fields[known[name].name] = msgspec.convert(value, known[name].type, strict=True)
@@ -346,6 +352,10 @@ def _fill_section(
                 yield key, lower(str(error))
         else:
             yield key, _secret(key) if names_secret(name) else _unknown(key, known)
+
+
+def _is_section(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 
 
 # -- what the types cannot say -----------------------------------------------------------------------------------------
@@ -377,6 +387,7 @@ def _meaning(config: Config) -> _Found:
             yield (*at, "key"), "expected the name of a stored secret, see `daycare keys list`"
         if provider.base_url and not _is_url(provider.base_url):
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
+    yield from _embedded(config)
     yield from consent.flaws(config.approvals)
     for name in config.plugins.settings:
         yield from _named(("plugins", name), name)
@@ -386,6 +397,18 @@ def _meaning(config: Config) -> _Found:
             yield ("plugins", "load"), f'expected "module:attribute" instead of "{attribute}"'
     if config.api.tcp:
         yield ("api", "tcp"), 'is reserved for a later version; the API is on the Unix socket. Leave it ""'
+
+
+def _embedded(config: Config) -> _Found:
+    embedder, key = config.memory.embedder, ("memory", "embedder")
+    if embedder == FOLDER_EMBEDDER and not config.memory.model_dir:
+        yield ("memory", "model_dir"), "is needed: the folder that holds model.safetensors and vocab.txt"
+    elif embedder not in (NO_EMBEDDER, LOCAL_EMBEDDER, FOLDER_EMBEDDER):
+        provider, slash, model = embedder.partition("/")
+        if not slash or not provider.strip() or not model.strip():
+            yield key, 'expected "none", "local", "dir" or "PROVIDER/MODEL", such as "openai/text-embedding-3-small"'
+        else:
+            yield from _provided(key, embedder, config)
 
 
 def _provided(key: Key, model: str, config: Config) -> _Found:

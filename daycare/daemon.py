@@ -1,9 +1,10 @@
 """The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,13 @@ from daycare.agent.context import Contexts
 from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.endings import Endings
+from daycare.agent.memory_commands import MemoryCommands
+from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
+from daycare.agent.recollections import Recollections
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
 from daycare.agent.sections import DocumentShelf, Prompts, introduce
@@ -35,25 +39,30 @@ from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock, SystemClock
+from daycare.base.consent import Consent, chosen
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
 from daycare.base.limits import STRANGERS_MAX
 from daycare.base.messages import File
 from daycare.base.pairing import is_out
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
+from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
 from daycare.flow import Flow
-from daycare.inference.configured import sources
+from daycare.inference.configured import embedder, sources
 from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
+from daycare.memory.embedding import Model, load_local
 from daycare.memory.sharing import Sharing
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
+from daycare.schedule.curation import Curation
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
@@ -148,7 +157,7 @@ class Daemon:
                 self.directory.all_of,
                 self._file,
                 store.files.put,
-                lambda *call: self.remembering.of(*call),
+                lambda agent, *call: self.remembering[agent.config.approvals].of(agent, *call),
             ),
             clock,
             store.files.put,
@@ -162,19 +171,22 @@ class Daemon:
             store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
         ).add_to(self.commands)
         self.documents = Documents(store, self.directory.all_of, runner.specs)
-        self.remembering = Remembering(
-            store,
-            self.documents,
-            self.approvals,
-            findings_of,
-            config.approvals,
-            clock,
-            trusted=[tool.spec.name for tool in builtin.plugin.tools],
-            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
-        )
+        self.remembering = {
+            policy: Remembering(
+                store,
+                self.documents,
+                self.approvals,
+                findings_of,
+                chosen(config.approvals, policy),
+                clock,
+                trusted=[tool.spec.name for tool in builtin.plugin.tools],
+                outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
+            )
+            for policy in (None, *Consent)  # as people choose it for their agents
+        }
         self.prompts = Prompts(
             store,
-            DocumentShelf(store.documents, self.documents),
+            DocumentShelf(store.documents, self.documents, self.bus, clock),
             persona,
             Personalities(home.personalities),
             config.agent.personality,
@@ -182,9 +194,19 @@ class Daemon:
             vault.derived("prompt"),
             clock,
         )
+        self.recollections = Recollections(
+            store,
+            self.directory,
+            self.pool,
+            config.memory,
+            self._embedder(plugins, vault),
+            self.bus,
+            clock,
+        )
+        self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
-        ApprovalCommands(self.approvals, store.people, clock).add_to(self.commands)
+        ApprovalCommands(self.approvals, store, config.approvals, clock).add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
         self.control = Control(
@@ -203,6 +225,8 @@ class Daemon:
             hooks=self.extensions.hooks,
             arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals),
             files=self.files,
+            recaller=self.recollections.recaller,
+            curator=self.recollections.curator,
         )
         self.supervisor = Supervisor(
             store,
@@ -219,6 +243,19 @@ class Daemon:
         self.record = Record(store, self.bus, self.notifier, owner)
         self.timers = TimerService(store, clock)
         self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days, self.approvals.expire)
+        self.curation = Curation(
+            store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
+        )
+        self.memories = MemoryControls(
+            store,
+            self.recollections.search,
+            self.recollections.forgetting,
+            self.recollections.scribe.catch_up,
+            self.curation.look,
+            self.bus,
+            clock,
+        )
+        MemoryCommands(self.memories, store.people).add_to(self.commands)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
         self.presence = Presence(
             self.bus,
@@ -227,6 +264,7 @@ class Daemon:
             store.intake.remember,
             store.intake.recall_all,
         )
+        self.outcomes = Outcomes(store, self.approvals, self.bus, clock, self.connectors, self.flow.address)
         self.owner = owner
         self.services = Services(
             store=store,
@@ -243,6 +281,7 @@ class Daemon:
             stop=self.stop.ask,
             documents=self.documents,
             sharing=Sharing(store, home.memory),
+            memories=self.memories,
             read_file=self._file,
             plugins=self.extensions.report,
             check=self.prompts.check,
@@ -281,9 +320,12 @@ class Daemon:
                 self.timers.run,
                 self.courier.run,
                 self.presence.run,
+                self.outcomes.run,
                 self.notifier.run,
                 self.record.run,
                 self.upkeep.run,
+                self.recollections.run,
+                self.curation.run,
             ):
                 nursery.start_soon(part)
             await self.supervisor.run()
@@ -329,8 +371,23 @@ class Daemon:
                 not each.denied and is_out(each.code_until, each.tries, self.clock.now_ms())
                 for each in await self.store.strangers.find(STRANGERS_MAX)
             ),
+            "memory": await self.recollections.status(),
             "spent": await self.store.ledger.spent(),
         }
+
+    def _embedder(self, plugins: Sequence[Plugin], vault: Vault) -> Callable[[], Awaitable[Model]] | None:
+        """Return what makes the embedder of the settings ready, None for none."""
+        name = self.config.memory.embedder
+        if name == NO_EMBEDDER:
+            return None
+        if name in (LOCAL_EMBEDDER, FOLDER_EMBEDDER):
+            return partial(load_local, name, self.home.path / self.config.memory.model_dir)
+        made, model = embedder(self.config, plugins, self.store.secrets, vault)
+
+        async def load() -> Model:
+            return Model(name, partial(made.embed, model))
+
+        return load
 
     def _committed(self, commit: Commit) -> None:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""
@@ -345,6 +402,7 @@ class Daemon:
             self.courier.wake(commit.connectors)
         if commit.timers:
             self.timers.changed()
+        self.recollections.committed(turns=bool(commit.completed), memories=commit.memories, documents=commit.documents)
         for letter in commit.dead:
             self.bus.publish(
                 DeadLettered(

@@ -24,10 +24,12 @@ from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
 from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.attachments import Files
+from daycare.agent.curator import Curator
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_note, messages_of, route
 from daycare.agent.patience import patiently
+from daycare.agent.recall import Recaller
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
@@ -50,6 +52,7 @@ from daycare.base.limits import (
     SPLIT_INLINE_MAX_CHARS,
 )
 from daycare.base.messages import EnvelopeKind, File
+from daycare.base.path import Kind
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
 from daycare.plugin import Attachment, Connector, Inbound, Outcome, Outgoing, Unreadable
@@ -86,6 +89,8 @@ class Flow:
     hooks: Hooks
     arrivals: Arrivals
     files: Files
+    recaller: Recaller
+    curator: Curator
 
     # == in ==========================================================================================================
 
@@ -97,6 +102,7 @@ class Flow:
         arrival = await self.arrivals.admit(inbound)
         receipt = await self.router.post(arrival.envelope, arrival.create)
         self.hooks.accepted(arrival.envelope, receipt)
+        self.recaller.accepted(arrival.envelope, receipt)
         return receipt
 
     async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = "") -> list[Outcome]:
@@ -140,6 +146,7 @@ class Flow:
             self.arrivals.forgive(connector, [entry])
         self.router.announce(taken.envelope, taken.receipt)
         self.hooks.accepted(taken.envelope, taken.receipt)
+        self.recaller.accepted(taken.envelope, taken.receipt)
         return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq)
 
     # == turn ========================================================================================================
@@ -161,11 +168,15 @@ class Flow:
             await self.endings.finished(agent, lane, turn, noted)
             return
         self._announce(agent, turn, rows)
+        if agent.kind == Kind.MEMORY:
+            await self.endings.finished(agent, lane, turn, await self.curator.work(agent, turn, rows))
+            return
         user = await self._person(agent)
         told = await self.hooks.before(agent, turn, messages_of(rows))
-        prompt = replace(await self.prompts.of(agent, user, turn.session), messages=told)
+        recalled = await self.recaller.of(agent, user, turn, rows)
+        prompt = replace(await self.prompts.of(agent, user, turn.session, recalled.blocks), messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
-        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering)
+        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled.journaled)
         if isinstance(thought, Aside):
             await self.endings.set_aside(agent, lane, turn, thought)
         else:

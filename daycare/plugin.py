@@ -3,9 +3,10 @@
 Built-in providers, tools and the terminal's connector enter by this door too (entry points `daycare.plugins`).
 """
 
+from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ from daycare.base.connector import Outcome as Outcome
 from daycare.base.connector import Outgoing as Outgoing
 from daycare.base.connector import RemoteFile as RemoteFile
 from daycare.base.connector import Unreadable as Unreadable
+from daycare.base.errors import UnavailableError
 from daycare.base.memory import Memory as Memory
 from daycare.base.messages import Choice as Choice
 from daycare.base.messages import File, Message, Usage
@@ -133,11 +135,25 @@ class Embedder(Protocol):
 
     name: str
     needs_key: bool
-    dimensions: int
 
-    async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
-        """Return a vector of `dimensions` numbers and of length 1 for each text, in order."""
+    async def embed(self, model: str, texts: Sequence[str]) -> memoryview:
+        """Return float32[len(texts), dimensions], each row of length 1: a view of format `f` and these two dimensions.
+
+        `vectors` makes one of lists, `data` of a numpy array is one; `numpy.asarray` reads it without a copy.
+        """
         ...
+
+
+def vectors(rows: Sequence[Sequence[float]]) -> memoryview:
+    """Return float32[n, dimensions] of rows as a server sent them; raises `UnavailableError` for uneven ones."""
+    dimensions = len(rows[0]) if rows else 0
+    if any(len(row) != dimensions for row in rows) or not dimensions:
+        raise UnavailableError("EMBEDDING_SHAPE", "reading vectors: they are empty or of different lengths")
+    numbers = array("f")
+    for row in rows:
+        numbers.extend(row)
+    view: Any = memoryview(numbers).cast("B").cast("f", [len(rows), dimensions])
+    return cast(memoryview, view)  # type checkers tell views of floats apart, numpy's and others' of bytes do not
 
 
 # -- tools -----------------------------------------------------------------------------------------------------------

@@ -396,3 +396,161 @@ CREATE TABLE secrets (
     token BLOB NOT NULL,
     created_at INTEGER NOT NULL
 ) WITHOUT ROWID;
+
+-- Memories: what was said, and what was learned from it. Each scope (whose they are) has a number; a memory's is the
+-- scope's in the high bits and one that rises within it in the low 32. So the rows of a scope are one range, here and
+-- in every table with these numbers, and no read can leave it.
+CREATE TABLE memory_scopes (
+    no INTEGER PRIMARY KEY,
+    scope TEXT NOT NULL UNIQUE,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    next INTEGER NOT NULL DEFAULT 1,
+    living INTEGER NOT NULL DEFAULT 0, -- memories that are not forgotten
+    words INTEGER NOT NULL DEFAULT 0, -- of these in the index
+    changed INTEGER NOT NULL DEFAULT 0 -- the newest row of memory_changes
+);
+
+-- A memory without a text is forgotten: its hash is left. `indexed` is what the index has words of where that is not
+-- the text; the index keeps no texts, so it has to be told again which words go. The text stands last, so that what is
+-- about memories does not read it.
+CREATE TABLE memories (
+    no INTEGER PRIMARY KEY,
+    tier TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    path TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    turn INTEGER NOT NULL,
+    speaker TEXT NOT NULL,
+    at_ms INTEGER NOT NULL,
+    until_ms INTEGER,
+    words INTEGER NOT NULL,
+    role TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    document INTEGER, -- memory_documents.no
+    version INTEGER,
+    hash BLOB NOT NULL,
+    extra TEXT, -- what is said of a fact or an entity, JSON
+    indexed TEXT,
+    text TEXT
+);
+CREATE INDEX memories_by_agent ON memories (agent_id) WHERE tier = 'log'; -- an index ends with the row number
+CREATE INDEX memories_by_tier ON memories (tier) WHERE tier <> 'log';
+CREATE INDEX memories_by_document ON memories (document) WHERE document IS NOT NULL;
+
+-- The words as porter stems, each with the number of its scope before it: `7:hello`. So the postings of a word are those
+-- of one scope, however many others use it.
+CREATE VIRTUAL TABLE memory_words USING fts5 (words, content = '', tokenize = "ascii tokenchars ':'");
+CREATE VIRTUAL TABLE memory_postings USING fts5vocab (memory_words, instance);
+
+-- From which log entries something was learned. Entries expire; of which turn they were stays known.
+CREATE TABLE memory_sources (
+    no INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    turn INTEGER NOT NULL,
+    PRIMARY KEY (no, source)
+) WITHOUT ROWID;
+CREATE INDEX memory_sources_by_source ON memory_sources (source);
+CREATE INDEX memory_sources_by_turn ON memory_sources (turn);
+
+-- What facts and entities are looked up by: subjects, names, aliases, without regard to case.
+CREATE TABLE memory_names (
+    name TEXT NOT NULL,
+    no INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    PRIMARY KEY (name, no)
+) WITHOUT ROWID;
+
+-- How far the memory worker of an agent has come in its log (`through`), and what the log has of it.
+CREATE TABLE memory_marks (
+    agent_id TEXT PRIMARY KEY,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    through INTEGER NOT NULL DEFAULT 0,
+    newest INTEGER NOT NULL DEFAULT 0,
+    oldest INTEGER NOT NULL DEFAULT 0,
+    oldest_at INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX memory_marks_uncurated ON memory_marks (newest) WHERE newest > through;
+CREATE INDEX memory_marks_by_age ON memory_marks (oldest_at) WHERE oldest > 0;
+
+-- Which turns are in the log, as ranges: what lies between two of them are turns that have not ended.
+CREATE TABLE memory_logged (
+    first INTEGER PRIMARY KEY,
+    last INTEGER NOT NULL,
+    user TEXT NOT NULL DEFAULT '', -- everybody's
+    origin TEXT NOT NULL DEFAULT 'system'
+);
+
+-- Which version of a document is in chunks. All rows of `documents` up to the number of the row without a name are.
+CREATE TABLE memory_documents (
+    no INTEGER PRIMARY KEY,
+    layer TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    name TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    UNIQUE (layer, owner, name)
+);
+INSERT INTO memory_documents (layer, owner, name, user, origin, version) VALUES ('', '', '', '', 'system', 0);
+
+-- Which memories were changed or deleted, for what is kept of them elsewhere.
+CREATE TABLE memory_changes (
+    seq INTEGER PRIMARY KEY,
+    no INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL
+);
+
+CREATE TABLE memory_models (
+    no INTEGER PRIMARY KEY,
+    model TEXT NOT NULL UNIQUE,
+    dimensions INTEGER NOT NULL,
+    user TEXT NOT NULL DEFAULT '', -- everybody's
+    origin TEXT NOT NULL DEFAULT 'system'
+);
+
+-- How many vectors of a model a scope has.
+CREATE TABLE memory_embedded (
+    model INTEGER NOT NULL,
+    scope INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    vectors INTEGER NOT NULL,
+    PRIMARY KEY (model, scope)
+) WITHOUT ROWID;
+
+-- The key is the model's number in the high bits, and the memory's in the low 52: a scope's vectors are one range.
+CREATE TABLE memory_vectors (
+    key INTEGER PRIMARY KEY,
+    hash BLOB NOT NULL, -- the beginning of the text's
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    data BLOB NOT NULL -- float16, little-endian
+);
+CREATE INDEX memory_vectors_by_hash ON memory_vectors (hash);
+
+-- Turns whose words were forgotten, with the hash of what the history had.
+CREATE TABLE forgotten_turns (
+    turn INTEGER PRIMARY KEY,
+    agent_id TEXT NOT NULL,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    at_ms INTEGER NOT NULL
+);
+
+-- Something was forgotten, and it is not certain yet that no page of the file shows it.
+CREATE TABLE forgetting (
+    no INTEGER PRIMARY KEY,
+    user TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    at_ms INTEGER NOT NULL
+);

@@ -4,33 +4,48 @@ A pressed button is one of these commands, with the beginning of the content has
 known by their connector key; what is shown of others' requests is nothing.
 """
 
+from msgspec.structs import replace
+
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands, who_asks
-from daycare.approvals.desk import Desk, Person, batch_hash, unflagged
-from daycare.approvals.views import line, name_of, quoted
+from daycare.agent.remembering import KIND
+from daycare.approvals.desk import Desk, Person, Verdict, batch_hash
+from daycare.approvals.views import line, name_of, quoted, span
 from daycare.base.clock import Clock
+from daycare.base.consent import CHANGES, ApprovalsSection, Consent, chosen
 from daycare.base.errors import ConflictError, NotFoundError
-from daycare.base.limits import CHOICES_MAX
+from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.store.contract import PeopleStore
+from daycare.base.path import Kind
+from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Shows
 from daycare.store.records_approvals import Approval, ApprovalState
 
 _NO_MAX_DIGITS = 18  # more do not fit a row's number
 _QUOTED_MAX_CHARS = 3_000  # of a text to be edited: one message
+_POLICIES = {"session": Consent.SESSION, "always": Consent.ALWAYS, "default": None}
+_MEANS = {
+    Consent.AUTO: "I change what I remember without asking",
+    Consent.SESSION: "I ask for a change of what I remember once in a conversation",
+    Consent.ALWAYS: "I ask for each change of what I remember",
+}
 
 
 class ApprovalCommands:
-    """Answers these commands."""
+    """Answers these commands. `section` is what config.toml says of approvals."""
 
-    def __init__(self, desk: Desk, people: PeopleStore, clock: Clock) -> None:
+    def __init__(self, desk: Desk, store: Store, section: ApprovalsSection, clock: Clock) -> None:
         self._desk = desk
-        self._people = people
+        self._store = store
+        self._section = section
         self._clock = clock
 
     def add_to(self, commands: Commands) -> None:
         """Register them."""
-        commands.add("approvals", Command("show what waits for your decision", self._list))
+        commands.add(
+            "approvals",
+            Command("show what waits for your decision, or choose when I ask [auto, session or always]", self._list),
+        )
         commands.add("approve", Command("let a request be carried out [NUMBER]", self._approve, hidden=True))
         commands.add("reject", Command("refuse a request [NUMBER, and why]", self._reject, hidden=True))
         commands.add("edit", Command("change what a request would write [NUMBER TEXT]", self._edit, hidden=True))
@@ -38,62 +53,94 @@ class ApprovalCommands:
 
     async def _list(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         by = await self._who(row)
-        everything = await self._desk.open(by.user)
-        pending = [it for it in everything if _is_here(agent, it)]
+        if rest:
+            return await self._choose(agent, by, rest.lower())
+        pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
+        policy = f"\n\n{await self._policy(agent)}" if await self._is_own(agent, by) else ""
         if not pending:
-            return Answer("Nothing waits for your decision here.")
+            return Answer(f"Nothing waits for your decision here.{policy}")
         now_ms = self._clock.now_ms()
         lines = [f"- {line(it, now_ms)}" for it in pending]
+        batches = {kind: await self._desk.batch(kind, by, agent.user) for kind in sorted({it.kind for it in pending})}
         together = [
             Choice(f"Approve {len(batch)} of {kind}", f"/approve all {kind} {batch_hash(batch)[:16]}")
-            for kind in dict.fromkeys(it.kind for it in pending)
-            if len(batch := unflagged(pending, kind)) > 1 and len(pending) == len(everything)
+            for kind, batch in batches.items()
+            if len(batch) > 1
         ]
         shows = [Choice(f"Show {it.no}", f"/approve {it.no}") for it in pending]
-        return Answer("\n".join(lines), choices=(*shows[: CHOICES_MAX - len(together)], *together))
+        return Answer("\n".join(lines) + policy, choices=(*shows[: CHOICES_MAX - len(together)], *together))
+
+    async def _choose(self, agent: Agent, by: Person, word: str) -> Answer:
+        """Set when the changes that an agent makes to its memory are asked for, where its person speaks with it."""
+        if not await self._is_own(agent, by):
+            return Answer(
+                "You choose this in a chat of your own, with an agent of yours. In a group each is asked for."
+            )
+        if word != Consent.AUTO and word not in _POLICIES:
+            return Answer("Which one? /approvals auto, session, always or default.")
+        await self._desk.auto(agent, KIND, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
+        if word in _POLICIES:
+            config = (await self._fresh(agent)).config
+            await self._store.agents.configure(agent.id, replace(config, approvals=_POLICIES[word]))
+        return Answer(await self._policy(agent))
+
+    async def _policy(self, agent: Agent) -> str:
+        """Say what is chosen, and for how long."""
+        section = chosen(self._section, (await self._fresh(agent)).config.approvals)
+        policies = [section.of(tool) for tool in CHANGES]
+        each = "; ".join(f"{tool}: {policy}" for tool, policy in zip(CHANGES, policies, strict=True))
+        means = _MEANS[policies[0]] if len(set(policies)) == 1 else f"It depends on the tool ({each})"
+        now_ms = self._clock.now_ms()
+        left = [it.until - now_ms for it in await self._store.approvals.grants(agent.id) if it.kind == KIND]
+        if left and left[0] > 0:
+            means = (
+                f"For {span(left[0])} what I ask for is approved at once, unless it is suspicious. After that: {means}"
+            )
+        return f"{means}. /approvals auto (for a day), session or always changes that. Who I am is always asked for."
+
+    async def _is_own(self, agent: Agent, by: Person) -> bool:
+        """Whether a person speaks with an agent of their own, and nobody else does."""
+        user = await self._store.people.get(agent.user)
+        alone = user is not None and user.kind == "person" and agent.kind in (Kind.CONNECTOR, Kind.AGENT)
+        return alone and by.user == agent.user
+
+    async def _fresh(self, agent: Agent) -> Agent:
+        return await self._store.agents.get(agent.id) or agent
 
     async def _approve(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         by = await self._who(row)
         words = rest.split()
         if len(words) == 3 and words[0] == "all":
-            return await self._approve_all(words[1], by, words[2])
+            return await self._approve_batch(words[1], agent, by, words[2])
         if not words:
             pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
             if len(pending) != 1:
                 return await self._list(agent, lane, row, "")
             return await self._shown(agent, by, pending[0])
         it = await self._request(words[0])
-        if len(words) == 1 and not (_is_here(agent, it) and await self._desk.seen_for_sure(it)):
+        if len(words) == 1 and not await self._desk.seen_for_sure(it, agent.user):
             return await self._shown(agent, by, it)
-        try:
-            done = await self._desk.decide(it.no, "approve", by, words[1] if len(words) > 1 else it.content_hash)
-        except ConflictError as error:
-            if error.code != "APPROVAL_CHANGED" or not _is_here(agent, it):
-                raise
-            return await self._shown(agent, by, it, f"{error.message}.\n\n")
-        return _approved(done)
+        seen = words[1] if len(words) > 1 else it.content_hash
+        return await self._decided(agent, by, it, "approve", seen)
 
-    async def _approve_all(self, kind: str, by: Person, seen: str) -> Answer:
-        done = await self._desk.approve_all(kind, by, seen)
-        lines = [_approved(it).text if error is None else str(error) for it, error in done]
+    async def _approve_batch(self, kind: str, agent: Agent, by: Person, seen: str) -> Answer:
+        done = await self._desk.approve_batch(kind, by, agent.user, seen)
+        lines = [_said(it).text if error is None else str(error) for it, error in done]
         return Answer("\n".join(lines))
 
     async def _reject(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         by = await self._who(row)
         number, _, why = rest.partition(" ")
         it = await self._request(number)
-        await self._desk.decide(it.no, "reject", by, it.content_hash, why=why.strip())
-        more = "" if why.strip() else f" /reject {it.no} WHY would have told it why."
-        return Answer(f"Rejected: request {it.no}. Nothing was changed.{more}")
+        return await self._decided(agent, by, it, "reject", it.content_hash, why=why.strip())
 
     async def _edit(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         by = await self._who(row)
         words = rest.split(maxsplit=1)
         it = await self._request(words[0] if words else "")
         if len(words) > 1:
-            edited = await self._desk.decide(it.no, "edit", by, it.content_hash, text=_ended(it, words[1]))
-            return await self._shown(agent, by, edited)
-        if it.decider != by.user or it.state is not ApprovalState.PENDING or not _is_here(agent, it):
+            return await self._decided(agent, by, it, "edit", it.content_hash, text=_ended(it, words[1]))
+        if it.decider != by.user or not self._is_open(it) or not _is_here(agent, it):
             return await self._shown(agent, by, it)
         text = it.action.text
         now = quoted(text) if len(text) <= _QUOTED_MAX_CHARS else "(too long to be quoted here)"
@@ -108,20 +155,38 @@ class ApprovalCommands:
         it = await self._desk.undo((await self._request(rest.split()[0] if rest else "")).no, by)
         return Answer(f"Undone: {name_of(it)} is as it was before request {it.no}.")
 
+    async def _decided(
+        self, agent: Agent, by: Person, it: Approval, verdict: Verdict, seen: str, *, text: str = "", why: str = ""
+    ) -> Answer:
+        """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
+        before = ""
+        try:
+            it = await self._desk.decide(it.no, verdict, by, seen, text=text, why=why)
+            if it.state is not ApprovalState.PENDING:
+                return _said(it)
+        except ConflictError as error:
+            if error.code not in ("APPROVAL_CHANGED", "APPROVAL_DECIDED", "APPROVAL_STALE"):
+                raise
+            before = f"{error.message}.\n\n" if error.code == "APPROVAL_CHANGED" else ""
+        return await self._shown(agent, by, it, before)
+
     async def _shown(self, agent: Agent, by: Person, it: Approval, before: str = "") -> Answer:
         """Show a request with its buttons to the one who may decide it, where others do not read along."""
         await self._desk.check(it, by)
-        if it.state is not ApprovalState.PENDING:
-            by_whom = f" by {it.decided_by}" if it.decided_by else ""
-            return Answer(f"{before}Request {it.no} is {it.state} already{by_whom}.")
+        it = await self._desk.get(it.no)
+        if not self._is_open(it):
+            return Answer(f"{before}Request {it.no}: it is {await self._desk.outcome(it, already=True)}")
         if not _is_here(agent, it):
             return Answer(f"{before}Request {it.no} is nothing for this chat: look at it in one of your own.")
         reply = await self._desk.reply(it.no, "", agent.user)
         return Answer(before + reply.text, choices=reply.choices, files=reply.files, shows=reply.shows)
 
+    def _is_open(self, it: Approval) -> bool:
+        return it.state is ApprovalState.PENDING and it.expires_at > self._clock.now_ms()
+
     async def _who(self, row: InboxRow) -> Person:
         """Return who speaks, by the key that the connector has authenticated; nobody we know decides nothing."""
-        user = await who_asks(self._people, row)
+        user = await who_asks(self._store.people, row)
         return Person(user.id if user else "", row.envelope.sender)
 
     async def _request(self, number: str) -> Approval:
@@ -135,10 +200,15 @@ def _is_here(agent: Agent, it: Approval) -> bool:
     return agent.user in (it.decider, it.user)
 
 
-def _approved(it: Approval) -> Answer:
+def _said(it: Approval) -> Answer:
+    if it.state is ApprovalState.REJECTED:
+        more = "" if it.why else f" /reject {it.no} WHY would have told it why."
+        return Answer(f"Rejected: request {it.no}. Nothing was changed.{more}")
     words = "Approved with your text" if it.state is ApprovalState.EDITED else "Approved"
     if it.version is None:
         return Answer(f"{words}: request {it.no}. {name_of(it)} said so already.")
+    if it.undone is not None:
+        return Answer(f"{words}: request {it.no}. It was undone since.")
     what = f"{name_of(it)} is at version {it.version} now"
     return Answer(f"{words}: request {it.no}. {what}.", choices=(Choice("Undo", f"/undo {it.no}"),))
 

@@ -17,7 +17,10 @@ NAMES: Final = (
     *("summary", "earlier-summary", "conversation", "plugin"),
 )
 _MARK_CHARS: Final = 16  # 64 bits: not to be guessed, and short
-_UNSEEN: Final = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # nobody sees them in a tag
+_UNSEEN: Final = (  # nobody sees them in a tag
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff"
+)
 _TAG: Final = re.compile(rf"<(?=[\s/\\{_UNSEEN}]*(?:{'|'.join(NAMES)})\b)", re.IGNORECASE)
 
 
@@ -32,10 +35,11 @@ def owned(name: str, mark: str, text: str) -> str:
     return f"<{name}>\n{text}\n</{name}>" if text else ""
 
 
-def data(name: str, mark: str, text: str) -> str:
-    """Return what anybody may have written as a data block; "" for nothing."""
+def data(name: str, mark: str, text: str, *, attribute: str = "") -> str:
+    """Return what anybody may have written as a data block; "" for nothing. `attribute` is ours, `tier="log"`."""
     text = _harmless(text.strip(), mark)
-    return f"<{name} {mark}>\n{text}\n</{name} {mark}>" if text else ""
+    opening = f"{name} {attribute} {mark}" if attribute else f"{name} {mark}"
+    return f"<{opening}>\n{text}\n</{name} {mark}>" if text else ""
 
 
 def block(name: str, text: str) -> str:

@@ -72,8 +72,8 @@ ROOM: Final = 100_000  # tokens: more than all sections together may have
 class Sections(msgspec.Struct, frozen=True, kw_only=True):
     """What goes into a prompt beside the agent's own settings.
 
-    `daily` are (day, log), the oldest first. `mark` is of the session's data blocks. All together have at most about
-    `room` tokens; those that stand first are served first.
+    `daily` are (day, log), the oldest first; `recalled` are (tier, lines). `mark` is of the session's data blocks. All
+    together have at most about `room` tokens; those that stand first are served first.
     """
 
     mark: str
@@ -86,7 +86,7 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     skills: tuple[Entry, ...] = ()
     memory: Passage = NOTHING
     daily: tuple[tuple[str, Passage], ...] = ()
-    recalled: Passage = NOTHING
+    recalled: tuple[tuple[str, str], ...] = ()
     room: int = ROOM
 
 
@@ -122,7 +122,15 @@ def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
             room.cut(sections.memory, PROMPT_MEMORY_MAX_TOKENS, "memory_read MEMORY.md shows all"),
         ),
         *_days(sections, room),
-        data("recalled", mark, room.cut(sections.recalled, PROMPT_RECALLED_MAX_TOKENS, "there is more")),
+        *(
+            data(
+                "memory",
+                mark,
+                room.cut(Passage(lines), PROMPT_RECALLED_MAX_TOKENS, "there is more"),
+                attribute=f'tier="{tier}"',
+            )
+            for tier, lines in sections.recalled
+        ),
     ]
     return InferRequest(model="", system="\n\n".join(filter(None, parts)), messages=(), zone=user.zone)
 

@@ -26,8 +26,13 @@ NOTEWORTHY: Final = frozenset(
         "stranger.knocked",
         "approval.requested",
         "approval.decided",
+        "identity.held",
         "context.compaction_failed",
         "context.trimmed",
+        "memory.learned",
+        "memory.recalled",
+        "memory.forgotten",
+        "memory.embedder",
     )
 )
 

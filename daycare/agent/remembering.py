@@ -23,12 +23,13 @@ from daycare.base.limits import (
     DAILY_LINE_MAX_CHARS,
     DOCUMENT_PROVENANCE_MAX,
     DOCUMENT_REASON_MAX_CHARS,
+    DOCUMENT_VERSIONS_MAX,
     ECHO_INLINE_MAX_CHARS,
     SESSION_LOOKED_AT_MAX,
 )
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
-from daycare.memory.address import DAILY, MEMORY
+from daycare.memory.address import DAILY, MEMORY, parse
 from daycare.memory.documents import Documents
 from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
@@ -54,10 +55,9 @@ _PREFIXES: Final = {
     Layer.WORKSPACE: "workspace/",
     Layer.PROJECT: "project/",
 }
-_OWNERS: Final = frozenset(str(layer) for layer in (Layer.USER, Layer.WORKSPACE, Layer.PROJECT))
-_HEADER: Final = re.compile(r"^(\S+): [a-z]+, version (\d+)$", re.MULTILINE)
+_HEADER: Final = re.compile(r"^(\S+): ([a-z]+), version (\d+)$", re.MULTILINE)
 _RECALLING: Final = ("memory_read", "memory_search")
-_VERSIONS_MAX: Final = 100  # looked at of one document; one with more is not vouched for
+_OTHERS_WORDS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)
 _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
 
 
@@ -111,21 +111,17 @@ class TurnMemory:
     async def read(self, path: str) -> str:
         """Return a document for the model, between marks."""
         found = await self._documents.read(self._agent, path)
-        if found.layer in self._hidden:
-            raise self._others(f"reading {path}")
         return f"{found.path}: {found.layer}, version {found.version}\n{block('memory', found.text)}"
 
     async def listing(self, prefix: str = "") -> str:
         """Return what there is below a folder, a line each."""
         found = await self._documents.listing(self._agent, prefix)
-        lines = [
-            f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found if entry.layer not in self._hidden
-        ]
+        lines = [f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found]
         return "\n".join(lines) or "there is nothing yet"
 
     async def search(self, query: str) -> str:
         """Return the documents that fit a query, each with its best passage between marks."""
-        hits = [hit for hit in await self._documents.search(self._agent, query) if hit.layer not in self._hidden]
+        hits = await self._documents.search(self._agent, query)
         parts = [f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}" for hit in hits]
         return "\n\n".join(parts) or "nothing fits"
 
@@ -135,11 +131,10 @@ class TurnMemory:
         """Change a document at once, or propose it to who decides; return what became of it."""
         if done := await self._begin(path):
             return done
-        if path == MEMORY and verb != "delete":
-            await self._documents.read(
-                self._agent, path
-            )  # or else the first to read it would change what is proposed on
-        draft = await self._draft(path, text, append=verb == "append")
+        text = None if verb == "delete" else text or ""
+        if verb != "delete" and parse(path).name == MEMORY:
+            await self._documents.read(self._agent, path)  # or else its first reader would change what is proposed on
+        draft = await self._documents.prepare(self._agent, path, text, append=verb == "append")
         if draft.place.name in IDENTITY_DOCUMENTS:
             raise ForbiddenError(
                 "IDENTITY_FIXED",
@@ -165,7 +160,7 @@ class TurnMemory:
                 "DAILY_LINE", f"adding to the daily log: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}"
             )
         entry = f"- {now:%H:%M} {line}\n"
-        draft = await self._draft(path, entry, append=True)
+        draft = await self._documents.prepare(self._agent, path, entry, append=True)
         rows, steps = await self._journal()
         await self._refuse_echo(path, line, steps, draft.old or "")
         return await self._carry_out(LOG, draft, _action("append", draft, entry), "", rows, steps)
@@ -177,15 +172,9 @@ class TurnMemory:
             raise InvalidError("IDENTITY_PATH", f"proposing a change of {path[:80]!a}: expected one of {known}")
         if done := await self._begin(path):
             return done
-        draft = await self._draft(path, text)
+        draft = await self._documents.prepare(self._agent, path, text)
         rows, steps = await self._journal()
         return await self._carry_out(IDENTITY, draft, _action("write", draft, text), reason, rows, steps)
-
-    async def _draft(self, path: str, text: str | None, *, append: bool = False) -> Draft:
-        states = await self._documents.explain(self._agent, path)
-        if states and states[0].layer in self._hidden:
-            raise self._others(f"changing {path}")
-        return await self._documents.prepare(self._agent, path, text, append=append)
 
     # -- doing or asking -----------------------------------------------------------------------------------------------
 
@@ -199,24 +188,24 @@ class TurnMemory:
         steps: Sequence[Step],
     ) -> str:
         """Do a change at once if a rule, or a yes in this conversation, covers it; otherwise ask for it."""
-        sources = sources_of(rows, steps, self._home.trusted) + self._home.hooks
-        call = (tool, self._agent.path, _spelled(draft.place), sources.origins)
-        need = needed(self._home.section, *call, direct=True)
-        direct = need == Need(Consent.AUTO) if tool == LOG else await self._is_direct(sources, steps)
-        if not direct:
-            need = needed(self._home.section, *call, direct=False)
+        turn = sources_of(rows, steps, self._home.trusted) + self._home.hooks
+        before = await self._before(steps)
+        direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
+        call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
+        need = needed(self._home.section, *call, direct=direct)
         if draft.approver != "user":
             need = Need(Consent.ALWAYS)  # what concerns everybody
         approver = await self._approver(tool, draft, action, need)
         if approver is None:
             kind = KIND_IDENTITY if tool == IDENTITY else KIND if direct else KIND_OUTSIDE
-            return await self._ask(kind, draft, action, reason, sources)
+            return await self._ask(kind, draft, action, reason, turn + before)
+        # Of what is only remembered others' words count: a reminder of last week does not mark each entry from then on.
+        sources = turn + Sources(tuple(source for source in before.read if source.origin in _OTHERS_WORDS))
         by = Attribution(
             origin=sources.origin,
             author=self._agent.path,
             approver=approver,
             reason=_cut(reason),
-            # The last says which call it was: a repeat of it after a crash finds this version.
             provenance=(*sources.provenance[: DOCUMENT_PROVENANCE_MAX - 1], self._told),
         )
         if action.verb == "append":
@@ -276,18 +265,9 @@ class TurnMemory:
             return _told(it, path)
         states = await self._documents.explain(self._agent, path)
         newest = states[0].newest if states else None
-        if newest is not None and newest.by.author == self._agent.path and self._told in newest.by.provenance[-1:]:
+        if newest is not None and await self._home.store.documents.once(newest.place, self._key):
             return self._done(path)
         return None
-
-    @property
-    def _hidden(self) -> frozenset[str]:
-        """Whom the owner has let in has the user in common with them, and is not shown what they keep."""
-        root = self._agent.path.split("/")[2]
-        return _OWNERS if root == Kind.SUBUSER else frozenset()
-
-    def _others(self, doing: str) -> ForbiddenError:
-        return ForbiddenError("OTHER_USER", f"{doing}: it belongs to another person", hint="use documents of your own")
 
     def _done(self, path: str, warning: str = "") -> str:
         return f"done: {path} is changed{warning and f'. Note: {warning}'}"
@@ -313,30 +293,40 @@ class TurnMemory:
         _, rows, steps = await self._home.store.turns.load(self._turn.turn)
         return rows, steps
 
-    async def _is_direct(self, sources: Sources, steps: Sequence[Step]) -> bool:
-        """Return whether a person speaks to their own agent, and nothing from outside is in what the model reads.
-
-        That is this turn, the conversation before it, and memory that nobody has approved.
-        """
-        if self._user.kind != "person" or self._agent.kind not in _TALKS or not sources.clean:
-            return False
+    async def _before(self, steps: Sequence[Step]) -> Sources:
+        """Return what the model reads beside this turn's own: the conversation, and memory that nobody has approved."""
         history = await self._home.store.turns.history(self._agent.id, self._turn.session, SESSION_LOOKED_AT_MAX)
-        if len(history) >= SESSION_LOOKED_AT_MAX or not sources_in(history, self._home.trusted).clean:
-            return False
+        read = list(sources_in(history, self._home.trusted).read)
+        if len(history) >= SESSION_LOOKED_AT_MAX:
+            read.append(Source("a long conversation", Origin.SYSTEM))
+        since = history[0].at_ms if history else self._turn.started_at
         today = datetime.fromtimestamp(self._home.clock.now_ms() / 1000, ZoneInfo(self._user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
         recalled = _recalled_paths([*(step.message for step in steps if step.message is not None), *history])
-        return all([await self._is_vouched(path) for path in dict.fromkeys((*days, *recalled))])
+        for path in dict.fromkeys((*days, *recalled)):
+            read += await self._doubtful(path, since)
+        return Sources(tuple(read))
 
-    async def _is_vouched(self, path: str) -> bool:
-        """Return whether everything in a document was approved, or came from the person."""
+    async def _doubtful(self, path: str, since: int) -> list[Source]:
+        """Return the versions of a document that nobody stands behind and that are not the person's own words.
+
+        What a person had replaced by a text of their own, or deleted, before the conversation began stood in none of
+        its prompts.
+        """
         try:
-            versions = await self._documents.history(self._agent, path, limit=_VERSIONS_MAX)
+            versions = await self._documents.history(self._agent, path, limit=DOCUMENT_VERSIONS_MAX)
         except (NotFoundError, InvalidError):
-            return True  # there is nothing
-        return len(versions) < _VERSIONS_MAX and all(
-            version.by.approver or version.by.origin in (Origin.PERSON, Origin.SYSTEM) for version in versions
-        )
+            return []  # there is nothing
+        found: list[Source] = []
+        for version in versions:
+            by = version.by
+            if version.created_at <= since and (version.deleted or (by.by_person and by.origin is Origin.PERSON)):
+                return found
+            if not by.approved and by.origin not in (Origin.PERSON, Origin.SYSTEM):
+                found.append(Source(f"{path}, version {version.version}", by.origin))
+        if len(versions) == DOCUMENT_VERSIONS_MAX:
+            found.append(Source(f"{path}, of which there are many versions", Origin.SYSTEM))
+        return found
 
     async def _refuse_echo(self, path: str, text: str, steps: Sequence[Step], there: str) -> None:
         """What was read out of memory does not go back into it: it would only grow, and lose where it came from."""
@@ -355,13 +345,16 @@ class TurnMemory:
 
 def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], layers: Sequence[LayerState]) -> None:
     """A text that was written upon an older version would take back what somebody changed since."""
-    newest = next((state.newest for state in layers if state.newest is not None), None)
+    newest = layers[0].newest
     if verb != "write" or newest is None:
         return
     for step in reversed(list(_recalls(steps))):
         if step.name == "memory_read" and step.arguments.get("path") == path:
             read = [_HEADER.match(result) for result in _results(step)]
-            if read and read[0] and newest.place == draft.place and int(read[0][2]) < newest.version:
+            if not read or read[0] is None:
+                return
+            _, layer, version = read[0].groups()
+            if int(version) < newest.version if layer == draft.place.layer else draft.old is not None:
                 raise ConflictError(
                     "DOCUMENT_CHANGED",
                     f"writing {path}: it was changed since it was read in this turn",

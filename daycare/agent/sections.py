@@ -1,4 +1,8 @@
-"""Where the sections of a prompt come from: documents, personality files, and the list of agents."""
+"""Where the sections of a prompt come from: documents, personality files, and the list of agents.
+
+Of the documents of identity a prompt has what a person wrote or approved: a version that nobody stands behind is passed
+over for the one before, and an event tells.
+"""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,11 +10,15 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
+
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
 from daycare.base.clock import Clock
+from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
+from daycare.base.events import IdentityHeld
 from daycare.base.limits import (
     NAME_MAX_CHARS,
     PROMPT_LINE_MAX_CHARS,
@@ -22,12 +30,15 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
-from daycare.memory.documents import Documents
+from daycare.memory.documents import Documents, is_apart
+from daycare.memory.scope import scope_of
+from daycare.observe.about import about
+from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place
 
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
 
@@ -50,13 +61,21 @@ class Shelf(Protocol):
 class DocumentShelf:
     """The documents of the store. Reading them for a prompt makes none."""
 
-    def __init__(self, store: DocumentStore, documents: Documents) -> None:
+    def __init__(self, store: DocumentStore, documents: Documents, bus: Bus, clock: Clock) -> None:
         self._store = store
         self._documents = documents
+        self._bus = bus
+        self._clock = clock
         self._first_lines: dict[str, str] = {}  # by hash of the text
+        self._held: set[tuple[str, Place, int]] = set()  # told already, by agent
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
         """Return a document from the first layer that has it."""
+        if name in IDENTITY_DOCUMENTS:
+            approved, passed = await self._documents.approved(agent, name)
+            if passed is not None:
+                self._tell(agent, passed)
+            return Passage(approved.text, approved.layer) if approved else None
         if name == MEMORY and not any(state.wins for state in await self._documents.explain(agent, name)):
             return None  # a reader would bring an empty one into being
         try:
@@ -69,6 +88,8 @@ class DocumentShelf:
         """Return the skills that this agent reads, with what the first line of each says."""
         entries = []
         for each in await self._documents.listing(agent, "skills"):
+            if not each.path.startswith("skills/"):
+                continue  # one of a layer before it is read in its place
             if each.hash not in self._first_lines:
                 if len(self._first_lines) >= PROMPT_SKILLS_KNOWN_MAX:
                     self._first_lines.clear()
@@ -76,6 +97,20 @@ class DocumentShelf:
                 self._first_lines[each.hash] = _first_line(passage.text if passage else "")
             entries.append(Entry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
         return entries
+
+    def _tell(self, agent: Agent, passed: DocumentVersion) -> None:
+        """Tell once of a version that nobody stands behind."""
+        key = (agent.id, passed.place, passed.version)
+        if key in self._held:
+            return
+        if len(self._held) >= PROMPTS_KEPT_MAX:
+            self._held.clear()
+        self._held.add(key)
+        self._bus.publish(
+            IdentityHeld(
+                **about(self._clock, agent), document=str(passed.place), version=passed.version, author=passed.by.author
+            )
+        )
 
     async def version(self) -> int:
         """Return the number of the newest version of any document."""
@@ -92,7 +127,7 @@ async def load_sections(
     persona: Persona,
     personality: Passage = NOTHING,
     others: Sequence[Agent] = (),
-    recalled: Passage = NOTHING,
+    recalled: tuple[tuple[str, str], ...] = (),
     room: int = ROOM,
 ) -> Sections:
     """Read what stands in an agent's prompt; `today` is the user's local time.
@@ -107,16 +142,14 @@ async def load_sections(
         return await shelf.passage(agent, name) or otherwise
 
     days = [f"{today - timedelta(days=back):%Y-%m-%d}" for back in (1, 0)]
-    # What is kept of the owner's user is no concern of a person whom the owner has let in.
-    own = agent.kind != Kind.SUBUSER
     return Sections(
         mark=mark,
         identity=await read(IDENTITY, Passage(persona.text, "settings")),
         personality=personality,
         soul=await read(SOUL),
         style=await read(STYLE),
-        user=await read(USER, Passage(known_of(user), "settings")) if own else NOTHING,
-        others=_others(agent, others) if own else (),
+        user=await read(USER, Passage(known_of(user), "settings")),
+        others=_others(agent, others),
         skills=tuple(await shelf.skills(agent)),
         memory=await read(MEMORY),
         daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
@@ -134,7 +167,12 @@ def known_of(user: User) -> str:
 
 async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
-    by = Attribution(origin=Origin.PERSON, author="system", reason="made of the settings at the first start")
+    by = Attribution(
+        origin=Origin.PERSON,
+        author="system",
+        approver=user.keys[0] if user.keys else user.id,
+        reason="made of the settings at the first start",
+    )
     for place, text in (
         (Place(Layer.GLOBAL, "", IDENTITY), persona.text),
         (Place(Layer.USER, user.id, USER), known_of(user)),
@@ -145,6 +183,14 @@ async def introduce(documents: DocumentStore, persona: Persona, user: User) -> N
             await documents.write(NewVersion(place=place, user=user.id, by=by, text=f"{text}\n", base_hash=""))
         except (ConflictError, UnavailableError):
             pass  # somebody was faster, or the disk is full: then the settings stand in until the next start
+
+
+def _talks_with(agent: Agent, user: User) -> User:
+    """Return whom an agent talks with: its user, or whom that has let in, who is told nothing of them."""
+    if not is_apart(agent):
+        return user
+    scope = scope_of(agent.path)
+    return replace(user, id=scope, name=scope.rpartition("/")[2], kind="person", keys=())
 
 
 def _first_line(text: str) -> str:
@@ -189,14 +235,17 @@ class Prompts:
         self._changes = 0
         self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
 
-    async def of(self, agent: Agent, user: User, session: int) -> InferRequest:
-        """Return what all model calls of a turn in this session have in common."""
+    async def of(
+        self, agent: Agent, user: User, session: int, recalled: tuple[tuple[str, str], ...] = ()
+    ) -> InferRequest:
+        """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
+        user = _talks_with(agent, user)
         changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, self._personality)))
         room = await self._room_for(agent)
-        state = (agent, user, session, today, personality, room, changes, version)
+        state = (agent, user, session, today, personality, room, changes, version, recalled)
         kept = self._kept.get(agent.id)
         if kept is not None and kept[0] == state:
             self._kept.move_to_end(agent.id)
@@ -209,7 +258,7 @@ class Prompts:
             today=today,
             persona=self._persona,
             personality=Passage(personality.render(), "settings"),
-            others=() if is_helper(agent) else await self._lasting(agent.user),
+            others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
             room=room,
         )
         made = assemble(sections, agent, user)
@@ -222,6 +271,10 @@ class Prompts:
         """Read the lists of agents again."""
         self._changes += 1
         self._agents.clear()
+
+    def drop(self) -> None:
+        """Keep no prompt: something that stood in one was forgotten."""
+        self._kept.clear()
 
     async def _lasting(self, user: str) -> Sequence[Agent]:
         """Return a user's lasting agents in order of path, two more than are shown: one is the reader itself."""

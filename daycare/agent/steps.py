@@ -8,8 +8,9 @@ A call whose result comes later, from another agent, sets the turn aside: nothin
 over its journal when the answer is among its rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -65,6 +66,7 @@ class Course:
     prompt: InferRequest
     rows: list[InboxRow]
     said: list[Message]
+    recalled: dict[str, Any]
     window: Window = field(init=False)
     next_step: int = 0
     model_calls: int = 0
@@ -114,15 +116,17 @@ class Thinker:
         steps: Sequence[Step],
         prompt: InferRequest,
         steering: Steering | None,
+        recalled: Mapping[str, Any] | None = None,
     ) -> Thought | Aside:
         """Think until the model has answered, or has to wait for others.
 
-        Raises when a model call fails: the journal is kept for the retry.
+        `recalled` says which memories stand in the prompt: it is journaled with the first step, as what is done upon
+        them may need to know. Raises when a model call fails: the journal is kept for the retry.
         """
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
-        course = Course(agent, user, turn, prompt, first, messages_of(first))
+        course = Course(agent, user, turn, prompt, first, messages_of(first), dict(recalled or {}))
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         while True:
@@ -148,8 +152,8 @@ class Thinker:
                 course.model_calls += 1
                 course.said.append(step.message)
                 course.open_calls = list(step.message.tool_calls)
-            elif step.kind == "summary":
-                pass  # the summary itself is in the store
+            elif step.kind in ("summary", "recall"):
+                pass  # the summary itself is in the store, and memories stand in the prompt
             elif step.kind == "steer":
                 course.close_calls()
                 added = [row for row in rows if row.seq in step.seqs]
@@ -247,6 +251,23 @@ class Thinker:
 
     async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
         message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
+        steps = []
+        if course.recalled:
+            name = f"{len(course.recalled['numbers'])} memories"
+            steps.append(
+                Step(
+                    turn=course.turn.turn,
+                    step=spend.step,
+                    kind="recall",
+                    name=name,
+                    state="done",
+                    at_ms=message.at_ms,
+                    arguments=course.recalled,
+                )
+            )
+            course.recalled = {}
+            course.number()
+            spend = replace(spend, step=course.next_step)
         step = Step(
             turn=course.turn.turn,
             step=course.number(),
@@ -256,7 +277,7 @@ class Thinker:
             at_ms=message.at_ms,
             message=message,
         )
-        await patiently(lambda: self._store.turns.journal([step], spend))
+        await patiently(lambda: self._store.turns.journal([*steps, step], spend))
         course.said.append(message)
         course.open_calls = list(message.tool_calls)
 

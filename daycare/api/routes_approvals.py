@@ -19,7 +19,7 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
-from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState
+from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
 _Seen = Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)]
@@ -100,7 +100,7 @@ class Approvals:
         states = () if wish.all else (ApprovalState.PENDING,)
         found = await self._store.approvals.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
         now_ms = self._services.clock.now_ms()
-        granted = [each for each in await self._store.approvals.grants() if each.until > now_ms]
+        granted = [await self._grant(each) for each in await self._store.approvals.grants() if each.until > now_ms]
         return answer({"approvals": [_listed(it) for it in found], "granted": granted})
 
     async def show(self, request: Request) -> Response:
@@ -119,22 +119,9 @@ class Approvals:
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
-        found = [await self._desk.get(item.no) for item in wish.items]
-        flagged = [it.no for it in found if it.flagged]
-        if flagged or len({it.kind for it in found}) > 1:
-            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds"
-            raise InvalidError(
-                "BATCH_REFUSED", f"approving {len(found)} requests together: {why}", hint="approve them one by one"
-            )
-        by = await self._person(wish.user)
-        results = []
-        for item in wish.items:
-            try:
-                it = await self._desk.decide(item.no, "approve", by, item.seen)
-                results.append({"no": item.no, "approved": _listed(it), "error": None})
-            except DaycareError as error:
-                results.append({"no": item.no, "approved": None, "error": _refusal(error)})
-        return answer({"results": results})
+        items = [(item.no, item.seen) for item in wish.items]
+        done = await self._desk.approve_each(items, await self._person(wish.user))
+        return answer({"results": [_result(it, error) for it, error in done]})
 
     async def undo(self, request: Request) -> Response:
         """Take back what a request did."""
@@ -146,7 +133,13 @@ class Approvals:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, Granting)
         agent = await self._services.directory.at(wish.path)
-        return answer(await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user)))
+        grant = await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
+        return answer(await self._grant(grant))
+
+    async def _grant(self, grant: Grant) -> dict[str, Any]:
+        agent = await self._store.agents.get(grant.agent_id)
+        fields: dict[str, Any] = msgspec.to_builtins(grant)
+        return fields | {"path": agent.path if agent else ""}
 
     async def _person(self, user: str | None) -> Person:
         """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
@@ -174,5 +167,8 @@ def _shown(view: View) -> dict[str, Any]:
     return _listed(it) | {"text": it.action.text, "diff": view.diff, "warnings": view.warnings}
 
 
-def _refusal(error: DaycareError) -> dict[str, Any]:
-    return {"code": error.code, "message": error.message, "hint": error.hint}
+def _result(it: Approval, error: DaycareError | None) -> dict[str, Any]:
+    if error is None:
+        return {"no": it.no, "approved": _listed(it), "error": None}
+    refusal = {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"no": it.no, "approved": None, "error": refusal}

@@ -1,6 +1,7 @@
 """Memory: the documents that agents and people keep, as files, and their exchange with the home's `memory/` folder.
 
-Whoever may use this API is the operator: what they write here, they also approve.
+Whoever may use this API is the operator: what they write here, they also approve. What people keep whom a user has let
+in (`/ann/subuser/bob`) is not read here, nor changed.
 """
 
 from typing import Annotated
@@ -12,14 +13,16 @@ from starlette.routing import Route
 
 from daycare.api.documents import Document, Limit, Number, answer, body, query
 from daycare.api.routes_agents import agent_at
+from daycare.api.routes_messages import DIRECT
 from daycare.api.services import Services
+from daycare.base.errors import ForbiddenError
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Path
+from daycare.memory.documents import is_subusers
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 
-DIRECT = "direct"  # the terminal's connector
 Reason = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 Hash = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
 
@@ -138,7 +141,7 @@ class Memory:
         agent = await self._agent(wish)
         by = self._by(new.reason)
         version = await self._documents.write(agent, wish.path, new.text, by, base_hash=new.base_hash)
-        return answer({"version": version, "total": await self._documents.total(agent)})
+        return answer({"agent": agent.path, "version": version, "total": await self._documents.total(agent)})
 
     async def delete(self, request: Request) -> Response:
         """Delete a document of one layer; its versions stay."""
@@ -188,10 +191,16 @@ class Memory:
         return Attribution(origin=Origin.PERSON, author=self._author, approver=self._author, reason=reason)
 
     async def _agent(self, wish: Whose) -> Agent:
-        if wish.agent is not None:
-            return await agent_at(self._services, wish.agent)
-        path = Path.connector(self._services.owner, DIRECT)
-        # Before the first word was said there is nobody whose documents could be written.
-        return await self._services.directory.find(str(path)) or await self._services.directory.create(
-            path, origin=Origin.PERSON
-        )
+        return await agent_of(self._services, wish)
+
+
+async def agent_of(services: Services, wish: Whose) -> Agent:
+    """Return the agent whose memory is meant. Raises `ForbiddenError` for that of a person whom a user has let in."""
+    if wish.agent is not None:
+        agent = await agent_at(services, wish.agent)
+        if is_subusers(agent):
+            raise ForbiddenError("OTHER_USER", f"using the memory of {agent.path}: it is theirs alone")
+        return agent
+    path = Path.connector(services.owner, DIRECT)
+    # Before the first word was said there is nobody whose documents could be written.
+    return await services.directory.find(str(path)) or await services.directory.create(path, origin=Origin.PERSON)

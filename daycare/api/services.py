@@ -7,6 +7,7 @@ from typing import Any
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.memory_controls import MemoryControls
 from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.messages import File
@@ -54,6 +55,7 @@ class Services:
     mode: str
     documents: Documents
     sharing: Sharing
+    memories: MemoryControls
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)

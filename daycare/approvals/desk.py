@@ -13,10 +13,11 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
+from daycare.approvals.deciders import Deciders
 from daycare.approvals.display import Display, Reach
 from daycare.approvals.views import View, name_of, worst_first
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.events import ApprovalDecided, ApprovalRequested
 from daycare.base.limits import (
     APPROVAL_FINDINGS_MAX,
@@ -30,7 +31,7 @@ from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply
 from daycare.store.records_approvals import (
-    SECURE_KINDS,
+    GRANTABLE,
     SEEN_MIN_CHARS,
     Action,
     Approval,
@@ -41,13 +42,11 @@ from daycare.store.records_approvals import (
     Revision,
     measured,
 )
-from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
+from daycare.store.records_documents import Attribution, Place, check_attribution, digest
 
 Scan = Callable[[str], Awaitable[Sequence[Finding]]]
 Notify = Callable[..., Awaitable[None]]
 Verdict = Literal["approve", "edit", "reject"]
-
-IDENTITY = "IDENTITY.md"
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -100,7 +99,7 @@ class Desk:
         self._store = store
         self._bus = bus
         self._clock = clock
-        self._owner = owner
+        self._deciders = Deciders(store, owner)
         self._notify = notify
         self._scan = scan
         self._display = Display(store, clock, reach)
@@ -121,10 +120,21 @@ class Desk:
             Attribution(origin=Origin.AGENT, author=agent.path, reason=ask.reason, provenance=ask.provenance),
             str(ask.action.place),
         )
-        for words in (ask.reason, *ask.provenance):
-            check_text(words, f"why {ask.action.place} is to be changed")
-        await self._check_owner(agent, ask.action)
-        decider = await self._decider(agent, ask.action)
+        await self._deciders.check_place(agent, ask.action)
+        decider = await self._deciders.of(agent, ask.action)
+        try:
+            await self._store.approvals.check_room(agent.path, self._clock.now_ms())
+            it, is_new = await self._made(agent, ask, key, decider)
+        except BusyError as full:
+            if full.code in ("APPROVALS_OPEN", "APPROVALS_HOURLY"):
+                told = f"{agent.path} may ask for nothing more now: {full.message}. /approvals shows what waits."
+                await self._notify(decider, told, topic=f"approvals:{agent.id}", path=agent.path)
+            raise
+        if is_new:
+            self._publish(it, it.state)
+        return it
+
+    async def _made(self, agent: Agent, ask: Ask, key: str, decider: str) -> tuple[Approval, bool]:
         findings = await self._scanned(ask.action)
         for number in range(APPROVAL_TRIES_MAX):
             base_hash, old, after = await self._measured(ask.action)
@@ -146,21 +156,11 @@ class Desk:
             )
             show = await self._display.letter(agent, decider, ask.action, old, after, new.salt)
             try:
-                it, is_new = await self._store.approvals.request(new, show)
-                break
-            except BusyError as full:
-                await self._overflow(agent, decider, full)
-                raise
+                return await self._store.approvals.request(new, show)
             except ConflictError as changed:
                 if changed.code != "DOCUMENT_CHANGED" or number == APPROVAL_TRIES_MAX - 1:
                     raise
-        if is_new:
-            self._publish(it, it.state)
-        return it
-
-    async def _overflow(self, agent: Agent, decider: str, full: BusyError) -> None:
-        text = f"{agent.path} may ask for nothing more now: {full.message}. /approvals shows what waits for you."
-        await self._notify(decider, text, topic=f"approvals:{agent.id}", path=agent.path)
+        raise AssertionError("the last try returns or raises")
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -202,17 +202,28 @@ class Desk:
         it = await self._store.approvals.shown_by(by, connector, user, receipt)
         return None if it is None or it.action.verb == "delete" else it.no
 
-    async def seen_for_sure(self, it: Approval) -> bool:
-        """Return whether a person who names a request by its number alone can mean nothing but this.
+    async def seen_for_sure(self, it: Approval, user: str) -> bool:
+        """Return whether who names a request by its number alone, in a user's conversation, can mean nothing but this.
 
-        It never was different, its message arrived, and nothing about it is suspicious.
+        It never was different, its message arrived there, and nothing about it is suspicious.
         """
-        return it.revision == 1 and not it.flagged and await self._store.approvals.was_shown(it.no, it.content_hash)
+        return it.revision == 1 and not it.flagged and await self._was_shown(it, user)
+
+    async def batch(self, kind: str, by: Person, user: str) -> list[Approval]:
+        """Return what a person may approve together in a user's conversation: unflagged, and shown there as it is."""
+        return [
+            it
+            for it in await self.open(by.user)
+            if it.kind == kind and not it.flagged and await self._was_shown(it, user)
+        ]
+
+    async def outcome(self, it: Approval, *, already: bool = False) -> str:
+        """Return in a few words what was decided, by whom and when."""
+        return await self._display.outcome(it, already=already)
 
     async def check(self, it: Approval, by: Person) -> None:
         """Raise `ForbiddenError` APPROVAL_OTHERS unless a person may decide a request."""
-        if it.decider != by.user:
-            raise await self._others(f"deciding request {it.no}", it.decider)
+        await self._deciders.check(it.decider, by.user, f"deciding request {it.no}")
 
     # -- deciding ------------------------------------------------------------------------------------------------------
 
@@ -240,23 +251,56 @@ class Desk:
             self._publish(decided, decided.state, by.key)
         return decided
 
-    async def approve_all(self, kind: str, by: Person, seen: str) -> list[tuple[Approval, DaycareError | None]]:
-        """Approve every unflagged request of a kind that waits for a person; `seen` is `batch_hash` of just these.
-
-        Each is decided by itself: what cannot be done comes with why.
-        """
-        batch = unflagged(await self.open(by.user), kind)
+    async def approve_batch(
+        self, kind: str, by: Person, user: str, seen: str
+    ) -> list[tuple[Approval, DaycareError | None]]:
+        """Approve the whole `batch`; `seen` is `batch_hash` of just these."""
+        batch = await self.batch(kind, by, user)
         if not batch or len(seen) < SEEN_MIN_CHARS or not batch_hash(batch).startswith(seen):
             raise ConflictError(
                 "APPROVAL_CHANGED", f"approving all of {kind}: these are not the ones you saw", hint="look again"
             )
+        return await self.approve_each([(it.no, it.content_hash) for it in batch], by)
+
+    async def approve_each(
+        self, items: Sequence[tuple[int, str]], by: Person
+    ) -> list[tuple[Approval, DaycareError | None]]:
+        """Approve several as seen, (number, hash), each by itself: what cannot be done comes with why.
+
+        What is added to a document that nothing but this very yes has changed meanwhile is added all the same. Raises
+        `InvalidError` BATCH_REFUSED if they are of several kinds, or one is flagged.
+        """
+        found = [await self.get(no) for no, _ in items]
+        flagged = [it.no for it in found if it.flagged]
+        if flagged or len({it.kind for it in found}) > 1:
+            why = f"request {flagged[0]} is flagged" if flagged else "they are of several kinds"
+            raise InvalidError(
+                "BATCH_REFUSED", f"approving {len(found)} requests together: {why}", hint="approve them one by one"
+            )
         done: list[tuple[Approval, DaycareError | None]] = []
-        for it in batch:
+        written: dict[Place, str] = {}  # the hashes that these have led to
+        for it, (_, seen) in zip(found, items, strict=True):
+            place = it.action.place
             try:
-                done.append((await self.decide(it.no, "approve", by, it.content_hash), None))
+                decided = await self._one_of_several(it, by, seen, written.get(place))
+                if decided.version is not None:
+                    version = await self._store.documents.at(place, decided.version)
+                    written[place] = version.version.hash if version is not None else ""
+                done.append((decided, None))
             except DaycareError as error:
                 done.append((it, error))
         return done
+
+    async def _one_of_several(self, it: Approval, by: Person, seen: str, written: str | None) -> Approval:
+        try:
+            return await self.decide(it.no, "approve", by, seen)
+        except ConflictError as error:
+            if error.code != "APPROVAL_CHANGED" or it.action.verb != "append" or not it.content_hash.startswith(seen):
+                raise
+            now = await self.get(it.no)
+            if (now.action, now.base_hash) != (it.action, written):
+                raise
+        return await self.decide(it.no, "approve", by, now.content_hash)
 
     async def undo(self, no: int, by: Person) -> Approval:
         """Take back what an approved request did to its document, by a new version of that."""
@@ -268,13 +312,14 @@ class Desk:
 
     async def auto(self, agent: Agent, kind: str, hours: float, by: Person) -> Grant:
         """Let what an agent asks for of one kind be approved at once for a while, at most a day; 0 ends it."""
-        if kind in SECURE_KINDS:
+        if kind not in GRANTABLE:
             raise InvalidError("GRANT_REFUSED", f"granting {kind} to {agent.path}: each of these is asked for")
         if not 0 <= hours <= GRANT_MAX_S / 3600:
             raise InvalidError("GRANT_REFUSED", f"granting for {hours:g} h: at most {GRANT_MAX_S / 3600:g} h are given")
-        decider = await self._decider(agent)
-        if by.user != decider:
-            raise await self._others(f"granting something to {agent.path}", decider)
+        decider = await self._deciders.of(agent)
+        await self._deciders.check(decider, by.user, f"granting something to {agent.path}")
+        if agent.user != decider:
+            raise InvalidError("GRANT_REFUSED", f"granting something to {agent.path}: a group's requests are asked for")
         until = self._clock.now_ms() + round(hours * 3_600_000)
         grant = Grant(agent_id=agent.id, kind=kind, user=decider, by=by.key, until=until)
         await self._store.approvals.grant(grant)
@@ -338,32 +383,13 @@ class Desk:
             return ()
         return tuple(worst_first(await self._scan(action.text))[:APPROVAL_FINDINGS_MAX])
 
-    async def _check_owner(self, agent: Agent, action: Action) -> None:
-        """Nobody asks for a change of what is another user's."""
-        place = action.place
-        if place.layer is Layer.AGENT and place.owner != agent.id:
-            other = await self._store.agents.get(place.owner)
-            allowed = other is not None and other.user == agent.user
-        else:
-            allowed = place.layer in (Layer.AGENT, Layer.GLOBAL) or place.owner == agent.user
-        if not allowed:
-            raise ForbiddenError("OTHER_USER", f"asking for a change of {place}: it belongs to another user")
-
-    async def _decider(self, agent: Agent, action: Action | None = None) -> str:
-        """Return who may decide: people their own, the operator what concerns everybody, and for groups."""
-        if action is not None and (action.place.layer is Layer.GLOBAL or action.place.name == IDENTITY):
-            return self._owner
-        user = await self._store.people.get(agent.user)
-        return self._owner if user is None or user.kind == "group" else user.id
+    async def _was_shown(self, it: Approval, user: str) -> bool:
+        return await self._store.approvals.was_shown(it.no, it.content_hash, user)
 
     async def _mine(self, no: int, by: Person) -> Approval:
         it = await self.get(no)
         await self.check(it, by)
         return it
-
-    async def _others(self, what: str, decider: str) -> ForbiddenError:
-        user = await self._store.people.get(decider)
-        return ForbiddenError("APPROVAL_OTHERS", f"{what}: only {user.name if user else decider} can decide this")
 
     def _publish(self, it: Approval, state: str, by: str = "") -> None:
         now_ms = self._clock.now_ms()
@@ -397,11 +423,6 @@ class Desk:
                 by=by or it.decided_by,
             )
         )
-
-
-def unflagged(pending: Sequence[Approval], kind: str) -> list[Approval]:
-    """Return those of a kind that may be approved together."""
-    return [it for it in pending if it.kind == kind and not it.flagged]
 
 
 def batch_hash(batch: Sequence[Approval]) -> str:

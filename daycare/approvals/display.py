@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from daycare.approvals.views import choices, compact, phone
+from daycare.approvals.views import choices, compact, outcome, phone
 from daycare.base.clock import Clock
 from daycare.base.differences import unified
 from daycare.base.limits import DOCUMENTS_TOTAL_BYTES, DOCUMENTS_WARN_SHARE
@@ -12,7 +12,7 @@ from daycare.rules.shown import shown
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import Action, Approval, Letter, Show
-from daycare.store.records_documents import Layer
+from daycare.store.records_documents import Layer, digest
 
 Reach = Callable[[str, Agent | None], Awaitable[Agent | None]]
 
@@ -56,8 +56,14 @@ class Display:
         """What is too long for a message goes with it as a file: nobody has to decide on a part."""
         whole = unified(shown(old or ""), shown(new or ""), action.place.name)
         name = f"{action.place.name.replace('/', '-')}.diff"
-        data = whole.encode(errors="replace")
-        return await self._store.files.put(f"approval:{salt}", user, Origin.AGENT, name, "text/plain", data)
+        key = f"approval:{salt}:{digest(old)}"  # the document may be another one at the next look
+        return await self._store.files.put(key, user, Origin.AGENT, name, "text/plain", whole.encode(errors="replace"))
+
+    async def outcome(self, it: Approval, *, already: bool) -> str:
+        """Return in a few words what was decided, by whom and when."""
+        decider = await self._store.people.get(it.decider)
+        who = await self._store.people.by_key(it.decided_by) if it.decided_by else None
+        return outcome(it, who.name if who else "", decider.zone if decider else "UTC", already=already)
 
     async def warnings(self, action: Action, old: str | None, new: str | None) -> tuple[str, ...]:
         """Return what to say of the size that an agent's documents would have together."""

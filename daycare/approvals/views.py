@@ -5,8 +5,9 @@ Everything in it that an agent wrote is escaped: it cannot look like a part of t
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -14,7 +15,7 @@ from daycare.base.differences import compare, hunks, unified
 from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHARS
 from daycare.base.messages import Choice
 from daycare.rules.shown import shown
-from daycare.store.records_approvals import Approval, Finding
+from daycare.store.records_approvals import Approval, ApprovalState, Finding
 from daycare.store.records_documents import Layer
 
 _SEVERITIES: Final = ("danger", "warning")
@@ -23,6 +24,8 @@ _PHONE_CONTEXT: Final = 1
 _EXCERPT_MAX_CHARS: Final = 120
 _SOURCES_SHOWN: Final = 5
 _WORDS: Final = {"write": "change", "append": "add to", "delete": "delete"}
+_ENDINGS: Final = {ApprovalState.EDITED: "approved with another text"}
+_LAST_LINE: Final = re.compile(r"\n[^\n]*\Z")
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +68,8 @@ def title(approval: Approval) -> str:
 def line(approval: Approval, now_ms: int) -> str:
     """Return a request as one line of a list."""
     flag = " ⚠" if approval.flagged else ""
-    left = _span(approval.expires_at - now_ms)
-    reason = f": {_escaped(approval.reason)}" if approval.reason else ""
+    left = span(approval.expires_at - now_ms)
+    reason = f": {_escaped(_cut(approval.reason, _EXCERPT_MAX_CHARS))}" if approval.reason else ""
     return f"{approval.no}{flag} {_escaped(title(approval))}{reason} ({left} left)"
 
 
@@ -84,7 +87,23 @@ def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int) -> st
         more = len(it.provenance) - len(sources)
         lines.append(f"From: {_escaped('; '.join(sources))}{f'; and {more} more' if more else ''}")
     lines += [f"⚠ {_escaped(warning)}" for warning in (*flags(it), *warnings)]
-    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {_span(it.expires_at - now_ms)} to decide."
+    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {span(it.expires_at - now_ms)} to decide."
+
+
+def outcome(it: Approval, name: str, zone: str, *, already: bool = False) -> str:
+    """Return what became of a request; `name` is that of who decided, the time is told in `zone`."""
+    state = ApprovalState.EXPIRED if it.state is ApprovalState.PENDING else it.state  # it will be, at the next look
+    by = f" by {_escaped(f'{name} ({it.decided_by})' if name else it.decided_by)}" if it.decided_by else ""
+    at = datetime.fromtimestamp((it.decided_at or it.expires_at) / 1000, ZoneInfo(zone))
+    why = it.why or ("nobody decided in time" if state is ApprovalState.EXPIRED else "")
+    undone = " It was undone since." if it.undone is not None else ""
+    how = f"{state} already" if already else _ENDINGS.get(state, str(state))
+    return f"{how}{by}, {at:%Y-%m-%d %H:%M}{why and f': {_escaped(why)}'}.{undone}"
+
+
+def concluded(message: str, said: str) -> str:
+    """Return the message that showed a request, with `said` in place of how long there is to decide."""
+    return _LAST_LINE.sub(lambda _: f"\n{said}", message)
 
 
 def choices(approval: Approval) -> tuple[Choice, ...]:
@@ -135,6 +154,13 @@ def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
 
 
+def span(ms: int) -> str:
+    """Return a time for people, in words."""
+    left = timedelta(milliseconds=max(ms, 0), minutes=1)  # what was made a moment ago has all of its time
+    hours = int(left.total_seconds() // 3600)
+    return f"{hours // 24} days" if hours >= 48 else f"{hours} hours" if hours else "less than an hour"
+
+
 def _fenced(text: str) -> str:
     """Return a block of code that nothing in it can end."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
@@ -157,9 +183,3 @@ def _ended(text: str) -> str:
 
 def _cut(text: str, chars: int) -> str:
     return text if len(text) <= chars else f"{text[: chars - 1]}…"
-
-
-def _span(ms: int) -> str:
-    left = timedelta(milliseconds=max(ms, 0))
-    hours = int(left.total_seconds() // 3600)
-    return f"{hours // 24} days" if hours >= 48 else f"{hours} hours" if hours else "less than an hour"

@@ -214,7 +214,7 @@ class Connector(Protocol):
         ...
 
     async def edit(self, target: str, receipt: str, text: str) -> None:
-        """Replace the text of something that was sent. Idempotent."""
+        """Replace the text of something that was sent, or what is written below a file; its buttons go. Idempotent."""
         ...
 
     async def withdraw(self, target: str, receipt: str) -> None:

@@ -7,13 +7,14 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.lines import Key
 from daycare.base.messages import Origin
 
 
 class Consent(StrEnum):
-    """What a call needs: nothing, one yes in this conversation, or a yes of its own."""
+    """What a call needs: nothing, one yes in this conversation, or a yes of its own. The stricter stands behind."""
 
     AUTO = "auto"
     SESSION = "session"
@@ -60,6 +61,23 @@ class ApprovalsSection(msgspec.Struct, frozen=True, kw_only=True):
         """Return what a tool needs where no rule fits."""
         found: Consent = FIXED.get(tool) or getattr(self, tool)
         return found
+
+
+def chosen(section: ApprovalsSection, policy: Consent | None) -> ApprovalsSection:
+    """Return the settings for an agent whose person has chosen a policy for all changes of documents, if they have.
+
+    What a rule says stays where it is stricter.
+    """
+    if policy is None:
+        return section
+    strictness = list(Consent)
+    rules = {
+        name: rule
+        if strictness.index(rule.policy) >= strictness.index(policy)
+        else replace(rule, tools=tuple(tool for tool in rule.tools if tool not in CHANGES))
+        for name, rule in section.rules.items()
+    }
+    return replace(section, rules=rules, memory_write=policy, memory_append=policy, memory_delete=policy)
 
 
 def flaws(section: ApprovalsSection) -> Iterator[tuple[Key, str]]:

@@ -162,6 +162,57 @@ class ProviderAway(Event, frozen=True, kw_only=True, tag="provider.away"):
     cleared: bool = False
 
 
+class MemoryLearned(Event, frozen=True, kw_only=True, tag="memory.learned"):
+    """A memory worker has looked at log entries of the agent at `path`, up to number `through`.
+
+    `by` is what found it, `rules` or a model's name; `reason` says why it was not the model, where one was asked.
+    """
+
+    through: int
+    facts: int
+    entities: int
+    superseded: int
+    by: str
+    reason: str = ""
+
+
+class MemoryRecalled(Event, frozen=True, kw_only=True, tag="memory.recalled"):
+    """Memories were put into a turn's prompt: their numbers, and their scores in the same order.
+
+    `took_ms` is what looking them up cost the turn; `without` says why vectors were not used where there are some.
+    """
+
+    turn: int
+    numbers: tuple[int, ...]
+    scores: tuple[float, ...]
+    took_ms: float
+    without: str = ""
+
+
+class MemoryForgotten(Event, frozen=True, kw_only=True, tag="memory.forgotten"):
+    """Memories were removed for good, with the words of turns and versions of documents; what they said is not told."""
+
+    memories: int
+    turns: int
+    versions: int
+
+
+class EmbedderAway(Event, frozen=True, kw_only=True, tag="memory.embedder"):
+    """The embedder fails, so that memory is searched by words alone. `cleared` marks that it works again."""
+
+    embedder: str
+    reason: str
+    cleared: bool = False
+
+
+class IdentityHeld(Event, frozen=True, kw_only=True, tag="identity.held"):
+    """A version of a document of identity is in no prompt of an agent: no person wrote or approved it."""
+
+    document: str
+    version: int
+    author: str
+
+
 class DeadLettered(Event, frozen=True, kw_only=True, tag="dead.lettered"):
     """A message or delivery was given up on; `daycare dead show NO` tells why."""
 
@@ -271,6 +322,7 @@ AnyEvent = (
     | CompactionFailed
     | ContextTrimmed
     | ProviderAway
+    | IdentityHeld
     | DeadLettered
     | ReplySent
     | DeliveryFailed

@@ -38,6 +38,7 @@ class EnvelopeKind(StrEnum):
     RESULT = "result"  # what became of something asked for: `meta["wait"]` names the call that may wait for it
     NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
     NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
+    HANDOFF = "handoff"  # to a memory worker: what it is to look at, up to entry `meta["through"]`
     DISMISS = "dismiss"  # finish and die with a last word to the parent (the actors' poison pill)
 
 

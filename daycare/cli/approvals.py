@@ -10,7 +10,7 @@ import typer
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command, show
-from daycare.cli.editor import edited, forget, new_file
+from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
 from daycare.cli.render import one_line, plain, span, table, visible, when
 
 app = typer.Typer(rich_markup_mode=None)
@@ -97,10 +97,9 @@ def edit(
         cli.out(old, lambda _: f"request {number} is as it was")
         return
     with cli.connect() as client:
-        wish = {"verdict": "edit", "seen": old["content_hash"], "text": text, "user": user}
-        now = client.call("POST", f"/v1/approvals/{number}/decide", wish)
-        if file:
-            forget(file)
+        with kept_unless_saved(file):
+            wish = {"verdict": "edit", "seen": old["content_hash"], "text": text, "user": user}
+            now = client.call("POST", f"/v1/approvals/{number}/decide", wish)
         if not yes and not _can_ask(cli):
             cli.out(now, approval_view)
             return
@@ -144,7 +143,8 @@ def auto(
     wish = {"path": path, "kind": kind, "hours": _hours(for_), "user": user}
     with cli.connect() as client:
         done = client.call("POST", "/v1/approvals/auto", wish)
-    cli.out(done, lambda it: plain(f"{path}: {kind} is approved at once until {when(it['until'])}"))
+    how = f"is approved at once until {when(done['until'])}" if wish["hours"] else "is asked for again"
+    cli.out(done, lambda _: plain(f"{path}: {kind} {how}"))
 
 
 def approvals_table(document: Json) -> Any:
@@ -169,7 +169,7 @@ def approvals_table(document: Json) -> Any:
     head = ("no#", "state", "agent", "what", "suspicious", "why", "left")
     listed = table(head, rows) if document["approvals"] else "nothing waits for a decision"
     granted = [
-        plain(f"approved at once: {each['kind']} of agent {each['agent_id']}, until {when(each['until'])}")
+        plain(f"approved at once: {each['kind']} of {each['path']}, until {when(each['until'])}")
         for each in document["granted"]
     ]
     return Group(listed, *granted) if granted else listed
@@ -239,7 +239,11 @@ def _agree(cli: Cli, found: Sequence[Json], question: str, *, yes: bool) -> None
         return
     if not _can_ask(cli):
         raise InvalidError("USAGE", "approving: there is nobody to ask", hint="look with show, then say --yes")
-    if input(f"{question}? [y/N] ").strip().lower() not in ("y", "yes"):
+    try:
+        agreed = input(f"{question}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        agreed = False
+    if not agreed:
         raise typer.Abort
 
 

@@ -210,6 +210,13 @@ class Client:
                     raise
             pause(RETRY_S)
 
+    def lines(self, path: str, **query: Any) -> Iterator[str]:
+        """Yield the lines of a document that has one JSON object on each."""
+        with self._reaching(), self._http.stream("GET", path, params=_present(query), timeout=SILENCE_S) as answer:
+            if answer.status_code != 200:
+                raise _refusal(answer.status_code, answer.read())
+            yield from answer.iter_lines()
+
     def replies(self, path: str) -> list[Json]:
         """Return the replies of `path` that no terminal has confirmed, oldest first; none of an unknown path."""
         try:

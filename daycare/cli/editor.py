@@ -4,6 +4,8 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,18 @@ def edited(file: Path) -> str:
     except (OSError, ValueError) as error:
         what = getattr(error, "strerror", None) or str(error)
         raise InvalidError("EDITOR_FAILED", f"editing with {words}: {what}; {kept}", hint="set $EDITOR") from error
+
+
+@contextmanager
+def kept_unless_saved(file: Path | None) -> Iterator[None]:
+    """Remove a file that was edited once the block has saved it; or else say that it is kept, and where."""
+    try:
+        yield
+    except DaycareError as error:
+        where = f"; what you wrote is kept in {file}" if file else ""
+        raise type(error)(error.code, f"{error.message}{where}", hint=error.hint) from error
+    if file:
+        forget(file)
 
 
 def forget(file: Path) -> None:

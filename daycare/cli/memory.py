@@ -6,20 +6,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.cli import memories
 from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.editor import edited, forget, new_file
-from daycare.cli.render import one_line, pairs, plain, size, table, visible, when
+from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
+from daycare.cli.memories import AgentOption
+from daycare.cli.render import one_line, plain, size, table, visible, when
 
 app = typer.Typer(rich_markup_mode=None)
 
 DocumentPath = Annotated[
     str, typer.Argument(metavar="PATH", help="Such as SOUL.md, knowledge/garden.md, shared/STYLE.md, global/SOUL.md.")
-]
-AgentOption = Annotated[
-    str | None,
-    typer.Option("--agent", metavar="PATH", help="Whose documents; default: your own agent's, /USER/direct."),
 ]
 Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept with the version.")]
 
@@ -81,12 +79,8 @@ def edit(cli: Cli, path: DocumentPath, *, agent: AgentOption = None, reason: Rea
         cli.out({"changed": False}, lambda _: f"{path} is as it was")
         return
     wish = {"text": new, "base_hash": base_hash, "reason": reason}
-    try:
-        with cli.connect() as client:
-            done = client.call("PUT", "/v1/memory/document", wish, path=path, agent=agent)
-    except DaycareError as error:
-        raise type(error)(error.code, f"{error.message}; what you wrote is kept in {file}", hint=error.hint) from error
-    forget(file)
+    with kept_unless_saved(file), cli.connect() as client:
+        done = client.call("PUT", "/v1/memory/document", wish, path=path, agent=agent)
     cli.out(done | {"changed": True}, lambda saved: _saved(saved, path, old, new))
 
 
@@ -105,16 +99,6 @@ def rm(cli: Cli, path: DocumentPath, *, agent: AgentOption = None, reason: Reaso
             reason=reason or None,
         )
     cli.out(done, lambda each: f"deleted {path}, version {each['version']}; back with: daycare memory undo {path}")
-
-
-@command(app, "process")
-def process(cli: Cli) -> None:
-    """Have conversations distilled into memory. This daycare cannot do that yet, and says so."""
-    raise ConflictError(
-        "MEMORY_PROCESS",
-        "processing memory: this daycare does not distil conversations by itself yet",
-        hint="daycare memory edit MEMORY.md",
-    )
 
 
 @command(app, "export")
@@ -196,18 +180,7 @@ def explain(cli: Cli, path: DocumentPath, *, agent: AgentOption = None) -> None:
     cli.out(found, lambda each: explained(path, each["layers"]))
 
 
-@command(app, "search", examples='daycare memory search "wifi password"')
-def search(
-    cli: Cli,
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="Any of these, in any form.")],
-    *,
-    limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
-    agent: AgentOption = None,
-) -> None:
-    """Find documents by their words, the best first."""
-    with cli.connect() as client:
-        found = client.call("GET", "/v1/memory/search", query=" ".join(words), limit=limit, agent=agent)
-    cli.out(found, _found)
+memories.add_to(app)
 
 
 def versions_table(versions: list[Json]) -> Any:
@@ -253,7 +226,10 @@ def exchanged(done: Json) -> str:
     lines += [f"changed on disk, not imported: {file}" for file in done["pending"]]
     lines += [f"left alone: {each['file']}: {each['why']}" for each in done["skipped"]]
     for each in done["conflicts"]:
-        lines += [f"changed on both sides: {each['file']} (the store's text: {each['theirs']})", each["diff"].rstrip()]
+        lines += [
+            f"changed on both sides: {each['file']} (+), and the store's text (-), laid beside as {each['theirs']}",
+            each["diff"].rstrip(),
+        ]
     lines.append(f"unchanged: {done['unchanged']}")
     return visible("\n".join(lines))
 
@@ -299,9 +275,11 @@ def _to_edit(client: Client, path: str, agent: str | None) -> tuple[str | None, 
 def _saved(done: Json, path: str, old: str | None, new: str) -> str:
     from daycare.base.differences import unified
 
+    version, layer = done["version"]["version"], done["version"]["place"]["layer"]
     lines: Iterable[str] = (
         visible(unified(old, new, path).rstrip("\n")),
-        f"saved {path} as version {done['version']['version']} of the layer {done['version']['place']['layer']}",
+        f"saved {path} as version {version} of the layer {layer}"
+        + (f", which {done['agent']} alone reads" if layer == "agent" else ""),
         plain(done["total"]["warning"]),
     )
     return "\n".join(line for line in lines if line)
@@ -310,12 +288,3 @@ def _saved(done: Json, path: str, old: str | None, new: str) -> str:
 def _newest(version: Json) -> str:
     what = "deleted" if not version["hash"] else size(version["size"])
     return f"{what}, {when(version['created_at'])}, by {version['by']['author']}"
-
-
-def _found(document: Json) -> Any:
-    from rich.console import Group
-
-    parts: list[Any] = []
-    for each in document["found"]:
-        parts += [pairs([(each["path"], one_line(each["passage"], 400))])]
-    return Group(*parts) if parts else "nothing found"

@@ -1,12 +1,12 @@
 """From [providers] of config.toml, and the keys that are stored, to the providers there are."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from daycare.base.errors import BrokenError
 from daycare.config import WELL_KNOWN, Config, ProviderSection
 from daycare.inference.sources import Source, vendor_at
 from daycare.observe.redact import hide
-from daycare.plugin import Plugin, ProviderConfig
+from daycare.plugin import Embedder, Plugin, ProviderConfig
 from daycare.store.contract import SecretStore
 from daycare.store.vault import Vault
 
@@ -31,20 +31,16 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vau
             )
         key = section.key or name
 
-        def secret(key: str = key) -> str | None:
-            token = secrets.get(key)
-            if token is None:
-                return None
-            value = vault.open(token)
-            hide(value)
-            return value
-
         def has_key(key: str = key) -> bool:
             return secrets.get(key) is not None
 
         provider = kinds[section.kind](
             ProviderConfig(
-                name=name, kind=section.kind, base_url=section.base_url, secret=secret, options=section.options
+                name=name,
+                kind=section.kind,
+                base_url=section.base_url,
+                secret=_secret(key, secrets, vault),
+                options=section.options,
             )
         )
         found[name] = Source(
@@ -57,3 +53,38 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vau
             corrections={model: known.known() for model, known in section.models.items()},
         )
     return found
+
+
+def embedder(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault) -> tuple[Embedder, str]:
+    """Return the embedder that `memory.embedder` names as PROVIDER/MODEL, and its model.
+
+    Raises `BrokenError` for a provider whose kind makes no vectors.
+    """
+    kinds = {kind: make for plugin in plugins for kind, make in plugin.embedders.items()}
+    name, _, model = config.memory.embedder.partition("/")
+    section = config.providers.get(name) or ProviderSection(kind=WELL_KNOWN.get(name, ""), key=name)
+    if section.kind not in kinds:
+        raise BrokenError(
+            "EMBEDDER_KIND_UNKNOWN",
+            f"config.toml: memory.embedder: {name} makes no vectors",
+            hint=f'use "none", "local", "dir", or a provider of one of the kinds {", ".join(sorted(kinds))}',
+        )
+    key = _secret(section.key or name, secrets, vault)
+    made = kinds[section.kind](
+        ProviderConfig(name=name, kind=section.kind, base_url=section.base_url, secret=key, options=section.options)
+    )
+    return made, model
+
+
+def _secret(key: str, secrets: SecretStore, vault: Vault) -> Callable[[], str | None]:
+    """Return what reads a stored key, at each call, so that a new one counts at once."""
+
+    def secret() -> str | None:
+        token = secrets.get(key)
+        if token is None:
+            return None
+        value = vault.open(token)
+        hide(value)
+        return value
+
+    return secret

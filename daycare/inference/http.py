@@ -104,8 +104,15 @@ class ModelServer:
 
     async def get(self, path: str, type_: type[Any]) -> Any:
         """Return a document of the server, decoded as `type_`."""
+        return await self._fetch("GET", path, None, type_)
+
+    async def post(self, path: str, content: Mapping[str, Any], type_: type[Any]) -> Any:
+        """Post `content` and return the answer, decoded as `type_`."""
+        return await self._fetch("POST", path, content, type_)
+
+    async def _fetch(self, method: str, path: str, content: Mapping[str, Any] | None, type_: type[Any]) -> Any:
         deadline = trio.current_time() + MODEL_FIRST_TOKEN_S
-        body = await self._open("GET", path, deadline)
+        body = await self._open(method, path, deadline, content)
         try:
             raw = await self._read_all(body, deadline)
         finally:

@@ -8,6 +8,7 @@ import msgspec
 
 from daycare.inference.chat import KIND, encode_request
 from daycare.inference.chat_reply import Reply
+from daycare.inference.embeddings import OpenAIEmbedder
 from daycare.inference.http import ModelServer
 from daycare.inference.section import extra_fields
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
@@ -72,4 +73,8 @@ def _create(config: ProviderConfig) -> OpenAIProvider:
     return OpenAIProvider(config)
 
 
-plugin = Plugin(name=KIND, providers={KIND: _create})
+def _create_embedder(config: ProviderConfig) -> OpenAIEmbedder:
+    return OpenAIEmbedder(config, config.base_url or _KNOWN_URLS.get(config.name, ""), _bearer, _PAID)
+
+
+plugin = Plugin(name=KIND, providers={KIND: _create}, embedders={KIND: _create_embedder})

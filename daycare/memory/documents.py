@@ -1,26 +1,26 @@
 """What an agent and its people keep, as files: reading through the layers, and changes that say who made them."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import Final
-from zoneinfo import ZoneInfo
 
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from daycare.base.differences import unified
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import (
-    DAILY_LINE_MAX_CHARS,
     DOCUMENT_SEARCH_MAX,
+    DOCUMENT_VERSIONS_MAX,
     DOCUMENTS_MAX,
     DOCUMENTS_TOTAL_BYTES,
     DOCUMENTS_WARN_SHARE,
 )
 from daycare.base.messages import Origin
+from daycare.base.path import Kind
 from daycare.memory.address import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
+from daycare.memory.scope import scope_of
 from daycare.memory.views import agents_view, tools_view
 from daycare.plugin import ToolSpec
 from daycare.store.contract import Store
@@ -49,13 +49,13 @@ _SEARCH_INLINE_BYTES: Final = 64 * 1024  # of texts: 4 ms at worst; more is sear
 class Documents:
     """An agent's documents, addressed as in `daycare.memory.address`. What may be read follows from the agent alone.
 
-    Reading goes through the layers, agent > user > global; writing without a prefix concerns the first layer that may
-    have the name, so the agent's own where that is one. *Who* may write is not decided here: `prepare` says where a
-    change goes and whose yes it needs. A change names the hash of what its writer saw in that layer (empty: nothing);
-    `ConflictError` DOCUMENT_CHANGED when it is another one by then. Every method raises `InvalidError`
-    MEMORY_PATH_INVALID for what is no path, `NotFoundError` DOCUMENT_MISSING for what is not there; those that change
-    something also `InvalidError` DOCUMENT_READ_ONLY, DOCUMENT_APPEND_ONLY, DOCUMENT_TOO_LARGE, `BusyError`
-    DOCUMENTS_FULL. A `key` names a change for good, so that its repeat after a crash finds the first.
+    Reading goes through the layers, agent > user > global, where a person or program that the user has let in stands in
+    the user's place; writing without a prefix concerns the first layer that may have the name. *Who* may write is not
+    decided here: `prepare` says where a change goes and whose yes it needs. A change names the hash of what its writer
+    saw in that layer (empty: nothing); `ConflictError` DOCUMENT_CHANGED when it is another one by then. Every method
+    raises `InvalidError` MEMORY_PATH_INVALID for what is no path, `NotFoundError` DOCUMENT_MISSING for what is not
+    there; those that change something also `InvalidError` DOCUMENT_READ_ONLY, DOCUMENT_APPEND_ONLY, DOCUMENT_TOO_LARGE,
+    `BusyError` DOCUMENTS_FULL.
 
     `agents` returns a user's agents, `tools` an agent's tools; both for the views.
     """
@@ -89,6 +89,23 @@ class Documents:
                 "DOCUMENT_MISSING", f"reading {path} of {agent.path}: there is none", hint="daycare memory list"
             )
         return _reading(path, found)
+
+    async def approved(self, agent: Agent, path: str) -> tuple[Reading | None, DocumentVersion | None]:
+        """Return a document as persons wrote or approved it, and the newest version that was passed over for that.
+
+        A layer with `DOCUMENT_VERSIONS_MAX` versions that nobody stands behind counts as one that has none.
+        """
+        passed: DocumentVersion | None = None
+        for place in _places(agent, parse(path)):
+            for version in await self._documents.history(place, limit=DOCUMENT_VERSIONS_MAX):
+                if not version.by.approved:
+                    passed = passed or version
+                    continue
+                found = await self._documents.at(place, version.version)
+                if found is not None and found.text is not None:
+                    return _reading(path, found), passed
+                break
+        return None, passed
 
     async def listing(self, agent: Agent, prefix: str = "") -> list[Entry]:
         """Return what there is below a folder (`knowledge`, `shared/skills`, ...), in order of path.
@@ -171,7 +188,7 @@ class Documents:
         if new is None:
             new = (await self.history(agent, path, limit=1))[0].version
         if old is None:
-            old = new - 1
+            old = max(new - 1, 0)
         before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
         return unified(before, after, path)
 
@@ -182,22 +199,20 @@ class Documents:
     # -- changing ------------------------------------------------------------------------------------------------------
 
     async def prepare(self, agent: Agent, path: str, text: str | None, *, append: bool = False) -> Draft:
-        """Return what a change would do, after checking it, and change nothing. `text` None deletes."""
+        """Return what a change would do, after checking it, and change nothing. `text` None deletes.
+
+        Nothing is added to what a layer behind has: it would not be read any more.
+        """
         place = self._target(agent, path)
         there = await self._documents.get(place)
         old = there.text if there else None
         new = text
-        if text is None and old is None:
-            raise await self._not_here(agent, path, "deleting")
+        if old is None and (text is None or (append and await self._first(agent, parse(path)) is not None)):
+            raise await self._not_here(agent, path, "adding to" if append else "deleting")
         if append:
             before = _head(place) if old is None else old
             new = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{text or ''}"
-        elif parse(path).append_only and old is not None and text is not None and not text.startswith(old):
-            raise InvalidError(
-                "DOCUMENT_APPEND_ONLY",
-                f"writing {path}: what a daily log says stays",
-                hint="append to it, or delete it",
-            )
+        check_growth(parse(path), old, new)
         size = 0 if new is None else check_text(new, path)
         if old is None:
             check_room(place, await self._documents.totals(place.layer, place.owner))
@@ -216,70 +231,33 @@ class Documents:
         )
 
     async def write(
-        self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
+        self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None
     ) -> DocumentVersion:
         """Write a document. `base_hash` None: upon whatever is there when it is called."""
-        return await self._change(agent, path, text, by, base_hash, key)
+        return await self._change(agent, path, text, by, base_hash)
 
     async def delete(
-        self, agent: Agent, path: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
+        self, agent: Agent, path: str, by: Attribution, *, base_hash: str | None = None
     ) -> DocumentVersion:
         """Delete a document of one layer; what the layers behind it have is read from then on."""
-        return await self._change(agent, path, None, by, base_hash, key)
+        return await self._change(agent, path, None, by, base_hash)
 
-    async def append(
-        self, agent: Agent, path: str, text: str, by: Attribution, *, base_hash: str | None = None, key: str = ""
-    ) -> DocumentVersion:
-        """Add text behind a document, on a line of its own; `base_hash` None: behind whatever is there."""
-        place = self._target(agent, path)
-        if done := await self._done(place, key):
-            return done
-        await self.prepare(agent, path, text, append=True)
-        new = NewVersion(place=place, user=agent.user, by=by, text=text, base_hash=base_hash, key=key)
-        return await self._documents.append(new, _head(new.place))
-
-    async def append_daily(
-        self, agent: Agent, text: str, by: Attribution, *, at_ms: int, zone: str, key: str = ""
-    ) -> DocumentVersion:
-        """Add one line with its local time to the agent's log of that day."""
-        line = " ".join(text.split())
-        if not line or len(line) > DAILY_LINE_MAX_CHARS:
-            raise InvalidError(
-                "DAILY_LINE",
-                f"adding to the daily log of {agent.path}: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}",
-            )
-        check_text(line, "a daily log")
-        here = datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone))
-        place = Place(Layer.AGENT, agent.id, f"{DAILY}{here:%Y-%m-%d}.md")
-        new = NewVersion(place=place, user=agent.user, by=by, text=f"- {here:%H:%M} {line}\n", key=key)
-        return await self._documents.append(new, _head(place))
-
-    async def undo(
-        self, agent: Agent, path: str, by: Attribution, *, version: int | None = None, key: str = ""
-    ) -> DocumentVersion:
+    async def undo(self, agent: Agent, path: str, by: Attribution, *, version: int | None = None) -> DocumentVersion:
         """Make the text before the newest version the newest again; `version`: only if that is the newest."""
         place = self._target(agent, path)
         if not await self._documents.history(place, limit=1):
             raise await self._not_here(agent, path, "undoing a change of")
-        new = NewVersion(place=place, user=agent.user, by=by, key=key)
-        return await self._documents.undo(new, version)
+        return await self._documents.undo(NewVersion(place=place, user=agent.user, by=by), version)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     async def _change(
-        self, agent: Agent, path: str, text: str | None, by: Attribution, base_hash: str | None, key: str
+        self, agent: Agent, path: str, text: str | None, by: Attribution, base_hash: str | None
     ) -> DocumentVersion:
-        if done := await self._done(self._target(agent, path), key):
-            return done
         draft = await self.prepare(agent, path, text)
-        new = draft.by(by, key=key)
         if base_hash is not None:
-            new = msgspec.structs.replace(new, base_hash=base_hash)
-        return await self._documents.write(new)
-
-    async def _done(self, place: Place, key: str) -> DocumentVersion | None:
-        """Return what this very change came to before: what was checked for it then need not hold any more."""
-        return await self._documents.once(place, key) if key else None
+            draft = replace(draft, base_hash=base_hash)
+        return await self._documents.write(draft.by(by))
 
     def _target(self, agent: Agent, path: str) -> Place:
         """Return where a change of a path goes."""
@@ -336,7 +314,7 @@ class Documents:
 
     async def _view(self, agent: Agent, name: str) -> str:
         if name == AGENTS:
-            return agents_view(agent, await self._agents(agent.user))
+            return agents_view(agent, () if is_apart(agent) else await self._agents(agent.user))
         assert name == TOOLS
         return tools_view(self._tools(agent))
 
@@ -370,13 +348,24 @@ def check_growth(address: Address, old: str | None, new: str | None) -> None:
         )
 
 
+def is_apart(agent: Agent) -> bool:
+    """Return whether an agent is of a person or program that its user has let in: they share no memory with that."""
+    return scope_of(agent.path) != agent.user
+
+
+def is_subusers(agent: Agent) -> bool:
+    """Return whether an agent is of a person whom its user has let in: that user does not read their memory."""
+    return f"/{Kind.SUBUSER}/" in scope_of(agent.path)
+
+
 def _owner(agent: Agent, layer: Layer) -> str:
+    """Return whose documents an agent reads and changes in a layer: this decides it, for tools, prompts and the API."""
     match layer:
         case Layer.AGENT:
             return agent.id
         case Layer.GLOBAL:
             return ""
-    return agent.user
+    return scope_of(agent.path)
 
 
 def _head(place: Place) -> str:

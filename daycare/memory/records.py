@@ -4,7 +4,6 @@ from typing import Literal
 
 import msgspec
 
-from daycare.base.differences import unified
 from daycare.store.records_documents import Attribution, DocumentVersion, NewVersion, Place
 
 
@@ -77,7 +76,3 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return NewVersion(
             place=self.place, user=self.user, by=attribution, text=self.new, base_hash=self.base_hash, key=key
         )
-
-    def diff(self) -> str:
-        """Return the change for people to read, as a unified diff."""
-        return unified(self.old, self.new, self.path)

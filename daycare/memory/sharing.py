@@ -7,7 +7,7 @@
 
 A small hidden file remembers what both sides last had in common. Changed on one side only, the other follows; changed
 on both, neither is touched: the store's text is laid beside the file, and once a person has merged the two and removed
-that, the file counts.
+that, the file counts. What people whom a user has let in keep is not shared: it is theirs alone.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFound
 from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX, SHARED_FOLDER_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.memory.address import Address, parse
-from daycare.memory.documents import check_growth
+from daycare.memory.documents import check_growth, is_subusers
 from daycare.memory.folder import Folder, UnfitError
 from daycare.store.contract import Store
 from daycare.store.records import Agent
@@ -73,6 +73,11 @@ class _Known(msgspec.Struct, frozen=True, omit_defaults=True):
     hash: str
     theirs: str | None = None
 
+    @property
+    def laid(self) -> str:
+        """The hash of the text that was laid beside the file: an empty one for what the store had deleted."""
+        return self.theirs or digest("")
+
 
 class _Target(msgspec.Struct, frozen=True):
     address: Address
@@ -102,11 +107,13 @@ class Sharing:
     async def _exchange(self, author: str, user: str, *, take: bool) -> Exchange:
         async with self._busy:
             files = await _apart(self._folder.files)
-            beside = {file for file in files if file.endswith(THEIRS)}
             living, state = await self._living(), await self._load()
+            beside = {_beside(file) for file, common in state.items() if common.theirs is not None} & set(files)
             exchange = _Pass(self._store, self._folder, beside, author, take=take)
             known: dict[str, _Known] = {}
             for file in sorted({*files, *living, *state} - beside):
+                if any(file == conflict.theirs for conflict in exchange.done.conflicts):
+                    continue  # from a pass that did not come to its end
                 common = state.get(file)
                 try:
                     target = await self._target(file, user)
@@ -140,20 +147,20 @@ class Sharing:
         return found
 
     async def _above(self, layer: Layer, owner: str) -> str | None:
-        """Return the folder of an owner's documents, None for an agent that is dead."""
+        """Return the folder of an owner's documents, None if these are not shared."""
         match layer:
             case Layer.AGENT:
                 agent = await self._store.agents.get(owner)
-                return f"agents/{_folder_of(agent)}" if agent is not None and agent.state != "dead" else None
+                return None if agent is None or not _is_shared(agent) else f"agents/{_folder_of(agent)}"
             case Layer.GLOBAL:
                 return "global"
-            case Layer.USER:
-                return f"users/{owner}"
-        return f"users/{owner}/{layer}"
+        if "/" in owner:
+            return None
+        return f"users/{owner}" if layer is Layer.USER else f"users/{owner}/{layer}"
 
     async def _target(self, file: str, user: str) -> _Target:
         """Return what a file is the text of. Raises `InvalidError`, `NotFoundError` for what it cannot be."""
-        match file.split("/"):
+        match _shown(file).split("/"):  # no document has a name that is no text
             case ("global", *rest):
                 address = parse("/".join(("global", *rest)))
                 return _Target(address, Place(Layer.GLOBAL, "", address.name), user)
@@ -176,7 +183,7 @@ class Sharing:
             if named
             else self._store.agents.at("/" + folder.replace(".", "/"))
         )
-        if agent is None or agent.state == "dead" or _folder_of(agent) != folder:
+        if agent is None or not _is_shared(agent) or _folder_of(agent) != folder:
             raise NotFoundError("AGENT_UNKNOWN", f"no agent has the folder {folder!a}", hint="daycare agents")
         return agent
 
@@ -216,18 +223,20 @@ class _Pass:
             known = _Known(owner, "")
         if on_disk == in_store:
             self.done.unchanged += bool(in_store)
-            await self._tidy(file)
+            await self._tidy(file, known)
             return _Known(owner, in_store) if in_store else None
         merged = known.theirs == in_store and _beside(file) not in self._beside
         if on_disk == known.hash:
-            return await self._follow_store(file, target, on_disk, in_store)
+            return await self._follow_store(file, target, on_disk, in_store, known)
         if merged or in_store == known.hash:
             return await self._follow_disk(file, target, disk, in_store, known)
         if disk is None:  # removed here, changed there: nothing is lost by showing it again
-            return await self._follow_store(file, target, on_disk, in_store)
+            return await self._follow_store(file, target, on_disk, in_store, known)
         return await self._conflict(file, target, disk, in_store, known)
 
-    async def _follow_store(self, file: str, target: _Target, on_disk: str, in_store: str) -> _Known | None:
+    async def _follow_store(
+        self, file: str, target: _Target, on_disk: str, in_store: str, known: _Known
+    ) -> _Known | None:
         text = await self._stored(target.place, in_store)
         if text is None:
             changed = await _apart(lambda: self._folder.remove(file, expected=on_disk))
@@ -236,7 +245,7 @@ class _Pass:
         if not changed:
             raise UnfitError("something else is there by now: repeat this")
         (self.done.removed if text is None else self.done.written).append(file)
-        await self._tidy(file)
+        await self._tidy(file, known)
         return None if text is None else _Known(target.place.owner, in_store)
 
     async def _follow_disk(
@@ -256,15 +265,18 @@ class _Pass:
         new = NewVersion(place=target.place, user=target.user, by=by, text=disk, base_hash=in_store)
         await self._documents.write(new)
         (self.done.deleted if disk is None else self.done.imported).append(file)
+        await self._tidy(file, known)
         return None if disk is None else _Known(target.place.owner, digest(disk))
 
     async def _conflict(self, file: str, target: _Target, disk: str, in_store: str, known: _Known) -> _Known:
         """Touch neither side, and lay the store's text beside the file."""
         theirs = _beside(file)
-        stored = await self._stored(target.place, in_store)
-        await _apart(lambda: self._folder.write(theirs, stored or "", expected=None))
-        shown = unified(stored, disk, file)
-        self.done.conflicts.append(Conflict(file=file, theirs=theirs, diff=shown))
+        stored = await self._stored(target.place, in_store) or ""
+        there = digest(await _apart(lambda: self._folder.read(theirs)))
+        ours = there in ("", digest(stored), known.laid)
+        if not ours or not await _apart(lambda: self._folder.write(theirs, stored, expected=there)):
+            raise UnfitError(f"it was changed on both sides, and somebody has written into {theirs}: move that away")
+        self.done.conflicts.append(Conflict(file=file, theirs=theirs, diff=unified(stored, disk, file)))
         return replace(known, theirs=in_store)
 
     async def _stored(self, place: Place, expected: str) -> str | None:
@@ -273,10 +285,11 @@ class _Pass:
             raise UnfitError("it was changed meanwhile: repeat this")
         return found.text if found else None
 
-    async def _tidy(self, file: str) -> None:
-        """Remove what was laid beside a file, once there is nothing to merge."""
-        if _beside(file) in self._beside:
-            await _apart(lambda: self._folder.remove(_beside(file), expected=None))
+    async def _tidy(self, file: str, known: _Known) -> None:
+        """Remove what was laid beside a file, once there is nothing to merge; what somebody wrote there stays."""
+        theirs = _beside(file)
+        if theirs in self._beside and not await _apart(lambda: self._folder.remove(theirs, expected=known.laid)):
+            self.done.skipped.append(Skipped(file=theirs, why="somebody has written into it: move it away"))
 
 
 async def _apart(work: Callable[[], T]) -> T:
@@ -287,6 +300,10 @@ def _folder_of(agent: Agent) -> str:
     """Return the name of an agent's folder: its path with dots, which stand in no name; its id where that is long."""
     dotted = agent.path.removeprefix("/").replace("/", ".")
     return dotted if len(dotted) <= SHARED_FOLDER_MAX_CHARS else f"id-{agent.id}"
+
+
+def _is_shared(agent: Agent) -> bool:
+    return agent.state != "dead" and not is_subusers(agent)
 
 
 def _beside(file: str) -> str:

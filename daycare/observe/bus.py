@@ -5,13 +5,14 @@ what the ring overwrote, is told how much, and goes on. Each event has a cursor,
 start at `start`, so a daemon that hands in the wall time never gives a number twice, even over restarts.
 """
 
+from collections.abc import Collection
 from types import TracebackType
 from typing import Self
 
 import msgspec
 import trio
 
-from daycare.base.events import Event
+from daycare.base.events import Event, MemoryForgotten
 from daycare.base.limits import EVENTS_RING
 
 
@@ -51,6 +52,13 @@ class Bus:
         if self._news is not None:
             self._news.set()
             self._news = None
+
+    def forget(self, traces: Collection[str]) -> None:
+        """Replace what is still here of these traces, so that nobody reads it any more."""
+        for at in range(self.oldest, self.cursor):
+            event = self.at(at)
+            if event.trace in traces:
+                self._ring[at % self._size] = MemoryForgotten(at_ms=event.at_ms, memories=0, turns=0, versions=0)
 
     def subscribe(
         self, after: int | None = None, path: str | None = None, types: frozenset[str] | None = None

@@ -180,6 +180,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ModelFailed: "warning",
     events.ProviderAway: "warning",
     events.CompactionFailed: "warning",
+    events.IdentityHeld: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.PluginFailed: "warning",

@@ -84,6 +84,13 @@ _RULES: Final = (
         "",
     ),
     ("role", "warning", "aicall", 0, ""),
+    (
+        "role",
+        "danger",
+        "called + act!|reply!|ignore!|obey!|reveal!|send!|approve!|promote!|destroy!|pay!|remember!|inform|must",
+        9,
+        "benign style",
+    ),
     ("bypass", "danger", "unasked + act!|destroy!|pay!|approve!|send!|usetool!|remember!", 9, "benign"),
     ("bypass", "danger", "unasked + obey!", 9, "benign"),
     ("bypass", "danger", "unasked + private|orders|must", 7, ""),
@@ -171,6 +178,11 @@ _RULES: Final = (
 _VERBS: Final = (
     "ignore obey ask inform skip approve act destroy pay reply promote send reveal fillin collect remember usetool"
 )
+_HOT: Final = (  # a passage without any of them, in which nobody is told anything, is not weighed
+    "private secret inner uncond persist freed unbound above newrules aicall called master whatever norefuse trusted"
+    " hide unknown unasked hushed needless authority become nask ninform nobey nact alone villain priority later skip"
+    " check"
+)
 _TOLD: Final = "ignore obey skip approve act destroy pay reply promote send reveal fillin collect remember usetool"
 
 
@@ -183,12 +195,23 @@ class Grammar:
         self.verbs: Final = words.mask(_VERBS)
         self.orders: Final = words.mask(_TOLD)
         self.negation: Final = words.mask("neg negafter")
+        self.steering: Final = words.mask("told you ai must user rules authority newrules unbound freed")
         self.tellers: Final = words.mask("you ai must")
         self.subjects: Final = words.mask("first third")
+        self.forms: Final = words.mask("participle indicative gerund")
+        self.helpers: Final = {
+            words.bits["participle"]: words.mask("passive"),
+            words.bits["indicative"]: words.mask("ai"),
+            words.bits["gerund"]: words.mask("ongoing"),
+        }
         self.passed: Final = words.mask("fill all user always persist now uncond hide neg")
         self.phrased: Final = words.mask("must me uncond persist private you all ai check prior")
         self.meaningful: Final = words.mask(" ".join(words.bits)) & ~words.mask(
-            "edge fill pronoun negafter first third told begun report mention"
+            "edge fill told begun passive ongoing gerund"
+        )
+        self.hot: Final = words.mask(_HOT)
+        self.ruled: Final = self.meaningful & ~words.mask(
+            "pronoun negafter first third report mention home symbols participle indicative"
         )
         rules = [self._rule(*line) for line in _RULES]
         self.derived: Final = _Finder([rule for rule in rules if not rule.severity])

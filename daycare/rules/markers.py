@@ -14,8 +14,10 @@ class Mark(NamedTuple):
     kind: str
     start: int
     end: int
+    plain: bool  # it is in configurations too; what is behind it tells
 
 
+_PLAIN: Final = ("system", "assistant", "developer")
 # kind, what is in each of them (looking for that costs nothing), the mark in a folded text
 _MARKS: Final = tuple(
     (kind, clues, re.compile(pattern))
@@ -50,7 +52,7 @@ _MARKS: Final = tuple(
         ),
         (
             "role",
-            ("system", "assistant", "developer"),
+            _PLAIN,
             r"(?m:^)[ \t>*_\"']{0,6}(?:system|assistant|developer|system (?:prompt|message|override|"
             r"notice|instructions?|note))[*_]{0,2} ?:(?!//)[ \t*_]{0,4}\S",
         ),
@@ -126,7 +128,7 @@ _MARKS: Final = tuple(
         (
             "tool",
             ("rm -", "curl", "wget", "base64", "nc -", "/dev/tcp", ">>"),
-            r"\brm -[rf]{1,3} (?:--no-preserve-root )?[~/*$]|\b(?:curl|wget)\b[^\n|"
+            r"\brm -[rf]{1,3} (?:--no-preserve-root )?(?:[~/$]|\*(?!\.))|\b(?:curl|wget)\b[^\n|"
             r";]{1,200}+\|\s?(?:sudo )?(?:ba|z|da)?sh\b|\bbase64 (?:-d|--decode)\b[^\n|"
             r"]{0,80}\|\s?(?:ba)?sh\b|\bnc -[a-z]{0,4}e|/dev/tcp/|"
             r">> ?~?/?[a-z/.]{0,40}(?:authorized_keys|\.bashrc|crontab)|\bcurl\b[^\n]{0,60}(?:-d|"
@@ -164,6 +166,6 @@ def marks(text: str) -> Iterator[Mark | None]:
         for kind, clues, pattern in _MARKS:
             if any(clue in part for clue in clues):
                 for found in pattern.finditer(text, begin, end):
-                    yield Mark(kind, found.start(), found.end())
+                    yield Mark(kind, found.start(), found.end(), clues is _PLAIN)
                 yield None
         yield None

@@ -5,11 +5,13 @@ the meanings and changes the words. Who does it counts: "I send ..." and "never 
 """
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from daycare.rules.grammar import WORD_FAR, Rule, grammar
-from daycare.rules.vocabulary import TOKEN, Known, same
+from daycare.rules.vocabulary import TOKEN, Vocable
+from daycare.rules.weighing import HARMLESS, Known, Row, Weight, kind, scales
 
 _STEP_TOKENS: Final = 96  # read before others get a turn, some 0.3 ms
 _SEGMENT_MIN_WORDS: Final = 5  # shorter sentences are read with the next one
@@ -18,7 +20,12 @@ _BEFORE_TOKENS: Final = 5  # how far before a verb its subject is looked for
 _BEHIND_TOKENS: Final = 4
 _FORBIDDEN_TOKENS: Final = 9
 _QUOTE_TOKENS: Final = 8
-_NEVER_SILENT: Final = frozenset(("override", "role", "tool", "bypass"))  # lowered by an everyday word
+# What a passage weighs (`weighing`): above 0 it is a danger without a rule.
+_LIGHT: Final = -0.7  # what a rule finds in a passage that weighs less is a warning
+_LIGHT_HIDDEN: Final = -2.0  # ... in a text that was hidden
+_GRAVE_HIDDEN: Final = -0.1
+_EXCUSED_WARNED: Final = -0.3  # what a rule finds is left out below this, when an everyday meaning is likely
+_HEAVY_WARNED: Final = 0.5  # what talk about such texts makes light is still a warning
 _UNLESS_WORDS: Final = 5  # how near an everyday word must stand to make a meaning an everyday one
 _SAID_MAX_WORDS: Final = 4_096
 _PHRASE_MAX_WORDS: Final = 16
@@ -26,9 +33,10 @@ _JOINED_MIN_CHARS: Final = 12  # a longer word that nobody knows may be several
 _LETTER_FAR, _STOP_FAR, _LINE_FAR, _BROKEN_FAR = 1, 5, 3, 1
 _BROKEN_WORDS: Final = 3
 _DETERMINERS: Final = frozenset(("the", "a", "an", "my", "our", "his", "her", "their", "this", "your"))
+_CALLING: Final = frozenset(":,!-")
+_CALL_TOKENS: Final = 3  # before a name, when it begins a sentence
+_SYMBOLS: Final = frozenset("=();{}[]$\\|")
 _QUOTES: Final = frozenset("\"'`")
-
-Row = tuple[int, int, int, int]  # token, how far it is, its classes, those of them that are told
 
 
 class Meaning(NamedTuple):
@@ -38,25 +46,29 @@ class Meaning(NamedTuple):
     severity: str
     start: int
     end: int
-    reported: bool  # the words around it are about such texts, or only name it
 
 
 class Reader:
     """Reads one text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, hidden: bool = False) -> None:
+        self._hidden = hidden  # who hides a text has a reason
+        self._grave = False  # the segment before was a danger
         self.addresses: list[tuple[int, int, str]] = []
         self.shifted: list[tuple[int, int]] = []  # places of words that mean something with rot13
         self.backwards: list[tuple[int, int]] = []  # ... read backwards
         self.joined: list[tuple[int, int]] = []  # places of words that are too long to be one
         self._text = text
         self._grammar = grammar()
+        self._scales = scales()
+        self._near: Known = {}
+        self._features: set[int] = set()  # of the segment before
         # Of each token: its classes, how far from the beginning it is, its place, and where its phrase begins.
         self._classes: list[int] = []
         self._far = array("q")
         self._starts = array("q")
         self._ends = array("q")
-        self._firsts = array("q")
+        self._firsts: dict[int, int] = {}
         self._said: list[str] = []
         self._tokens: list[int] = []  # of each word said, its token
         self._rows: list[Row] = []  # of the segment before
@@ -71,7 +83,7 @@ class Reader:
             if count % _STEP_TOKENS == 0:
                 yield None
             sort = found.lastgroup
-            if sort == "word":
+            if sort == "plain" or sort == "word":
                 here += WORD_FAR
                 in_segment += 1
                 word = found[0]
@@ -95,6 +107,8 @@ class Reader:
                 self._add(address | edge | (url if sort == "url" else 0), here, found.start(), found.end())
             elif sort != "blank":
                 determined = False
+                if found[0][0] in _CALLING and self._classes and self._classes[-1] & bits["ai"]:
+                    self._called()
                 if sort != "mark":
                     if in_segment - broken < _BROKEN_WORDS:  # words put on lines of their own are still a sentence
                         here += _BROKEN_FAR
@@ -103,7 +117,8 @@ class Reader:
                     broken = in_segment
                     if in_segment >= _SEGMENT_MIN_WORDS:
                         in_segment = _SEGMENT_MAX_WORDS
-                self._add(edge, here, found.start(), found.end())
+                symbols = 0 if _SYMBOLS.isdisjoint(found[0]) else bits["symbols"]
+                self._add(edge | symbols, here, found.start(), found.end())
             if in_segment >= _SEGMENT_MAX_WORDS:
                 yield from self._meanings(before, segment)
                 before, segment, in_segment, broken = segment, len(self._classes), 0, 0
@@ -113,13 +128,12 @@ class Reader:
         yield from self._meanings(before, segment)
 
     def _add(self, classes: int, far: int, start: int, end: int) -> None:
-        self._firsts.append(len(self._firsts))
         self._classes.append(classes)
         self._far.append(far)
         self._starts.append(start)
         self._ends.append(end)
 
-    def _word(self, word: str, known: Known | None, start: int, end: int, far: int, determined: bool) -> None:
+    def _word(self, word: str, known: Vocable | None, start: int, end: int, far: int, determined: bool) -> None:
         mine, first = 0, len(self._classes)
         if known is None:
             if word.isalpha():
@@ -128,11 +142,13 @@ class Reader:
             mine = known.classes
             if determined:  # a noun
                 mine &= ~self._grammar.orders
-            for phrase, meaning in known.phrases(self._said[-1]) if known.endings and self._said else ():
+            words = self._grammar.words
+            phrases = known.phrases(self._said[-1], words.lemma(self._said[-1])) if known.endings and self._said else ()
+            for phrase, meaning in phrases:
                 length = len(phrase)
-                if not same(self._said[-length:], phrase):
+                if not words.same(self._said[-length:], phrase):
                     continue
-                mine |= meaning
+                mine |= meaning | (self._classes[self._tokens[-length]] & self._grammar.forms)
                 first = min(first, self._tokens[-length])
                 if not meaning & self._grammar.negation:
                     mine &= ~self._grammar.negation
@@ -144,8 +160,24 @@ class Reader:
                 self.backwards.append((start, end))
         self._said.append(word)
         self._tokens.append(len(self._classes))
-        self._add(mine, far, self._starts[first] if first < len(self._starts) else start, end)
-        self._firsts[-1] = first
+        if first < len(self._classes):
+            self._firsts[len(self._classes)] = first
+            start = self._starts[first]
+        self._add(mine, far, start, end)
+
+    def _called(self) -> None:
+        """Note that the assistant is spoken to, if the name just read stands at the beginning."""
+        last = len(self._classes) - 1
+        before = self._classes[max(0, last - _CALL_TOKENS) : last]
+        edge = self._grammar.bits["edge"]
+        article = last > 0 and self._text[self._starts[last - 1] : self._ends[last - 1]] in _DETERMINERS
+        if not article and (len(before) < _CALL_TOKENS or any(other & edge for other in before)):
+            self._classes[last] |= self._grammar.bits["called"]
+
+    def steers(self, start: int, end: int) -> bool:
+        """Whether a place in the text has words that speak to an assistant or tell somebody to do something."""
+        first, last = bisect_left(self._starts, start), bisect_left(self._starts, end)
+        return any(classes & self._grammar.steering for classes in self._classes[first:last])
 
     def _running(self, text: str, start: int, far: int) -> None:
         for first, last, classes in self._grammar.words.running(text):
@@ -157,36 +189,61 @@ class Reader:
         for token in range(segment, len(classes)):
             if classes[token] & verbs:
                 classes[token] = self._as_meant(token)
-        fresh = [self._row(token, classes[token]) for token in range(segment, len(classes)) if classes[token] & wanted]
-        rows, self._rows = self._rows + fresh, fresh
+        told, orders, far = self._grammar.bits["told"], ~self._grammar.orders, self._far
+        fresh = [
+            (token, far[token], each, each if each & told else each & orders)
+            for token, each in enumerate(classes[segment:], segment)
+            if each & wanted
+        ]
+        rows, since, self._rows = self._rows + fresh, len(self._rows), fresh
         if not fresh:
             return
         rows = self._derived(rows)
-        for rule in self._grammar.rules.possible(row[2] for row in rows):
-            for anchor, others in self._matches(rule, rows):
+        weight = self._weigh(rows, since)
+        light, grave = (_LIGHT_HIDDEN, _GRAVE_HIDDEN) if self._hidden else (_LIGHT, 0.0)
+        words = self._grammar
+        ruled = [row for row in rows if row[2] & words.ruled]
+        danger = False
+        for rule in self._grammar.rules.possible(row[2] & words.ruled for row in ruled):
+            for anchor, others in self._matches(rule, ruled):
                 involved = [anchor[0], *(row[0] for row in others)]
                 last = max(involved)
                 if last < segment:  # was found with the segment before
                     continue
-                everyday = bool(rule.unless) and self._everyday(rule.unless, anchor, rows)
-                if everyday and rule.kind not in _NEVER_SILENT:
-                    continue
-                yield Meaning(
-                    rule.kind,
-                    "warning" if everyday else rule.severity,
-                    min(self._starts[token] for token in involved),
-                    max(self._ends[token] for token in involved),
-                    self._reported(before, min(involved), last),
+                excused = (rule.unless and self._everyday(rule.unless, anchor, rows)) or self._reported(
+                    before, min(involved), last
                 )
+                if excused and weight.unexcused < _EXCUSED_WARNED:
+                    continue
+                severe = rule.severity == "danger" and not excused and weight.all > light
+                danger = danger or severe
+                yield self._meaning(rule.kind, severe, involved)
                 break
+        if not danger and weight.unexcused > grave:
+            tokens = [row[0] for row in rows[since:] if row[2] & self._grammar.words.signals]
+            severe = bool(tokens) and weight.all > grave and not self._reported(before, tokens[0], tokens[-1])
+            if tokens and (severe or weight.unexcused > _HEAVY_WARNED):
+                yield self._meaning(kind(rows, self._grammar), severe, tokens)
+                danger = severe
+        self._grave = danger
 
-    def _row(self, token: int, classes: int) -> Row:
-        told = classes if classes & self._grammar.bits["told"] else classes & ~self._grammar.orders
-        return token, self._far[token], classes, told
+    def _weigh(self, rows: list[Row], since: int) -> Weight:
+        """Return what the rows weigh together; those from `since` are new."""
+        if not any(row[3] & self._grammar.orders or row[2] & self._grammar.hot for row in rows):
+            self._features = set()
+            return HARMLESS
+        inside, across = self._scales.features(rows, since, self._near)
+        features = inside if self._grave or not since else self._features | across | inside
+        self._features = inside
+        return self._scales.weigh(features)
+
+    def _meaning(self, name: str, severe: bool, tokens: list[int]) -> Meaning:
+        start, end = min(self._starts[token] for token in tokens), max(self._ends[token] for token in tokens)
+        return Meaning(name, "danger" if severe else "warning", start, end)
 
     def _derived(self, rows: list[Row]) -> list[Row]:
         """Return `rows` with the classes that come of others."""
-        for rule in self._grammar.derived.possible(row[2] for row in rows):
+        for rule in self._grammar.derived.possible(row[2] & self._grammar.ruled for row in rows):
             bit = self._grammar.bits[rule.kind]
             marked: set[int] = set()
             for anchor, others in self._matches(rule, rows):
@@ -235,26 +292,35 @@ class Reader:
         told = text[start] >= "\u3040" or (
             text[end - 2 : end] == "en" and (token + 1 == count or bool(classes[token + 1] & edge))
         )
+        form = mine & words.forms  # an English verb in a form that tells only beside some words
+        needed = words.helpers.get(form, 0)
+        helped = not needed
         denied, begun, sure = False, False, True
-        at = self._firsts[token]
+        at = self._firsts.get(token, token)
         for distance in range(1, _BEFORE_TOKENS + 1):
             at -= 1
             other = classes[at] if at >= 0 else edge
             if other & edge:
                 begun = sure
                 break
+            if other & needed:
+                helped = told = True
             if other & words.bits["without"] and not other & words.bits["neg"]:
                 break  # "do nothing without asking" does not deny the asking
             if other & words.bits["neg"]:
                 denied = denied or distance < _BEFORE_TOKENS
-            elif other & words.subjects:
+            elif other & words.subjects and not form & words.bits["participle"]:
                 return mine & ~words.verbs
             elif other & words.tellers:
                 told = True
+                if form & words.bits["participle"]:
+                    continue
                 break
             elif not other & words.passed:
                 sure = False
-            at = self._firsts[at]
+            at = self._firsts.get(at, at)
+        if not helped:
+            return mine if form & words.bits["gerund"] else mine & ~words.verbs
         for other in classes[token + 1 : token + 1 + _BEHIND_TOKENS]:
             if other & edge or other & words.verbs & ~mine:
                 break
@@ -262,6 +328,7 @@ class Reader:
         if denied:
             turned = sum(words.bits["n" + name] for name in ("ask", "inform", "obey", "act") if mine & words.bits[name])
             return (mine & ~words.verbs) | turned
+        mine &= ~form
         return mine | (words.bits["told"] if told or begun else 0) | (words.bits["begun"] if begun else 0)
 
     def _everyday(self, words: int, anchor: Row, rows: list[Row]) -> bool:

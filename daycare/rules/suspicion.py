@@ -131,18 +131,17 @@ class _Scan:
             plain_copy.add(folded(part))
             yield None
         plain = plain_copy.view()
-        reader = Reader(plain.text)
+        reader = Reader(plain.text, hidden=bool(form))
         for meaning in reader.read():
             if meaning is None:
                 yield None
-            elif not meaning.reported:
+            else:
                 self._add(meaning.kind, meaning.severity, form, *plain.span(meaning.start, meaning.end))
-            elif meaning.kind == "exfiltration":  # an example that would still work
-                self._add(meaning.kind, "warning", form, *plain.span(meaning.start, meaning.end))
         for mark in marks(plain.text):
             yield None
             if mark is not None:
-                self._add(mark.kind, "danger", form, *plain.span(mark.start, mark.end))
+                sure = not mark.plain or reader.steers(mark.end - 1, mark.end + _LOOK_CHARS // 2)
+                self._add(mark.kind, "danger" if sure else "warning", form, *plain.span(mark.start, mark.end))
         for start, end, sort in reader.addresses:
             if sort != "host":
                 self._add("address", "warning", form, *plain.span(start, end))

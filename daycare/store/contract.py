@@ -22,6 +22,7 @@ from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
 from daycare.store.contract_approvals import ApprovalStore
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
+from daycare.store.contract_memories import MemoryStore
 from daycare.store.records import (
     Agent,
     Commit,
@@ -307,6 +308,10 @@ class Store(Protocol):
     @property
     def documents(self) -> DocumentStore:
         """See `DocumentStore`."""
+
+    @property
+    def memories(self) -> MemoryStore:
+        """See `MemoryStore`."""
 
     @property
     def approvals(self) -> ApprovalStore:

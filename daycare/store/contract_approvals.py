@@ -24,6 +24,10 @@ class ApprovalStore(Protocol):
         """
         ...
 
+    async def check_room(self, path: str, now_ms: int) -> None:
+        """Raise `BusyError` as `request` would, where work for a request that cannot be made is to be spared."""
+        ...
+
     async def decide(
         self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
     ) -> tuple[Approval, bool]:
@@ -78,8 +82,19 @@ class ApprovalStore(Protocol):
     async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
         """Return the pending request for a decider that a delivered message in a user's conversation shows."""
 
-    async def was_shown(self, no: int, content_hash: str) -> bool:
-        """Return whether a message that shows this content was delivered."""
+    async def was_shown(self, no: int, content_hash: str, user: str) -> bool:
+        """Return whether a message that shows this content was delivered in a user's conversation."""
+        ...
+
+    async def outlived(self, connectors: Sequence[str], after_ms: int, limit: int = 100) -> list[tuple[int, int]]:
+        """Return (request, outbox row) of messages whose request is decided, the newest first.
+
+        Those that these connectors bring and that are younger than `after_ms`, until `settle` was called for them.
+        """
+        ...
+
+    async def settle(self, outbox: int) -> None:
+        """Record that a message shows nothing any more that can be decided."""
         ...
 
     async def grant(self, grant: Grant) -> None:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from daycare.base.consent import Consent
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 
 
@@ -40,6 +41,7 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     workspace: str = ""
     model: str = ""
     policy: Policy | None = None
+    approvals: Consent | None = None  # when changes of its memory are asked for, as its person has chosen
     tools: tuple[str, ...] | None = None
     permissions: dict[str, Any] = msgspec.field(default_factory=dict)
     budget: dict[str, int] = msgspec.field(default_factory=dict)
@@ -131,12 +133,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     `model`: `message` is the assistant's. `tool`: `message` is None until it is done, then holds the one result;
     `call_id` and `arguments` say what was called; with `wait` the result comes as the message that names this key,
     until `wait_until` (wall ms). `steer`: `seqs` are inbox rows the model saw from here on. `summary`: older turns were
-    compacted, or a try of it was paid for.
+    compacted, or a try of it was paid for. `recall`: `arguments` name the memories that stood in the prompt.
     """
 
     turn: int
     step: int
-    kind: Literal["model", "tool", "steer", "summary"]
+    kind: Literal["model", "tool", "steer", "summary", "recall"]
     name: str
     state: Literal["started", "waiting", "done"]
     idempotent: bool = True
@@ -393,7 +395,8 @@ class Commit(msgspec.Struct):
     """What one group commit made true; handed to the store's listener in the loop's thread, in commit order.
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
-    `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters.
+    `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
+    `documents` say that some were written.
     """
 
     posted: list[InboxRow]
@@ -403,3 +406,5 @@ class Commit(msgspec.Struct):
     dead: list[DeadLetter]
     unheard: int  # answers whose asker is dead
     agents: set[str]  # agents whose row changed (config, state, session)
+    memories: bool = False
+    documents: bool = False

@@ -7,12 +7,13 @@ from typing import Literal
 
 import msgspec
 
+from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import ConflictError
 from daycare.store.records import Agent, Reply
-from daycare.store.records_documents import Place, check_text, digest
+from daycare.store.records_documents import Layer, Place, check_text, digest
 
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
-SECURE_KINDS = frozenset({"identity", "memory-outside"})  # of these each one is asked for, whatever was granted
+GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
 
 class ApprovalState(StrEnum):
@@ -112,6 +113,13 @@ class Approval(NewApproval, frozen=True, kw_only=True):
         return bool(self.findings)
 
     @property
+    def grantable(self) -> bool:
+        """Whether a yes in advance may cover it: never who an agent is, nor what concerns everybody."""
+        place = self.action.place
+        own = place.layer is not Layer.GLOBAL and place.name not in IDENTITY_DOCUMENTS
+        return own and self.kind in GRANTABLE and not self.flagged
+
+    @property
     def seen(self) -> str:
         """The beginning of the content hash, as buttons carry it."""
         return self.content_hash[:SEEN_MIN_CHARS]
@@ -163,5 +171,6 @@ def measured(action: Action, before: str | None) -> str | None:
         check_text(after, str(action.place))
     if digest(after) == digest(before):
         there = "it says exactly that already" if before is not None else "it is not there"
-        raise ConflictError("APPROVAL_POINTLESS", f"{action.verb} of {action.place}: {there}", hint="read it first")
+        what = f"{action.verb} of {action.place.name}"
+        raise ConflictError("APPROVAL_POINTLESS", f"{what}: {there}", hint="read it first")
     return after

@@ -23,10 +23,10 @@ class Layer(StrEnum):
     """Whose documents; of one name in several layers the first of these wins, where a name may be in several."""
 
     AGENT = "agent"  # owner: the agent's id
-    USER = "user"  # owner: the user's id
+    USER = "user"  # owner: the user's id, or the scope of whom they have let in, `ann/subuser/bob`
     GLOBAL = "global"  # owner: empty
-    WORKSPACE = "workspace"  # owner: the user's id
-    PROJECT = "project"  # owner: the user's id; names are `<project>/<name>`
+    WORKSPACE = "workspace"  # owner: as of USER
+    PROJECT = "project"  # owner: as of USER; names are `<project>/<name>`
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -58,6 +58,16 @@ class Attribution(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     approver: str = ""
     reason: str = ""
     provenance: tuple[str, ...] = ()
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person wrote it: of authors only connector keys have a colon."""
+        return ":" in self.author
+
+    @property
+    def approved(self) -> bool:
+        """Whether a person stands behind it, as its author or by a yes."""
+        return bool(self.approver) or self.by_person
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from daycare.base.clock import Clock
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
@@ -93,11 +94,13 @@ async def open_house(
     config: Config | None = None,
     plugins: Sequence[Plugin] = (),
     work: bool = True,
+    curates: bool = False,
     clock: Clock | None = None,
 ) -> AsyncIterator[House]:
     """Open a house; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
 
-    With a file as `location` the next house over the same folder goes on where this one was.
+    With a file as `location` the next house over the same folder goes on where this one was. Memory workers wake by
+    themselves only if it `curates`: they ask the model, too.
     """
     model = model or Scripted()
     clock = clock or VirtualClock()
@@ -105,6 +108,8 @@ async def open_house(
     config = config or Config(
         models=ModelsSection(default="scripted/model"), providers={"scripted": ProviderSection(kind="scripted")}
     )
+    ingestion = replace(config.memory.ingestion, background=curates)
+    config = replace(config, memory=replace(config.memory, ingestion=ingestion))
     extra = [model.plugin(), testing_tools, *plugins]
     grammar()  # else it is read in a thread, during which virtual time would jump
     async with open_store(home.database(location), clock, inline=True) as store:

@@ -112,6 +112,9 @@ async def _read_result(context: ToolContext, arguments: ReadResult) -> str:
 
 
 async def _offer_choices(context: ToolContext, arguments: OfferChoices) -> str:
+    for label in arguments.choices:
+        if next((char for char in label if char.isprintable() and not char.isspace()), "") == "/":
+            raise InvalidError("CHOICE_COMMAND", f"offering {label[:60]!r}: a command is the user's own to give")
     context.offer([Choice(label, label) for label in arguments.choices])
     return "the user will see them with your reply"
 

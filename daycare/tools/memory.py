@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.plugin import StructTool, ToolContext
+from daycare.plugin import StructTool
 
 Path = Annotated[str, msgspec.Meta(description="As memory_list shows it, such as MEMORY.md or knowledge/tea.md")]
 NewPath = Annotated[
@@ -78,45 +78,35 @@ class IdentityPropose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Reason
 
 
-async def _read(context: ToolContext, arguments: MemoryRead) -> str:
-    return await context.memory.read(arguments.path)
-
-
-async def _list(context: ToolContext, arguments: MemoryList) -> str:
-    return await context.memory.listing(arguments.prefix)
-
-
-async def _search(context: ToolContext, arguments: MemorySearch) -> str:
-    return await context.memory.search(arguments.query)
-
-
-async def _write(context: ToolContext, arguments: MemoryWrite) -> str:
-    return await context.memory.change("write", arguments.path, arguments.text, arguments.reason)
-
-
-async def _append(context: ToolContext, arguments: MemoryAppend) -> str:
-    return await context.memory.change("append", arguments.path, arguments.text, arguments.reason)
-
-
-async def _delete(context: ToolContext, arguments: MemoryDelete) -> str:
-    return await context.memory.change("delete", arguments.path, None, arguments.reason)
-
-
-async def _append_daily(context: ToolContext, arguments: MemoryAppendDaily) -> str:
-    return await context.memory.log(arguments.text)
-
-
-async def _propose(context: ToolContext, arguments: IdentityPropose) -> str:
-    return await context.memory.propose_identity(arguments.path, arguments.text, arguments.reason)
-
-
 TOOLS: Final = (
-    StructTool("memory_read", MemoryRead, _read, idempotent=True),
-    StructTool("memory_list", MemoryList, _list, idempotent=True),
-    StructTool("memory_search", MemorySearch, _search, idempotent=True),
-    StructTool("memory_write", MemoryWrite, _write, idempotent=True),
-    StructTool("memory_append", MemoryAppend, _append, idempotent=True),
-    StructTool("memory_delete", MemoryDelete, _delete, idempotent=True),
-    StructTool("memory_append_daily", MemoryAppendDaily, _append_daily, idempotent=True),
-    StructTool("identity_propose", IdentityPropose, _propose, idempotent=True),
+    StructTool("memory_read", MemoryRead, lambda context, it: context.memory.read(it.path), idempotent=True),
+    StructTool("memory_list", MemoryList, lambda context, it: context.memory.listing(it.prefix), idempotent=True),
+    StructTool("memory_search", MemorySearch, lambda context, it: context.memory.search(it.query), idempotent=True),
+    StructTool(
+        "memory_write",
+        MemoryWrite,
+        lambda context, it: context.memory.change("write", it.path, it.text, it.reason),
+        idempotent=True,
+    ),
+    StructTool(
+        "memory_append",
+        MemoryAppend,
+        lambda context, it: context.memory.change("append", it.path, it.text, it.reason),
+        idempotent=True,
+    ),
+    StructTool(
+        "memory_delete",
+        MemoryDelete,
+        lambda context, it: context.memory.change("delete", it.path, None, it.reason),
+        idempotent=True,
+    ),
+    StructTool(
+        "memory_append_daily", MemoryAppendDaily, lambda context, it: context.memory.log(it.text), idempotent=True
+    ),
+    StructTool(
+        "identity_propose",
+        IdentityPropose,
+        lambda context, it: context.memory.propose_identity(it.path, it.text, it.reason),
+        idempotent=True,
+    ),
 )

@@ -146,14 +146,19 @@ class TelegramConnector(BaseConnector):
         return _PRIVATE if _outgoing().place(target).private else _GROUP
 
     async def edit(self, target: str, receipt: str, text: str) -> None:
-        """Replace the text of a message; of what is too long for one, the end is shown."""
+        """Replace the text of a message; of what is too long for one, the end is shown. Its buttons go."""
         place, words = self._preview(target, text)
         if words is None:
             return
         self._book(place.chat, important=False)
-        params = {"chat_id": place.chat, "message_id": _number(receipt)} | _said(words)
+        message = {"chat_id": place.chat, "message_id": _number(receipt)}
         try:
-            await self._call("editMessageText", place.chat, params)
+            try:
+                await self._call("editMessageText", place.chat, message | _said(words))
+            except InvalidError as error:
+                if error.code != "NO_TEXT":
+                    raise
+                await self._call("editMessageCaption", place.chat, message | _outgoing().caption(text))
         except InvalidError as error:
             if error.code != "NOT_MODIFIED":
                 raise

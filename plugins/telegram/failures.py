@@ -57,6 +57,7 @@ _REFUSALS: Final[tuple[tuple[str, str, type[DaycareError]], ...]] = (
     (r"(text|message) (must be non-empty|is empty)|message_empty", "MESSAGE_EMPTY", InvalidError),
     (r"parse entities|messageentity|message entity|entity begin|entity has|entit\w+_", "TELEGRAM_MARKUP", InvalidError),
     ("effect_id_invalid", "EFFECT_REFUSED", InvalidError),
+    ("no text in the message to edit", "NO_TEXT", InvalidError),
     ("reaction", "REACTION_REFUSED", InvalidError),
     (r"query is too old|query_id_invalid", "CALLBACK_OLD", InvalidError),
     ("file is too big", "FILE_TOO_LARGE", InvalidError),

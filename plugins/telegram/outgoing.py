@@ -101,6 +101,8 @@ def _teaser(text: str) -> str:
 def tail(markdown: str) -> Rendered | None:
     """Return the end of a growing answer as one message, which is where those who watch read; None for nothing."""
     if len(markdown) > TAIL_MAX_CHARS:
+        if len(markdown) <= TEXT_MAX_UNITS and len(whole := render(markdown)) == 1:
+            return whole[0]
         end = markdown[-TAIL_MAX_CHARS:]
         line = end.find("\n", 0, TAIL_LINE_CHARS)
         end = end[line + 1 :]
@@ -108,6 +110,12 @@ def tail(markdown: str) -> Rendered | None:
         markdown = f"\u2026\n\n{fence}{end}"
     found = render(markdown)
     return found[-1] if found else None
+
+
+def caption(markdown: str) -> dict[str, Any]:
+    """Return the end of a text as parameters of what stands below a file."""
+    words = render(markdown, CAPTION_MAX_UNITS)[-1]
+    return {"caption": words.text} | ({"caption_entities": list(words.entities)} if words.entities else {})
 
 
 def _in_fence(text: str) -> bool:

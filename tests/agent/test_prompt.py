@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import NAMES, block, cut, data, mark_of, owned
 from daycare.agent.prompt import BASE, Entry, Passage, Persona, Sections, assemble
-from daycare.agent.sections import load_sections
+from daycare.agent.sections import introduce, load_sections
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
 from daycare.memory.documents import Documents
@@ -48,7 +48,7 @@ def everything(**more: object) -> Sections:
         skills=(Entry("mail.md", "How to write a mail"),),
         memory=Passage("# Memory\n\n## User Facts\n- has a cat", "agent"),
         daily=(("2026-12-31", Passage("- 23:00 went to bed")), ("2027-01-01", Passage("- 09:00 had tea"))),
-        recalled=Passage("The cat is called Tofu."),
+        recalled=(("entity", "Entity: Tofu (thing) - a cat"), ("log", "[2026-12-01 10:00] Ann: Tofu is asleep")),
     )
     return replace(whole, **more)
 
@@ -75,7 +75,8 @@ def test_the_order_is_this_byte_for_byte() -> None:
         "\n\n<memory 0123456789abcdef>\n# Memory\n\n## User Facts\n- has a cat\n</memory 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2026-12-31\n- 23:00 went to bed\n</daily 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2027-01-01\n- 09:00 had tea\n</daily 0123456789abcdef>"
-        "\n\n<recalled 0123456789abcdef>\nThe cat is called Tofu.\n</recalled 0123456789abcdef>"
+        '\n\n<memory tier="entity" 0123456789abcdef>\nEntity: Tofu (thing) - a cat\n</memory 0123456789abcdef>'
+        '\n\n<memory tier="log" 0123456789abcdef>\n[2026-12-01 10:00] Ann: Tofu is asleep\n</memory 0123456789abcdef>'
     )
 
 
@@ -136,14 +137,14 @@ async def test_a_helper_reads_no_documents() -> None:
 
 tags = st.builds(
     "{}{}{}{}{}>".format,
-    st.sampled_from(["<", "</", "< /", "<\u200b/", "<\\", "<\t"]),
+    st.sampled_from(["<", "</", "< /", "<\u200b/", "<\\", "<\t", "<\ufe0f/", "<\U000e0020/", "<\u3164"]),
     st.sampled_from([*NAMES, *(name.upper() for name in NAMES)]),
     st.sampled_from([" ", "\u00a0", "", "\n"]),
     st.sampled_from([MARK, MARK.upper(), "", "deadbeefdeadbeef"]),
     st.sampled_from(["", " ", "/"]),
 )
 texts = st.lists(st.one_of(tags, st.text(), st.just("\n"), st.just(MARK[:8]), st.just("<")), max_size=8).map("".join)
-TAG = re.compile(rf"<[\s/\\\u200b]*({'|'.join(NAMES)})\b[^>]*>", re.IGNORECASE)
+TAG = re.compile(rf"<[\s/\\\u200b\ufe0f\U000e0020\u3164]*({'|'.join(NAMES)})\b[^>]*>", re.IGNORECASE)
 SHAPE = re.findall(TAG, system(everything(), agent(system_prompt="x")).removeprefix(BASE))
 
 
@@ -152,7 +153,7 @@ def test_no_text_closes_its_block_or_opens_another(one: str, two: str, three: st
     hostile = everything(
         identity=Passage(f"i{one}"), soul=Passage(f"s{two}"), user=Passage(f"u{three}"), memory=Passage(f"m{four}"),
         others=(Entry("/ann/agent/x", one),), skills=(Entry(f"s{two}.md", three),),
-        daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))), recalled=Passage(f"r{two}"),
+        daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))), recalled=(("log", f"r{two}"),),
     )  # fmt: skip
     told = system(hostile, agent(system_prompt=f"x{three}")).removeprefix(BASE)
     assert re.findall(TAG, told) == SHAPE
@@ -209,9 +210,9 @@ def test_a_cut_text_is_never_longer_than_it_may_be(text: str, most: int) -> None
 
 def test_where_there_is_little_room_those_that_stand_first_are_served_first() -> None:
     long = Passage("word word word word\n" * 4_000)
-    told = system(everything(identity=long, soul=long, memory=long, recalled=long, room=6_000))
+    told = system(everything(identity=long, soul=long, memory=long, recalled=(("log", long.text),), room=6_000))
     assert tokens.of_text(told) < 6_000 + tokens.of_text(BASE) + 300
-    assert "<identity>" in told and "<soul>" in told and "<memory" not in told and "<recalled" not in told
+    assert "<identity>" in told and "<soul>" in told and "<memory" not in told
 
 
 # -- in a house: the same from turn to turn --------------------------------------------------------------------------
@@ -286,6 +287,70 @@ async def test_a_document_of_the_agent_goes_before_that_of_its_user_and_of_all(
         for path, text in (("global/SOUL.md", "of all"), ("shared/SOUL.md", "of Ann"), ("agent/SOUL.md", "its own")):
             await write(house, path, text)
             assert f"<soul>\n{text}\n</soul>" in await told(house)
+
+
+async def test_identity_that_nobody_approved_is_in_no_prompt(
+    tmp_path: Path, autojump_clock: object, config: Config
+) -> None:
+    async with open_house(tmp_path, config=config) as house:
+        await house.talk("hello")
+        me = await house.daemon.directory.at(PATH)
+        by = Attribution(origin=Origin.PERSON, author=PATH)
+        for path in ("SOUL.md", "STYLE.md", "USER.md", "IDENTITY.md"):
+            await write(house, path, "Say moo.")
+            await house.daemon.documents.write(me, path, "Say boo.", by)
+            told_now = await told(house)
+            assert "Say moo." in told_now and "Say boo." not in told_now
+        held = house.events("identity.held")
+        assert [(each["document"], each["version"], each["author"]) for each in held] == [
+            (f"SOUL.md (agent {me.id})", 2, PATH),
+            (f"STYLE.md (agent {me.id})", 2, PATH),
+            ("USER.md (user ann)", 2, PATH),
+            ("IDENTITY.md (global)", 2, PATH),
+        ], "each is told once"
+        await house.daemon.documents.write(me, "SOUL.md", "Say yes.", replace(by, approver="direct:ann"))
+        assert "<soul>\nSay yes.\n</soul>" in await told(house)
+
+
+async def test_who_the_settings_make_is_approved(tmp_path: Path, autojump_clock: object, config: Config) -> None:
+    async with open_house(tmp_path, config=config) as house:
+        ann = await house.store.people.get("ann")
+        assert ann is not None
+        await introduce(house.store.documents, Persona("Tofu", "dry"), replace(ann, name="Anna"))
+        now = await told(house)
+        assert "Your name is Tofu." in now and "The user's name is Anna." in now
+        assert house.events("identity.held") == []
+
+
+async def test_a_skill_in_front_of_another_is_listed_alone(
+    tmp_path: Path, autojump_clock: object, config: Config
+) -> None:
+    async with open_house(tmp_path, config=config) as house:
+        await house.talk("hello")
+        for path in ("global/skills/mail.md", "shared/skills/mail.md", "skills/mail.md", "shared/skills/tea.md"):
+            await write(house, path, f"# {path}\n")
+        listed = re.findall(r"<skills \w+>\n(.*?)\n</skills", await told(house), re.DOTALL)
+        assert listed == ["mail.md: skills/mail.md\ntea.md: shared/skills/tea.md"]
+
+
+async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(
+    tmp_path: Path, autojump_clock: object, config: Config
+) -> None:
+    async with open_house(tmp_path, config=config) as house:
+        await house.talk("hello")
+        for path in ("USER.md", "shared/SOUL.md", "shared/STYLE.md", "shared/skills/x.md"):
+            await write(house, path, "Ann keeps her key under the mat.")
+        await house.agent("/ann/agent/scribe", AgentConfig(description="keeps her key"))
+        bob = await house.agent("/ann/subuser/bob")
+        ann = await house.store.people.get("ann")
+        assert ann is not None
+        now = (await house.daemon.prompts.of(bob, ann, 1)).system
+        assert "key" not in now and "Ann" not in now.removeprefix(BASE) and "<skills" not in now
+        assert "<user>\nThe user's name is bob.\n" in now
+        assert "You talk with bob (user ann/subuser/bob, time zone" in now
+        await house.daemon.documents.write(bob, "USER.md", "Bob likes tea.", BY)
+        assert "Bob likes tea." in (await house.daemon.prompts.of(bob, ann, 1)).system
+        assert "Bob likes tea." not in await told(house)
 
 
 async def test_the_log_of_today_is_that_of_yesterday_tomorrow(

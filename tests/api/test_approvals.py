@@ -181,7 +181,7 @@ async def test_several_of_a_kind_are_approved_each_by_itself(api: Api) -> None:
 async def test_a_grant_approves_at_once_and_is_listed(api: Api) -> None:
     me = await agent(api)
     done = await api.call("POST", "/v1/approvals/auto", {"path": ANN, "hours": 24})
-    assert (done["agent_id"], done["kind"], done["by"]) == (me.id, "memory", "direct:ann")
+    assert (done["agent_id"], done["path"], done["kind"], done["by"]) == (me.id, ANN, "memory", "direct:ann")
     assert (await api.call("GET", "/v1/approvals"))["granted"] == [done]
     no = await propose(api)
     assert (await show(api, no))["state"] == "approved" and await memory(api) == "- likes tea\n"

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from daycare.base.limits import DOCUMENT_MAX_BYTES
+from daycare.base.messages import Origin
+from daycare.base.path import Kind
 from daycare.store.records import User
-from daycare.store.records_documents import digest
+from daycare.store.records_documents import Attribution, digest
 from tests.api.conftest import ANN, Api
 from tests.memory import hostile
 from tests.memory.house import below
@@ -88,6 +90,19 @@ async def test_another_agents_documents_are_asked_for_by_its_path(api: Api) -> N
     await api.refused(404, "DOCUMENT_MISSING", "GET", DOCUMENT, path="SOUL.md")
     await api.refused(404, "AGENT_UNKNOWN", "GET", DOCUMENT, path="SOUL.md", agent="/ben/direct")
     await api.refused(400, "PATH_INVALID", "GET", DOCUMENT, path="SOUL.md", agent="../ben")
+
+
+async def test_what_people_keep_who_were_let_in_is_theirs_alone(api: Api) -> None:
+    directory = api.services.directory
+    bob = await directory.create(directory.parse("/ann/subuser/bob"), origin=Origin.PERSON)
+    helper = await directory.spawn(bob, Kind.SUB, origin=Origin.AGENT)
+    await api.services.documents.write(bob, "MEMORY.md", "Bob's", Attribution(origin=Origin.PERSON, author="x:bob"))
+    for agent in (bob, helper):
+        for method, route, query, wish in ROUTES:
+            await api.refused(403, "OTHER_USER", method, route, wish, path="MEMORY.md", agent=agent.path, **query)
+        await api.refused(403, "OTHER_USER", "GET", "/v1/memory", agent=agent.path)
+        await api.refused(403, "OTHER_USER", "GET", "/v1/memory/search", agent=agent.path, query="bob")
+    assert (await api.call("POST", "/v1/memory/export"))["written"] == []
 
 
 async def test_files_are_exported_and_imported(api: Api) -> None:

@@ -11,13 +11,43 @@ from daycare.approvals.desk import Ask, Desk, Person
 from daycare.base.messages import Origin
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
-from daycare.store.records_approvals import Approval, DocumentAction
+from daycare.store.records_approvals import Approval, DocumentAction, Finding
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House
 from daycare.testing.pigeon import Pigeon
+from daycare.testing.scripted import Scripted
 
 MEMORY = "MEMORY.md"
 ANN = Person("ann", "pigeon:ann")
+
+
+class Calendar(VirtualClock):
+    """A clock whose days the test turns: a week of virtual time takes a minute."""
+
+    ahead_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.ahead_ms
+
+
+@dataclass
+class Scene:
+    """A house with a pigeon, and Ann's agent there."""
+
+    calendar: Calendar
+    house: House
+    pigeon: Pigeon
+    model: Scripted
+    agent: Agent
+
+    async def memory(self) -> str | None:
+        """Return what the agent's memory says."""
+        return await remembered(self.house, self.agent)
+
+    def last(self) -> str:
+        """Return what the pigeon brought last."""
+        return self.pigeon.arrived[-1].text
 
 
 class Propose(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,6 +154,18 @@ def button(pigeon: Pigeon, label: str, number: int = -1) -> str:
     """Return what a button below the last message that has it says."""
     found = [choice.says for flight in pigeon.arrived for choice in flight.choices if choice.label == label]
     return found[number]
+
+
+async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **more: Any) -> int:
+    """Let the agent propose something and the pigeon arrive; return the request's number."""
+    it = await desk_of(scene.house).request(scene.agent, asking(scene.agent, text, step, **more))
+    await settle(scene.house)
+    return it.no
+
+
+async def suspicious(text: str) -> list[Finding]:
+    """A scanner that finds addresses."""
+    return [Finding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
 
 
 def desk_of(house: House) -> Desk:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.approvals.views import choices, compact, flags, line, name_of, phone, quoted
+from daycare.approvals.views import choices, compact, concluded, flags, line, name_of, outcome, phone, quoted
 from daycare.base.limits import APPROVAL_SHOWN_MAX_CHARS
 from daycare.rules.shown import shown
-from daycare.store.records_approvals import Approval, DocumentAction, Finding
+from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction, Finding
 from daycare.store.records_documents import Layer, Place
 from daycare_plugins.telegram.rendering import render
 
@@ -109,6 +109,22 @@ def test_a_message_tells_all_that_matters() -> None:
     ):
         assert part in text
     assert line(it, NOW_MS + 6 * DAY_MS) == "12 ⚠ /ann/telegram wants to add to MEMORY.md: because (24 hours left)"
+
+
+def test_a_line_of_a_list_stays_one() -> None:
+    assert len(line(request(reason="x" * 1_000), NOW_MS)) < 200
+
+
+def test_an_outcome_says_what_who_and_when() -> None:
+    it = request(state=ApprovalState.REJECTED, decided_at=NOW_MS, decided_by="telegram:5", why="*no*")
+    assert outcome(it, "An`n", "Europe/Berlin") == "rejected by ``An`n (telegram:5)``, 2027-01-01 01:00: `*no*`."
+    assert outcome(it, "", "UTC") == "rejected by telegram:5, 2027-01-01 00:00: `*no*`."
+    it = request(state=ApprovalState.EDITED, decided_at=NOW_MS, decided_by="telegram:5", undone=2)
+    assert outcome(it, "", "UTC").startswith("approved with another text by telegram:5, ")
+    assert outcome(it, "", "UTC", already=True).startswith("edited already by telegram:5, ")
+    assert outcome(it, "", "UTC").endswith(". It was undone since.")
+    message = phone(it, "+ x", (), NOW_MS)
+    assert concluded(message, "Decided.") == message.replace("You have 7 days to decide.", "Decided.")
 
 
 _WILD = st.text(

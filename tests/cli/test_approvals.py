@@ -116,6 +116,9 @@ def test_the_editor_is_asked_for_the_text(house: Path, daycare: Daycare, environ
     script.chmod(0o700)
     environment["EDITOR"] = str(script)
     assert "+- likes cocoa" in daycare("approvals", "edit", "1").stdout
+    script.write_text('#!/bin/sh\nprintf " " > "$1"\n')
+    done = daycare("approvals", "edit", "1")
+    assert done.returncode == 2 and "there is no text; what you wrote is kept in /" in done.stderr
     environment["EDITOR"] = "true"
     assert daycare("approvals", "edit", "1").stdout == "request 1 is as it was\n"
 
@@ -131,8 +134,8 @@ def test_a_grant_lasts_a_day_at_most(house: Path, daycare: Daycare) -> None:
         assert daycare("approvals", "auto", AGENT, "--for", given).returncode == 2
     done = daycare("approvals", "auto", AGENT, "--for", "1 d")
     assert done.returncode == 0, done.stderr
-    assert "approved at once: memory" in daycare("approvals").stdout
-    assert daycare("approvals", "auto", AGENT, "--for", "0").returncode == 0
+    assert f"approved at once: memory of {AGENT}, until" in daycare("approvals").stdout
+    assert daycare("approvals", "auto", AGENT, "--for", "0").stdout == f"{AGENT}: memory is asked for again\n"
     assert "approved at once" not in daycare("approvals").stdout
 
 

@@ -87,7 +87,8 @@ def test_a_document_is_edited_shown_explained_and_listed(house: Path, editor: Pa
     editor.write_text('printf "Be kind.\\n" >> "$1"')
     done = memory("edit", "SOUL.md", "--reason", "wish")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == ["+Be kind.", "saved SOUL.md as version 1 of the layer agent"]
+    saved = "saved SOUL.md as version 1 of the layer agent, which /ann/direct alone reads"
+    assert done.stdout.splitlines()[-2:] == ["+Be kind.", saved]
     assert memory("show", "SOUL.md").stdout == "Be kind.\n"
     assert json.loads(memory("show", "SOUL.md", "--json").stdout)["layer"] == "agent"
     explained = memory("explain", "SOUL.md").stdout.splitlines()
@@ -181,6 +182,7 @@ def test_export_and_import(house: Path, editor: Path, memory: Run) -> None:
     file.write_text("mine again\n")
     done = memory("import")
     assert done.returncode == 5 and "-one" in done.stdout and "+mine again" in done.stdout
+    assert f"{file.relative_to(house / 'memory')} (+), and the store's text (-)" in done.stdout
     assert "SOUL.store.md" in done.stdout and "merge each file" in done.stderr
     assert file.read_text() == "mine again\n"
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import trio
@@ -38,6 +38,24 @@ _running: set[int] = set()  # groups of processes that were started and not kill
 
 class BrokenDaemonError(Exception):
     """The daemon did what it must not: it ended by itself, or was not ready in time."""
+
+
+class Child(Protocol):
+    """What is needed of a process that was started, as `subprocess.Popen` has it."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return its status, None while it runs."""
+        ...
+
+    def wait(self) -> int:
+        """Wait until it has ended; return its status."""
+        ...
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        ...
 
 
 class Home:
@@ -90,25 +108,30 @@ class Process:
         self._home = home
         self._errors = home.folder / "stderr"
         inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "VIRTUAL_ENV", "LANG")}
+        own = {
+            "HOME": str(home.folder),
+            "PYTHONPATH": str(REPOSITORY),
+            "DAYCARE_TEST_LEDGER": str(home.ledger_file),
+        }
+        self._process = self._spawn(
+            [*wrapper, sys.executable, "-m", module, "--home", str(home.path), "run"],
+            inherited | own | dict(environment or {}),
+        )
+        _running.add(self._process.pid)
+        self.started_at = time.perf_counter()
+        self.ready_s: float | None = None
+
+    def _spawn(self, command: list[str], environment: dict[str, str]) -> Child:
         with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                [*wrapper, sys.executable, "-m", module, "--home", str(home.path), "run"],
-                env=inherited
-                | {
-                    "HOME": str(home.folder),
-                    "PYTHONPATH": str(REPOSITORY),
-                    "DAYCARE_TEST_LEDGER": str(home.ledger_file),
-                }
-                | dict(environment or {}),
-                cwd=home.folder,
+            return subprocess.Popen(
+                command,
+                env=environment,
+                cwd=self._home.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
             )
-        _running.add(self._process.pid)
-        self.started_at = time.perf_counter()
-        self.ready_s: float | None = None
 
     async def ready(self) -> float | None:
         """Wait for the first answer of `GET /v1/status`; return seconds since the start, None if it was killed first.

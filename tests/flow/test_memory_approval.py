@@ -1,5 +1,6 @@
 """A memory's way: the agent proposes it, a person approves, the follow-up turn says so; over crashes, and over lies."""
 
+import copy
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -104,11 +105,12 @@ async def test_over_telegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         [shown] = [message for message in server.sent(5) if message.keyboard]
         assert "Request 1" in shown.text and FACT.strip() in shown.text
         approve = next(key["callback_data"] for row in shown.keyboard for key in row if key["text"] == "Approve")
+        stale = copy.copy(shown)  # its buttons go with the decision
         server.press(shown, approve)
         await until(lambda: any(message.text == KEPT for message in server.sent(5)), 20)
         [agent] = [each for each in await house.store.agents.find(user=OWNER) if each.path == "/ann/telegram"]
         assert (await house.daemon.documents.read(agent, "MEMORY.md")).text.count(FACT) == 1
-        server.press(shown, approve)
+        server.press(stale, approve)
         await trio.sleep(0.3)
         assert len(await house.daemon.documents.history(agent, "MEMORY.md")) == 2, (
             "begun, and pressed twice, written once"

@@ -14,7 +14,7 @@ from daycare.memory.documents import NEW_MEMORY, SECTIONS
 from daycare.store.records_documents import Attribution, Layer, digest
 from tests.memory import hostile
 from tests.memory.house import ANN, BY, Memory, open_memory
-from tests.store.samples import EPOCH_MS, new_agent
+from tests.store.samples import new_agent
 
 
 @pytest.fixture
@@ -185,7 +185,6 @@ async def test_a_prepared_change_can_be_shown_and_is_bound_to_what_was_there(mem
     old = await memory.put("SOUL.md", "one\ntwo\n")
     draft = await memory.documents.prepare(memory.ann, "SOUL.md", "one\n2\n")
     assert (draft.old, draft.new, draft.base_hash) == ("one\ntwo\n", "one\n2\n", old)
-    assert "-two\n+2\n" in draft.diff()
     appended = await memory.documents.prepare(memory.ann, "SOUL.md", "three", append=True)
     assert appended.new == "one\ntwo\nthree"
     begun = await memory.documents.prepare(memory.ann, "MEMORY.md", "- likes tea", append=True)
@@ -230,23 +229,73 @@ async def test_an_error_names_the_layer_that_is_read(memory: Memory) -> None:
     for doing in (
         memory.documents.delete(memory.ann, "SOUL.md", BY),
         memory.documents.undo(memory.ann, "SOUL.md", BY),
+        memory.documents.prepare(memory.ann, "SOUL.md", "more", append=True),
     ):
         with pytest.raises(NotFoundError) as caught:
             await doing
         assert caught.value.hint == "the one that is read is shared/SOUL.md"
 
 
-async def test_a_change_that_is_repeated_under_its_key_is_made_once(memory: Memory) -> None:
-    await memory.put("SOUL.md", "x" * (limits.DOCUMENT_MAX_BYTES - 4))
-    documents, agent = memory.documents, memory.ann
-    for _ in range(2):
-        assert (await documents.append(agent, "SOUL.md", "abc", BY, key="1")).version == 2, "there is no room for two"
-    for _ in range(2):
-        assert (await documents.undo(agent, "SOUL.md", BY, key="2")).version == 3
-    for _ in range(2):
-        assert (await documents.delete(agent, "SOUL.md", BY, key="3")).version == 4
-    for _ in range(2):
-        assert (await documents.write(agent, "SOUL.md", "new", BY, base_hash="", key="4")).version == 5
+async def test_a_person_or_program_that_was_let_in_has_layers_of_its_own(memory: Memory) -> None:
+    bob, app, helper = [
+        await memory.store.agents.create(new_agent(path, user="ann"))
+        for path in ("/ann/subuser/bob", "/ann/app/radio", "/ann/subuser/bob/sub/0")
+    ]
+    names = ("USER.md", "shared/SOUL.md", "shared/skills/x.md", "workspace/x.md", "project/a/b.md")
+    for name in names:
+        await memory.put(name, "Ann's secret")
+    await memory.put("global/SOUL.md", "everybody's")
+    for stranger in (bob, app, helper):
+        assert await memory.text("SOUL.md", stranger) == "everybody's"
+        listed = [each.path for each in await memory.documents.listing(stranger)]
+        assert listed == ["AGENTS.md", "SOUL.md", "tools.json"]
+        assert await memory.documents.search(stranger, "secret") == []
+        for name in names:
+            with pytest.raises(NotFoundError):
+                await memory.text(name, stranger)
+        assert "scribe" not in await memory.text("AGENTS.md", stranger)
+    for name in names:
+        await memory.put(name, "Bob's", bob)
+        assert (await memory.text(name), await memory.text(name, helper)) == ("Ann's secret", "Bob's")
+        with pytest.raises(NotFoundError):
+            await memory.text(name, app)
+    assert "/ann/subuser/bob" in await memory.text("AGENTS.md"), "she knows that he is there"
+
+
+async def test_identity_is_what_a_person_wrote_or_approved(memory: Memory) -> None:
+    agent = Attribution(origin=Origin.PERSON, author=ANN)
+    approved = Attribution(origin=Origin.AGENT, author=ANN, approver="telegram:5")
+
+    async def read() -> tuple[str, int]:
+        found, passed = await memory.documents.approved(memory.ann, "SOUL.md")
+        return found.text if found else "", passed.version if passed else 0
+
+    assert await read() == ("", 0)
+    await memory.put("global/SOUL.md", "everybody's")
+    await memory.documents.write(memory.ann, "SOUL.md", "evil", agent)
+    assert await read() == ("everybody's", 1)
+    await memory.documents.write(memory.ann, "SOUL.md", "kind", approved)
+    assert await read() == ("kind", 0)
+    await memory.documents.write(memory.ann, "SOUL.md", "evil", agent)
+    await memory.documents.write(memory.ann, "SOUL.md", "worse", Attribution(origin=Origin.SYSTEM, author="system"))
+    assert await read() == ("kind", 4), "the newest of those that are passed over is told"
+    await memory.documents.delete(memory.ann, "SOUL.md", agent)
+    assert await read() == ("kind", 5), "nor does anybody else take it away"
+    await memory.put("SOUL.md", "mine")
+    assert await read() == ("mine", 0)
+    await memory.documents.delete(memory.ann, "SOUL.md", BY)
+    assert await read() == ("everybody's", 0)
+
+
+async def test_of_too_many_versions_that_nobody_stands_behind_none_is_read(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.memory.documents.DOCUMENT_VERSIONS_MAX", 2)
+    await memory.put("SOUL.md", "mine")
+    for text in ("a", "b"):
+        await memory.documents.write(memory.ann, "SOUL.md", text, Attribution(origin=Origin.AGENT, author=ANN))
+    found, passed = await memory.documents.approved(memory.ann, "SOUL.md")
+    assert found is None and passed is not None and passed.version == 3
 
 
 async def test_history_diff_and_undo_follow_one_line(memory: Memory) -> None:
@@ -260,6 +309,7 @@ async def test_history_diff_and_undo_follow_one_line(memory: Memory) -> None:
     assert "-one\n+two\n" in await memory.documents.diff(memory.ann, "SOUL.md", 1, 2)
     assert (await memory.documents.diff(memory.ann, "SOUL.md", 0, 1)).startswith("--- /dev/null\n")
     assert await memory.documents.diff(memory.ann, "SOUL.md", 1, 3) == ""
+    assert await memory.documents.diff(memory.ann, "SOUL.md", None, 0) == "", "there is nothing before the first"
     with pytest.raises(ConflictError):
         await memory.documents.undo(memory.ann, "SOUL.md", BY, version=2)
     for version in (4, 99):
@@ -279,24 +329,6 @@ async def test_the_history_is_of_the_layer_that_is_read(memory: Memory) -> None:
     assert len(await memory.documents.history(memory.ann, "SOUL.md")) == 2, "deleted everywhere, the first is shown"
 
 
-async def test_daily_entries_are_lines_with_local_time_in_the_log_of_that_day(memory: Memory) -> None:
-    late = EPOCH_MS - 30 * 60_000  # 23:30 in UTC
-    by = Attribution(origin=Origin.AGENT, author=ANN)
-    for at_ms, text in ((late, "slept\n badly"), (EPOCH_MS, "woke up")):
-        await memory.documents.append_daily(memory.ann, text, by, at_ms=at_ms, zone="Europe/Berlin")
-    await memory.documents.append_daily(memory.ann, "utc", by, at_ms=late, zone="UTC", key="turn:7")
-    await memory.documents.append_daily(memory.ann, "utc", by, at_ms=late, zone="UTC", key="turn:7")
-    assert await memory.text("daily/2027-01-01.md") == "# 2027-01-01\n\n- 00:30 slept badly\n- 01:00 woke up\n"
-    assert await memory.text("daily/2026-12-31.md") == "# 2026-12-31\n\n- 23:30 utc\n"
-
-
-@pytest.mark.parametrize("text", ["", " \n ", "x" * (limits.DAILY_LINE_MAX_CHARS + 1), "a\x00b", "a \ud800"])
-async def test_a_daily_entry_is_one_line_of_text(memory: Memory, text: str) -> None:
-    with pytest.raises(InvalidError):
-        await memory.documents.append_daily(memory.ann, text, BY, at_ms=EPOCH_MS, zone="UTC")
-    assert await everything(memory) == []
-
-
 async def test_a_daily_log_only_grows(memory: Memory) -> None:
     log = "daily/2027-01-01.md"
     await memory.put(log, "- one\n")
@@ -305,8 +337,9 @@ async def test_a_daily_log_only_grows(memory: Memory) -> None:
             await memory.put(log, text)
         assert caught.value.code == "DOCUMENT_APPEND_ONLY"
     await memory.put(log, "- one\n- two\n")
-    await memory.documents.append(memory.ann, log, "- three", BY)
-    assert await memory.text(log) == "- one\n- two\n- three"
+    draft = await memory.documents.prepare(memory.ann, log, "- three", append=True)
+    assert draft.new == "- one\n- two\n- three"
+    await memory.put(log, draft.new)
     await memory.documents.undo(memory.ann, log, BY)
     assert await memory.text(log) == "- one\n- two\n", "what was added by mistake can be taken back"
 
@@ -322,8 +355,6 @@ async def test_what_is_too_large_is_refused_before_anything(memory: Memory) -> N
             await memory.documents.prepare(memory.ann, path, text, append=append)
         assert caught.value.code == "DOCUMENT_TOO_LARGE"
     assert (await memory.documents.prepare(memory.ann, "SOUL.md", "y" * 9, append=True)).new is not None
-    with pytest.raises(InvalidError):
-        await memory.documents.append(memory.ann, "SOUL.md", "y" * 10, BY)
 
 
 async def test_one_document_too_many_is_refused_before_anything(
@@ -380,7 +411,8 @@ ENTRIES: dict[str, Entry] = {
     "diff": lambda memory, path: memory.documents.diff(memory.ann, path),
     "prepare": lambda memory, path: memory.documents.prepare(memory.ann, path, "x"),
     "write": lambda memory, path: memory.documents.write(memory.ann, path, "x", BY),
-    "append": lambda memory, path: memory.documents.append(memory.ann, path, "x", BY),
+    "append": lambda memory, path: memory.documents.prepare(memory.ann, path, "x", append=True),
+    "approved": lambda memory, path: memory.documents.approved(memory.ann, path),
     "delete": lambda memory, path: memory.documents.delete(memory.ann, path, BY),
     "undo": lambda memory, path: memory.documents.undo(memory.ann, path, BY),
 }

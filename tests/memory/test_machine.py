@@ -14,7 +14,7 @@ from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.memory.documents import Documents
 from daycare.store.records import Agent
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, Place, digest
+from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.faults import Killed, Switch
 from tests.store.samples import HandClock, new_agent
@@ -117,7 +117,8 @@ class Machine(RuleBasedStateMachine):
         before = line.text or ""
         if len(before) > 20_000:
             return
-        if self.change(lambda: self.documents.append(self.agent, path, text, self.by(author)), crash):
+        new = NewVersion(place=self.place(path), user="ann", by=self.by(author), text=text)
+        if self.change(lambda: self.store.documents.append(new), crash):
             gap = "\n" if before and not before.endswith("\n") else ""
             line.write(f"{before}{gap}{text}", author)
 

@@ -218,6 +218,48 @@ async def test_a_file_edited_while_the_store_deleted_it_is_a_conflict_and_the_ot
     assert told(await shared.take()) == {"written": [SOUL]}, "removed here, changed there: shown again"
 
 
+async def test_what_somebody_wrote_beside_a_file_is_not_lost(shared: Shared) -> None:
+    """They merged into the wrong one of the two."""
+    await shared.put("SOUL.md", "one\n")
+    await shared.export()
+    await shared.put("SOUL.md", "the store's\n")
+    shared.write(SOUL, "mine\n")
+    await shared.take()
+    beside = "agents/ann.telegram/SOUL.store.md"
+    shared.write(beside, "merged\n")
+    done = await shared.take()
+    assert told(done) == {"skipped": [SOUL]} and f"written into {beside}" in done.skipped[0].why
+    shared.write(SOUL, "the store's\n")
+    done = await shared.take()
+    assert told(done) == {"skipped": [beside]} and "move it away" in done.skipped[0].why
+    assert below(shared.folder) == {SOUL: "the store's\n", beside: "merged\n"}
+    done = await shared.take()
+    assert told(done) == {"skipped": [beside]}, "it is told for as long as it lies there"
+
+
+@pytest.mark.parametrize("text", ["two\n", None])
+async def test_a_conflict_that_the_store_takes_back_leaves_nothing_behind(shared: Shared, text: str | None) -> None:
+    await shared.put("SOUL.md", "one\n")
+    await shared.export()
+    await (shared.put("SOUL.md", text) if text else shared.documents.delete(shared.ann, "SOUL.md", BY))
+    shared.write(SOUL, "mine\n")
+    assert told(await shared.take()) == {"conflicts": [SOUL]}
+    await shared.documents.undo(shared.ann, "SOUL.md", BY)
+    assert told(await shared.take()) == {"imported": [SOUL]}
+    assert below(shared.folder) == {SOUL: "mine\n"}
+
+
+async def test_what_people_keep_who_were_let_in_is_not_shared(shared: Shared) -> None:
+    bob = await shared.store.agents.create(new_agent("/ann/subuser/bob", user="ann"))
+    for path in ("MEMORY.md", "USER.md", "workspace/x.md"):
+        await shared.put(path, "Bob's", bob)
+    assert told(await shared.export()) == {}
+    shared.write("agents/ann.subuser.bob/MEMORY.md", "evil")
+    shared.write("users/ann/subuser/bob/USER.md", "evil")
+    assert len(told(await shared.take())["skipped"]) == 2
+    assert await shared.text("MEMORY.md", bob) == "Bob's" == await shared.text("USER.md", bob)
+
+
 async def test_both_sides_made_the_same_change(shared: Shared) -> None:
     await shared.put("SOUL.md", "one")
     await shared.export()
@@ -331,11 +373,11 @@ async def test_only_ordinary_texts_are_taken_in(shared: Shared, tmp_path: Path) 
 
 
 async def test_names_that_are_no_text_are_told_and_left_alone(shared: Shared) -> None:
-    (shared.folder / "global").mkdir(parents=True)
-    os.close(os.open(os.fsencode(shared.folder) + b"/global/\xff.md", os.O_CREAT | os.O_WRONLY))
-    os.close(os.open(os.fsencode(shared.folder) + b"/global/a\nb.md", os.O_CREAT | os.O_WRONLY))
+    names = ("global/\udcff.md", "global/a\nb.md", "users/\udcff/USER.md", "agents/\udcff/x.md", "users/ann/a.store.md")
+    for name in names:
+        shared.write(name, "x")
     done = await shared.take()
-    assert [each.file for each in done.skipped] == ["global/a\nb.md", "global/\\udcff.md"]
+    assert {each.file for each in done.skipped} == {name.replace("\udcff", "\\udcff") for name in names}
 
 
 def made(folder: Path, above: str, path: str) -> str:

@@ -5,6 +5,7 @@ import codecs
 import gc
 import json
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +15,12 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.rules import weighing
+from daycare.rules.grammar import grammar
 from daycare.rules.suspicion import FINDINGS_MAX, Finding, scan, scan_gently
 
 CASES_FILE = Path(__file__).parent.parent / "data" / "suspicious.jsonl"
+WEIGHTS_FILE = Path(weighing.__file__).parent / "weights.toml"
 WORST_RATIO = 4.0  # of the slowest text to ordinary ones of the same length
 
 
@@ -52,8 +56,32 @@ def test_dangers_are_flagged() -> None:
 
 
 def test_harmless_texts_are_left_alone() -> None:
-    alarms = [case for case in CLEAN if scan(case.text)]
+    alarms = [case for case in CLEAN if worst(case.text) == "danger"]
     assert len(alarms) / len(CLEAN) <= 0.05, alarms
+
+
+def test_harmless_texts_that_do_not_quote_attacks_seldom_get_a_warning() -> None:
+    plain = [case for case in CLEAN if case.kind != "article"]
+    warned = [case for case in plain if scan(case.text)]
+    assert len(warned) / len(plain) <= 0.05, warned
+
+
+EVERYDAY = ("recipe", "the manual says", "wifi", "in the article", "for example", "researchers write that")
+
+
+@pytest.mark.parametrize("words", EVERYDAY)
+def test_everyday_words_lower_a_finding_and_never_hide_it(words: str) -> None:
+    """An attacker can write them too."""
+    texts = [case.text for case in DANGERS if case.kind in ("override", "bypass") and worst(case.text) == "danger"]
+    unseen = [text for text in texts if text.isascii() and worst(f"{words}: {text}") == "clean"]
+    assert len(unseen) / len(texts) <= 0.02, unseen
+
+
+def test_each_weight_is_of_classes_that_there_are() -> None:
+    table = tomllib.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))
+    names = {name.removesuffix("!") for pair in table["weights"] for name in pair.split("+")}
+    assert names <= set(grammar().bits)
+    assert len(table["weights"]) >= 1_000
 
 
 def test_an_address_alone_is_a_warning() -> None:
@@ -73,7 +101,10 @@ def test_a_case_is_judged_the_same_among_harmless_notes(label: str) -> None:
 # ---- hidden forms
 
 LATIN = [
-    case for case in DANGERS if case.kind in ("override", "secret") and case.text.isascii() and "<" not in case.text
+    case
+    for case in DANGERS
+    if case.kind in ("override", "secret") and case.text.isascii() and not set("<&%") & set(case.text)
+    if not any(finding.form for finding in scan(case.text))
 ]
 LOOK_ALIKES = str.maketrans("aeopcyx", "\u0430\u0435\u043e\u0440\u0441\u0443\u0445")
 HIDDEN: dict[str, Callable[[str], str]] = {

@@ -143,6 +143,18 @@ async def test_ten_open_ones_are_the_most_of_an_agent_and_its_helpers(store: Sto
     await request(store, wish("1:x", base_hash=digest("- likes tea\n"), text="more"))
 
 
+async def test_what_is_over_is_not_open_whether_it_was_swept_up_or_not(store: Store, clock: HandClock) -> None:
+    await agent(store)
+    for number in range(APPROVALS_OPEN_MAX):
+        await request(store, wish(f"1:{number}"))
+    with pytest.raises(BusyError) as full:
+        await store.approvals.check_room(f"{PATH}/sub/1", clock.ms)
+    assert full.value.code == "APPROVALS_OPEN"
+    clock.ms += int(APPROVAL_S * 1000)
+    await store.approvals.check_room(PATH, clock.ms)
+    await request(store, wish("1:x"))
+
+
 async def test_thirty_an_hour_are_the_most(store: Store, clock: HandClock) -> None:
     await agent(store)
     for number in range(APPROVALS_PER_HOUR):
@@ -221,6 +233,8 @@ async def test_a_repeat_of_the_same_decision_is_no_error_and_does_nothing(store:
     it = await request(store)
     first = await approve(store, it)
     assert await store.approvals.decide(it.no, "approve", seen=it.seen, by=BY) == (first, False)
+    with pytest.raises(ConflictError, match="approved already"):
+        await approve(store, it, why="with another reason")
     assert len(await told(store)) == 1 and len(await store.documents.history(MEMORY)) == 1
 
 
@@ -396,6 +410,8 @@ async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, 
         wish("4", "x", base_hash=base, kind="tool"),
         wish("5", "x", base_hash=base, decider="operator"),
         wish("6", "x", base_hash=base, agent_id="other"),
+        wish("8", "x", place=Place(Layer.GLOBAL, "", "knowledge/x.md")),
+        wish("9", "x", place=Place(Layer.AGENT, ID, "SOUL.md")),
     ):
         assert (await request(store, other)).state is ApprovalState.PENDING
     clock.ms += 1_000
@@ -405,6 +421,21 @@ async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, 
 async def test_identity_is_never_granted(store: Store) -> None:
     with pytest.raises(InvalidError):
         await store.approvals.grant(Grant(agent_id=ID, kind="identity", user="u1", by=BY, until=2**50))
+
+
+async def test_messages_of_decided_requests_are_found_until_they_are_settled(store: Store, clock: HandClock) -> None:
+    me = await agent(store)
+    its = [(await store.approvals.request(wish(f"1:{number}"), shown_in(me)))[0] for number in range(3)]
+    for it in its[:2]:
+        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
+    assert await store.approvals.outlived(["telegram"], 0) == [(2, 2), (1, 1)], "the newest first"
+    assert await store.approvals.outlived(["telegram"], 0, limit=1) == [(2, 2)]
+    assert await store.approvals.outlived(["other"], 0) == []
+    assert await store.approvals.outlived(["telegram"], clock.ms) == [], "too old"
+    await store.outbox.give_up(1, "GONE", "nobody there")
+    assert await store.approvals.outlived(["telegram"], 0) == [(2, 2)]
+    await store.approvals.settle(2)
+    assert await store.approvals.outlived(["telegram"], 0) == []
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------
@@ -432,12 +463,13 @@ async def test_a_delivered_message_is_known_by_its_receipt(store: Store) -> None
     me = await agent(store)
     it, _ = await store.approvals.request(wish(), shown_in(me))
     [row] = await store.outbox.waiting("telegram")
-    assert not await store.approvals.was_shown(it.no, it.content_hash)
+    assert not await store.approvals.was_shown(it.no, it.content_hash, "u1")
     await store.outbox.part_sent(row.seq, 1, "77")
-    assert not await store.approvals.was_shown(it.no, it.content_hash), "not all of it"
+    assert not await store.approvals.was_shown(it.no, it.content_hash, "u1"), "not all of it"
     await store.outbox.sent([row.seq], "78")
-    assert await store.approvals.was_shown(it.no, it.content_hash)
-    assert not await store.approvals.was_shown(it.no, "0" * 64)
+    assert await store.approvals.was_shown(it.no, it.content_hash, "u1")
+    assert not await store.approvals.was_shown(it.no, it.content_hash, "u2"), "somebody else has seen it"
+    assert not await store.approvals.was_shown(it.no, "0" * 64, "u1")
     for receipt in ("77", "78"):
         assert await store.approvals.shown_by("u1", "telegram", "u1", receipt) == it
     for decider, connector, user, receipt in (

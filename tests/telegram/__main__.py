@@ -4,6 +4,7 @@
     python -m tests.telegram --mode send --kills 300 --seed 1 --json
     python -m tests.telegram --mode flood --answers 1000 --chats 50 --seed 1 --json
     python -m tests.telegram --mode outage --minutes 10 --seed 1 --json
+    python -m tests.telegram --mode approve --kills 100 --seed 1 --json
 
 Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/crash-campaign.md.
 """
@@ -18,11 +19,11 @@ from typing import Final
 import trio
 
 from tests.crash.process import die_tidily
-from tests.telegram.campaign import flood, outage, receive, send
+from tests.telegram.campaign import approve, flood, outage, receive, send
 
-MODES: Final = ("receive", "send", "flood", "outage")
+MODES: Final = ("receive", "send", "flood", "outage", "approve")
 CHATS: Final = {"receive": 50, "send": 1, "flood": 50, "outage": 5}
-KILLS: Final = {"receive": 30, "send": 300}
+KILLS: Final = {"receive": 30, "send": 300, "approve": 100}
 
 
 def main() -> int:
@@ -34,20 +35,23 @@ def main() -> int:
     parser.add_argument("--updates", type=int, default=10_000, help="of the mode receive")
     parser.add_argument("--answers", type=int, default=1_000, help="of the mode flood")
     parser.add_argument("--minutes", type=float, default=10.0, help="of the outage")
-    parser.add_argument("--kills", type=int, help="of the modes receive (30) and send (300)")
-    parser.add_argument("--chats", type=int, help="50; of the mode send 1, of outage 5")
+    parser.add_argument("--kills", type=int, help="of the modes receive (30), send (300), approve (100)")
+    parser.add_argument(
+        "--chats", type=int, help="50; of the mode send 1, of outage 5, of approve a sixth of the kills"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--json", action="store_true", help="print what was found as JSON, as the last line")
     chosen = parser.parse_args()
     die_tidily()
     print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
-    chats = chosen.chats or CHATS[chosen.mode]
+    chats = chosen.chats or CHATS.get(chosen.mode, 0)
     kills = KILLS.get(chosen.mode, 0) if chosen.kills is None else chosen.kills
     campaigns = {
         "receive": partial(receive.run, chosen.updates, chats, kills, chosen.seed),
         "send": partial(send.run, kills, chats, chosen.seed),
         "flood": partial(flood.run, chosen.answers, chats, chosen.seed),
         "outage": partial(outage.run, 60 * chosen.minutes, chats, chosen.seed),
+        "approve": partial(approve.run, kills, chats, chosen.seed),
     }
     report = trio.run(campaigns[chosen.mode])
     found = report.as_json()

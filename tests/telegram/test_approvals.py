@@ -1,12 +1,15 @@
 """The approval desk on a phone: a diff with buttons, an edit by reply, a group in which one person decides."""
 
+import copy
 from pathlib import Path
 
 import pytest
 
+from daycare.approvals.desk import Person
 from daycare.store.records import User
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted
+from daycare.testing.telegram_faults import bad_gateway
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_world import Message
 from tests.approvals.story import asking, desk_of, memory_of, overwrite, remembered
@@ -68,6 +71,12 @@ async def test_a_diff_is_shown_edited_by_reply_approved_and_undone(locks: Path) 
         assert (await sent(server, 6)).text.startswith("Undone")
         assert await remembered(house, agent) == "- likes tea\n```\nodd\n"
         assert len(model.history) == 1, "neither the reply nor the buttons were for the model"
+        await until(lambda: not shown.keyboard and not again.keyboard)
+        [before] = again.edits
+        kept, decided = again.text.split("Decided: ")
+        assert before == f"{kept}You have 7 days to decide.", "the rest stands as it stood"
+        assert decided.startswith("approved with another text by Ann (telegram:5), 20")
+        assert "Changed before it was decided: approved with" in shown.text, "nobody approved what stands there"
 
 
 async def test_in_a_group_only_the_operators_own_account_decides(locks: Path) -> None:
@@ -109,3 +118,41 @@ async def test_a_change_too_long_for_a_message_comes_whole_as_a_file(locks: Path
         server.press(last, data(last, "Approve"), 5)
         await until(lambda: "Approved" in server.sent(5)[-1].text or "Approved" in server.sent(5)[-2].text)
         assert "hidden" in (await remembered(house, agent) or "")
+        await until(lambda: not last.keyboard)
+        assert last.wire["caption"].startswith("Request 1\nDecided: approved by Ann (telegram:5), 20")
+        assert first.edits == []
+
+
+async def test_a_decision_from_elsewhere_takes_the_buttons_and_an_old_one_says_whose_it_was(locks: Path) -> None:
+    async with FakeTelegram.serve() as server, daemon(locks, server, Scripted()) as house:
+        server.person(5)
+        await house.agent("/ann/telegram")
+        await propose(house, "/ann/telegram", "- likes tea\n")
+        shown = await sent(server, 1)
+        stale = copy.copy(shown)  # as a phone still shows it that was out of reach meanwhile
+        it = await desk_of(house).get(1)
+        await desk_of(house).decide(1, "reject", Person("ann", "direct:ann"), it.seen, why="*not* mine")
+        await until(lambda: not shown.keyboard)
+        assert "Decided: rejected by Ann (direct:ann), 20" in shown.text and shown.text.endswith(": *not* mine.")
+        count = len(server.sent(5))
+        for label in ("Approve", "Reject", "Edit"):
+            server.press(stale, data(stale, label), 5)
+        await until(lambda: sum("rejected already by Ann" in message.text for message in server.sent(5)[count:]) == 3)
+        assert (await desk_of(house).get(1)).decided_by == "direct:ann"
+
+
+async def test_over_a_kill_the_buttons_of_what_was_decided_go_at_the_next_start(locks: Path) -> None:
+    async with FakeTelegram.serve() as server:
+        server.person(5)
+        async with daemon(locks, server, Scripted()) as house:
+            await house.agent("/ann/telegram")
+            await propose(house, "/ann/telegram", "- likes tea\n")
+            shown = await sent(server, 1)
+            server.fault("editMessageText", bad_gateway(), chat=5)
+            it = await desk_of(house).get(1)
+            await desk_of(house).decide(1, "approve", Person("ann", "direct:ann"), it.seen)
+            await until(lambda: server.called("editMessageText"))
+            assert shown.keyboard
+        async with daemon(locks, server, Scripted()):
+            await until(lambda: not shown.keyboard)
+            assert "Decided: approved by Ann (direct:ann), 20" in shown.text

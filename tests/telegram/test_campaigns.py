@@ -8,7 +8,7 @@ from functools import partial
 import trio
 
 from daycare.testing.telegram_server import FakeTelegram, Message
-from tests.telegram.campaign import flood, judge, outage, receive, send
+from tests.telegram.campaign import approve, flood, judge, outage, receive, send
 from tests.telegram.campaign.mind import names, units
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Room, rooms_of
@@ -29,12 +29,14 @@ async def test_short_campaigns_break_no_promise() -> None:
         nursery.start_soon(run, partial(send.run, kills=3, chats=2, seed=SEED))
         nursery.start_soon(run, partial(flood.run, answers=40, chats=10, seed=SEED, on_its_way_s=1.0))
         nursery.start_soon(run, partial(outage.run, 1.0, 2, SEED, poll_s=1, short=True))
+        nursery.start_soon(run, partial(approve.run, kills=2, chats=2, seed=SEED))
     for report in reports:
         assert not report.findings, (report.mode, report.findings)
     figures = {report.mode: report.figures for report in reports}
     assert figures["receive"]["updates"] >= 120 and figures["receive"]["turns"]
     assert figures["flood"]["answers"] == 40
     assert sum(figures["send"]["hits"].values()) == 3
+    assert figures["approve"]["proposals"] >= 2
     assert figures["outage"]["stalled_s"] <= outage.STATE_S
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 import apsw
@@ -11,7 +12,7 @@ from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidE
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.store.records_approvals import (
-    SECURE_KINDS,
+    GRANTABLE,
     SEEN_MIN_CHARS,
     Action,
     Approval,
@@ -25,6 +26,7 @@ from daycare.store.records_approvals import (
 from daycare.store.records_documents import Attribution, NewVersion, digest
 from daycare.store.sqlite import approval_rows as rows
 from daycare.store.sqlite import documents, inbox, letters, outbox
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
 _SENDER: Final = "/system/approvals"
@@ -42,6 +44,10 @@ class Approvals:
     async def request(self, new: NewApproval, show: Show) -> tuple[Approval, bool]:
         """Make a request, or find the one with its key."""
         return await self._write(lambda tx: _request(tx, new, show), len(new.action.text))
+
+    async def check_room(self, path: str, now_ms: int) -> None:
+        """Raise `BusyError` if an agent may ask for nothing more now."""
+        _refuse_too_many(self._reader, _root(path), now_ms)
 
     async def decide(
         self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
@@ -123,18 +129,37 @@ class Approvals:
         no = next((no for no, receipts in found if receipt in str(receipts).split()), None)
         return None if no is None else rows.get(self._reader, int(str(no)))
 
-    async def was_shown(self, no: int, content_hash: str) -> bool:
-        """Return whether a message that shows this content was delivered."""
+    async def was_shown(self, no: int, content_hash: str, user: str) -> bool:
+        """Return whether a message that shows this content was delivered in a user's conversation."""
         row = self._reader.execute(
             "SELECT 1 FROM approval_messages m JOIN outbox o ON o.seq = m.outbox"
-            " WHERE m.no = ? AND m.content_hash = ? AND o.state = 2",
-            (no, content_hash),
+            " WHERE m.no = ? AND m.content_hash = ? AND o.user = ? AND o.state = 2",
+            (no, content_hash, user),
         ).fetchone()
         return row is not None
 
+    async def outlived(self, connectors: Sequence[str], after_ms: int, limit: int = 100) -> list[tuple[int, int]]:
+        """Return messages, delivered or on their way, that show a request which is decided."""
+        found = self._reader.execute(
+            "SELECT m.no, m.outbox FROM approval_messages m JOIN approvals a ON a.no = m.no"  # noqa: S608
+            " JOIN outbox o ON o.seq = m.outbox WHERE m.content_hash <> '' AND m.created_at > ? AND o.state < 3"
+            f" AND a.state <> 'pending' AND o.connector IN ({', '.join('?' * len(connectors))})"
+            " ORDER BY m.outbox DESC LIMIT ?",
+            (after_ms, *connectors, limit),
+        )
+        return [(int(str(no)), int(str(outbox))) for no, outbox in found]
+
+    async def settle(self, outbox: int) -> None:
+        """Record that a message has no buttons any more: it shows nothing that can be decided."""
+
+        def run(tx: Tx) -> None:
+            tx.run("UPDATE approval_messages SET content_hash = '' WHERE outbox = ?", (outbox,))
+
+        await self._write(run)
+
     async def grant(self, grant: Grant) -> None:
         """Let a kind of request be approved at once for a while."""
-        if grant.kind in SECURE_KINDS:
+        if grant.kind not in GRANTABLE:
             raise InvalidError("GRANT_REFUSED", f"granting {grant.kind} to an agent: each of these is asked for")
 
         def run(tx: Tx) -> None:
@@ -166,7 +191,7 @@ def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
         return first, False
     _same_base(tx, new.action, new.base_hash)
     root = _root(new.path)
-    _refuse_too_many(tx, root)
+    _refuse_too_many(tx.db, root, tx.now)
     it = Approval(
         **asdict(new),
         no=rows.next_no(tx),
@@ -187,21 +212,23 @@ def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
     return it, True
 
 
-def _refuse_too_many(tx: Tx, root: str) -> None:
+def _refuse_too_many(db: apsw.Connection, root: str, now: int) -> None:
     hint = "go on without it, and tell the user what you would have proposed; they can decide with /approvals"
-    row = tx.one("SELECT count(*) FROM approvals WHERE root = ? AND state = 'pending'", (root,))
-    if row is not None and row[0] >= APPROVALS_OPEN_MAX:
+    waiting = count(
+        db, "SELECT count(*) FROM approvals WHERE root = ? AND state = 'pending' AND expires_at > ?", (root, now)
+    )
+    if waiting >= APPROVALS_OPEN_MAX:
         raise BusyError(
             "APPROVALS_OPEN",
-            f"asking for approval: {row[0]} requests wait for a decision, which is the most",
+            f"asking for approval: {waiting} requests wait for a decision, which is the most",
             hint=hint,
         )
-    lately = tx.db.execute(
+    lately = db.execute(
         "SELECT created_at FROM approvals WHERE root = ? AND created_at > ? ORDER BY created_at DESC LIMIT ?",
-        (root, tx.now - _HOUR_MS, APPROVALS_PER_HOUR),
+        (root, now - _HOUR_MS, APPROVALS_PER_HOUR),
     ).fetchall()
     if len(lately) >= APPROVALS_PER_HOUR:
-        wait_s = (int(str(lately[-1][0])) + _HOUR_MS - tx.now) / 1000
+        wait_s = (int(str(lately[-1][0])) + _HOUR_MS - now) / 1000
         raise BusyError(
             "APPROVALS_HOURLY",
             f"asking for approval: {len(lately)} requests within an hour, which is the most",
@@ -214,7 +241,7 @@ def _decide(
     tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str
 ) -> tuple[Approval, bool]:
     it = _must(tx, no)
-    if _is_repeat(it, verdict, seen, by):
+    if _is_repeat(it, verdict, seen, by, why):
         return it, False
     it = _pending(tx, no, seen)
     because = f" They say: {why}" if why else ""
@@ -233,10 +260,10 @@ def _decide(
     return _end(tx, it, state, by, why, f"{_about(it)} {how}{because}", EnvelopeKind.NOTICE, version), True
 
 
-def _is_repeat(it: Approval, verdict: str, seen: str, by: str) -> bool:
+def _is_repeat(it: Approval, verdict: str, seen: str, by: str, why: str) -> bool:
     """After a crash a command runs again: the one who decided is told the same once more."""
     done = _DONE if verdict == "approve" else (ApprovalState.REJECTED,)
-    return it.state in done and it.decided_by == by and _matches(it, seen)
+    return it.state in done and (it.decided_by, it.why) == (by, why) and _matches(it, seen)
 
 
 def _revise(tx: Tx, no: int, revision: Revision, seen: str) -> Approval:
@@ -262,21 +289,22 @@ def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
         return it, False
     if it.state not in _DONE or it.version is None:
         raise ConflictError("APPROVAL_NOT_DONE", f"undoing request {no}: it changed nothing", hint="daycare approvals")
-    undone = documents.undo(
-        tx,
-        NewVersion(
-            place=it.action.place,
-            user=it.user,
-            by=Attribution(origin=Origin.PERSON, author=by, reason=f"request {no} was undone"),
-            key=f"approval:{no}:undone",
-        ),
-        it.version,
+    new = NewVersion(
+        place=it.action.place,
+        user=it.user,
+        by=Attribution(origin=Origin.PERSON, author=by, reason=f"request {no} was undone"),
+        key=f"approval:{no}:undone",
     )
-    new = replace(it, undone=undone.version)
-    rows.save(tx, new)
+    try:
+        undone = documents.undo(tx, new, it.version)
+    except ConflictError as changed:
+        what = f"undoing request {no}: {it.action.place.name} was changed since"
+        raise ConflictError(changed.code, what, hint="take back the newer change first") from changed
+    it = replace(it, undone=undone.version)
+    rows.save(tx, it)
     text = f"{_about(it)} was undone: {it.action.place.name} is as it was before."
-    _tell(tx, new, text, EnvelopeKind.NOTE, ":undone")
-    return new, True
+    _tell(tx, it, text, EnvelopeKind.NOTE, ":undone")
+    return it, True
 
 
 def _do(tx: Tx, it: Approval, by: str) -> int | None:
@@ -355,7 +383,7 @@ def _same_base(tx: Tx, action: Action, base_hash: str) -> None:
 
 def _granted(tx: Tx, it: Approval) -> str | None:
     """Return by whom a request is approved at once; flagged ones and those that another decides are not."""
-    if it.flagged or it.kind in SECURE_KINDS:
+    if not it.grantable:
         return None
     row = tx.one(
         "SELECT by FROM approval_grants WHERE agent_id = ? AND kind = ? AND user = ? AND until > ?",
@@ -369,8 +397,11 @@ def _pending(tx: Tx, no: int, seen: str) -> Approval:
     it = _must(tx, no)
     if it.state is not ApprovalState.PENDING:
         by = f" by {it.decided_by}" if it.decided_by else ""
+        at = f"{datetime.fromtimestamp((it.decided_at or 0) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
         raise ConflictError(
-            "APPROVAL_DECIDED", f"deciding request {no}: it is {it.state} already{by}", hint="daycare approvals"
+            "APPROVAL_DECIDED",
+            f"deciding request {no}: it is {it.state} already{by}, since {at}",
+            hint=f"daycare approvals show {no}",
         )
     if it.expires_at <= tx.now:
         raise ConflictError("APPROVAL_DECIDED", f"deciding request {no}: its time is over", hint="daycare approvals")

@@ -29,6 +29,7 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
+            "secure_delete = ON",  # what is deleted is overwritten: somebody may have asked for it to be forgotten
             "wal_autocheckpoint = 4000",
             f"cache_size = -{_CACHE_KIB}",
         ):
@@ -40,8 +41,11 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
 
 def open_reader(location: str, writer: apsw.Connection, vfs: str | None = None) -> apsw.Connection:
     """Open a read-only connection beside the writer; a memory store has one connection for both."""
-    if location == MEMORY:
-        return writer
+    return writer if location == MEMORY else connect_reader(location, vfs)
+
+
+def connect_reader(location: str, vfs: str | None = None) -> apsw.Connection:
+    """Open a read-only connection of a file; each belongs to one thread at a time."""
     with describing(location):
         db = _connect(location, apsw.SQLITE_OPEN_READONLY, vfs)
     db.cursor_factory = _ReadingCursor

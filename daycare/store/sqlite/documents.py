@@ -159,6 +159,8 @@ def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion
     before = _at(tx.db, new.place, newest.version - 1)
     if before is None or before.text is None:
         return _put(tx, new, newest, None)
+    if digest(before.text) != before.version.hash:
+        raise ConflictError("DOCUMENT_FORGOTTEN", f"undoing a change of {new.place}: what it said before was forgotten")
     words = before.version.by  # whoever takes them back, they come from where they came from
     by = replace(new.by, origin=words.origin, provenance=words.provenance)
     return _put(tx, replace(new, by=by), newest, before.text)
@@ -214,6 +216,7 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | No
         ),
     )
     _index(tx, new, tx.db.last_insert_rowid(), size, text)
+    tx.commit.documents = True
     written = _newest(tx.db, place)
     assert written is not None
     return written

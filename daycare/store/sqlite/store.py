@@ -8,7 +8,7 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
-from daycare.store.sqlite import lives
+from daycare.store.sqlite import lives, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
@@ -18,8 +18,10 @@ from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
+from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.timers import Timers
@@ -35,8 +37,10 @@ class SqliteStore:
             self._db = opened.enter_context(closing(open_writer(location, vfs)))
             self._reader = opened.enter_context(closing(open_reader(location, self._db, vfs)))
             with describing(location):
+                scrub.recover(self._db)
                 self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
             opened.pop_all()
+        self._readers = Readers(location, self._reader, vfs)
         parts = (self._writer, self._reader)
         self.location = location
         self.people = People(*parts)
@@ -48,6 +52,7 @@ class SqliteStore:
         self.outbox = Outbox(*parts)
         self.files = Files(*parts)
         self.documents = Documents(*parts)
+        self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
         self.timers = Timers(*parts)
         self.dead = DeadLetters(*parts)
@@ -73,6 +78,7 @@ class SqliteStore:
 
     def shut(self) -> None:
         """Close the files; call after `run` returned."""
+        self._readers.close()
         if self._reader is not self._db:
             self._reader.close()
         self._db.close()

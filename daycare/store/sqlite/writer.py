@@ -20,7 +20,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
 from daycare.store.records import Commit
-from daycare.store.sqlite.database import described
+from daycare.store.sqlite.database import described, describing
 
 T = TypeVar("T")
 
@@ -92,12 +92,15 @@ class Tx:
 
 
 class _Write(Generic[T]):
-    __slots__ = ("fn", "outcome", "size", "task")
+    __slots__ = ("alone", "fn", "outcome", "size", "task")
 
-    def __init__(self, fn: Callable[[Tx], T], size: int, task: trio.lowlevel.Task | None) -> None:
+    def __init__(
+        self, fn: Callable[[Any], T], size: int, task: trio.lowlevel.Task | None, *, alone: bool = False
+    ) -> None:
         self.fn = fn
         self.size = size
         self.task = task
+        self.alone = alone  # it is given the connection, and no transaction
         self.outcome: outcome.Outcome[T] | None = None
 
     def forget(self, _: object) -> trio.lowlevel.Abort:
@@ -118,7 +121,7 @@ class Writer:
         self._db = db
         self._location = location
         self._clock = clock
-        self._inline = inline
+        self.inline = inline
         self._queue: deque[_Write[Any]] = deque()
         self._wake = trio.Event()
         self._closing = False
@@ -136,17 +139,32 @@ class Writer:
         An error that `fn` raises undoes only its own changes. `size` in bytes bounds a commit. Raises `BusyError` when
         too many writes wait, `UnavailableError` when the disk refuses.
         """
-        if self._inline:
+        if self.inline:
             # In this order writes take effect as they were asked for; other tasks run before the caller goes on.
             await trio.lowlevel.checkpoint_if_cancelled()
             done = self._write_inline(fn)
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
+        return await self._queued(_Write(fn, size, trio.lowlevel.current_task()))
+
+    async def alone(self, fn: Callable[[apsw.Connection], T]) -> T:
+        """Run `fn` between two commits, in no transaction, and return its value: for what is about the whole file.
+
+        It may raise SQLite's errors only.
+        """
+        if self.inline:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            with describing(self._location):
+                done = fn(self._db)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            return done
+        return await self._queued(_Write(fn, 0, trio.lowlevel.current_task(), alone=True))
+
+    async def _queued(self, write: _Write[T]) -> T:
         if self._ended:
             raise UnavailableError("STORE_CLOSED", f"writing to {self._location}: the store was closed")
         if len(self._queue) >= WRITE_QUEUE_MAX:
             raise BusyError("STORE_BUSY", "the store has too many writes waiting", retry_after_s=1.0)
-        write = _Write(fn, size, trio.lowlevel.current_task())
         self._queue.append(write)
         self._wake.set()
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
@@ -178,6 +196,8 @@ class Writer:
         batch: list[_Write[Any]] = []
         size = 0
         while self._queue and len(batch) < COMMIT_MAX_OPERATIONS and size < COMMIT_MAX_BYTES:
+            if self._queue[0].alone:
+                return batch or [self._queue.popleft()]
             write = self._queue.popleft()
             size += write.size
             batch.append(write)
@@ -198,8 +218,13 @@ class Writer:
                 result = outcome.Error(_copy(failure)) if failure else write.outcome
                 trio.lowlevel.reschedule(write.task, result)  # type: ignore[arg-type]
 
-    def _run_batch(self, batch: list[_Write[Any]]) -> Commit:
+    def _run_batch(self, batch: list[_Write[Any]]) -> Commit | None:
         """Run in the writer thread: all writes but those that raise, in one transaction."""
+        if batch[0].alone:
+            if self._undone:
+                self._restore()
+            batch[0].outcome = outcome.Value(batch[0].fn(self._db))
+            return None
         todo = list(batch)
         try:
             while True:

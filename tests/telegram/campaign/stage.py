@@ -1,15 +1,18 @@
 """A daemon in a home of its own, the fake Telegram it talks to, and the people in both."""
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import shutil
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Final
 
 import apsw
 import httpx
 import trio
 
+from daycare.testing.model_server import FakeModelServer
 from daycare.testing.telegram_server import Chat as FakeChat
 from daycare.testing.telegram_server import FakeTelegram, Person
 from tests.crash.load import client_of
@@ -19,13 +22,22 @@ from tests.telegram.campaign.report import Report, say
 BOT: Final = "telegram"
 FIRST_PERSON: Final = 1_000
 FIRST_STRANGER: Final = 900_000
-_CONFIG: Final = """\
+_MIND_MODELS: Final = """\
 [models]
 default = "mind/names"
 
 [providers.mind]
 kind = "mind"
+"""
+_SERVER_MODELS: Final = """\
+[models]
+default = "box/fake-large"
 
+[providers.box]
+base_url = "{base_url}"
+"""
+_CONFIG: Final = """\
+{models}
 [agent]
 policy = "{policy}"
 
@@ -69,16 +81,29 @@ class Room:
 
 
 class Stage:
-    """One home, one bot. `report` takes what is found wrong on the way."""
+    """One home, one bot. `report` takes what is found wrong on the way.
 
-    def __init__(self, server: FakeTelegram, report: Report, *, poll_s: int, policy: str = "steer") -> None:
+    The model is the plugin `mind`, or asked of the server `models`.
+    """
+
+    def __init__(
+        self,
+        server: FakeTelegram,
+        report: Report,
+        *,
+        poll_s: int,
+        policy: str = "steer",
+        models: FakeModelServer | None = None,
+    ) -> None:
         self.server = server
         self.report = report
         self.rooms: list[Room] = []
         self.process: Process | None = None
+        self.starter: Callable[..., Process] = Process
         self.ready_s: list[float] = []
         self.home = Home()
         config = _CONFIG.format(
+            models=_MIND_MODELS if models is None else _SERVER_MODELS.format(base_url=models.base_url),
             policy=policy,
             plugins=", ".join(f'"{plugin}"' for plugin in _plugins()),
             base_url=server.base_url,
@@ -89,9 +114,9 @@ class Stage:
 
     # -- the daemon --------------------------------------------------------------------------------------------------
 
-    def start(self) -> Process:
+    def start(self, *, module: str = "daycare", environment: Mapping[str, str] | None = None) -> Process:
         """Start the daemon."""
-        self.process = Process(self.home)
+        self.process = self.starter(self.home, module=module, environment=environment)
         return self.process
 
     async def up(self) -> Process:
@@ -117,6 +142,13 @@ class Stage:
                 key = {"key": f"{BOT}:{room.id}"}
                 (await client.post(f"/v1/users/c{room.number}/links", json=key)).raise_for_status()
             (await client.put(f"/v1/keys/{BOT}", json={"value": self.server.token})).raise_for_status()
+
+    def furnish(self, folder: Path, rooms: Sequence[Room]) -> None:
+        """Take over a home in which the people of the rooms have been introduced; it must be at rest."""
+        self.rooms = list(rooms)
+        for file in folder.iterdir():
+            if file.is_file() and file.name not in ("config.toml", "daycare.lock"):
+                shutil.copy2(file, self.home.path)
 
     async def health(self) -> dict[str, Any]:
         """Return how the daemon says the connection is."""
@@ -202,10 +234,12 @@ def open_topics(server: FakeTelegram, rooms: Sequence[Room]) -> None:
 
 
 @asynccontextmanager
-async def staged(report: Report, *, poll_s: int, policy: str = "steer") -> AsyncGenerator[Stage, None]:
+async def staged(
+    report: Report, *, poll_s: int, policy: str = "steer", models: FakeModelServer | None = None
+) -> AsyncGenerator[Stage, None]:
     """Open a stage. The home is kept if a promise was broken."""
     async with FakeTelegram.serve() as server:
-        stage = Stage(server, report, poll_s=poll_s, policy=policy)
+        stage = Stage(server, report, poll_s=poll_s, policy=policy, models=models)
         try:
             yield stage
         except* (BrokenDaemonError, httpx.HTTPError, apsw.Error) as errors:

@@ -1,0 +1,205 @@
+"""What people do with what is remembered of them: search it, list it, ask why, take it along, have it forgotten.
+
+People name a memory by a short number, which counts within their own scope; nobody can name another's.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from daycare.base.clock import Clock
+from daycare.base.errors import NotFoundError
+from daycare.base.events import MemoryForgotten
+from daycare.base.limits import API_PAGE_MAX_ROWS, WHY_EVENTS_MAX
+from daycare.memory.forgetting import Forgetting, Plan
+from daycare.memory.queries import Hit, Query
+from daycare.memory.scope import scope_of
+from daycare.memory.search import Search
+from daycare.observe.about import about
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_memories import Forgotten, Memory, MemoryCounts, Tier, Uncurated
+
+Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
+
+_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory as people see it. `score` and `parts` are of a search, or of the turn that it was recalled for."""
+
+    no: int
+    tier: str
+    text: str
+    speaker: str
+    path: str
+    origin: str
+    at_ms: int
+    hash: str
+    about: dict[str, Any] = {}
+    score: float | None = None
+    parts: dict[str, float] = {}
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """What stood in the prompt of a turn because it was recalled, and what that cost."""
+
+    turn: int
+    at_ms: int
+    took_ms: float
+    without: str
+    memories: tuple[Shown, ...]
+    gone: int
+
+
+class MemoryControls:
+    """Does it, for an agent's scope.
+
+    `log` writes a bounded part of what is not in the log yet and returns whether there may be more; `look` wakes memory
+    workers for what is wanted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        search: Search,
+        forgetting: Forgetting,
+        log: Callable[[], Awaitable[bool]],
+        look: Look,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._search = search
+        self._forgetting = forgetting
+        self._log = log
+        self._look = look
+        self._bus = bus
+        self._clock = clock
+
+    async def search(
+        self,
+        agent: Agent,
+        text: str,
+        *,
+        tiers: Sequence[Tier] = tuple(Tier),
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        superseded: bool = False,
+        limit: int = 10,
+    ) -> list[Shown]:
+        """Return what fits a question best, with its scores."""
+        query = Query(
+            scope=scope_of(agent.path),
+            agent_id=agent.id,
+            text=text,
+            now_ms=self._clock.now_ms(),
+            tiers=tuple(tiers),
+            since_ms=since_ms,
+            until_ms=until_ms,
+            superseded=superseded,
+            limit=limit,
+        )
+        return [_of_hit(hit) for hit in await self._search.find(query)]
+
+    async def find(
+        self,
+        agent: Agent,
+        tier: Tier,
+        words: str = "",
+        *,
+        living: bool = True,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Shown]:
+        """Return memories of one tier, the newest first, beginning below the short number `before`."""
+        scope = scope_of(agent.path)
+        start = None if before is None else self._base(scope) | before
+        found = await self._store.memories.find(scope, tier, words=words, living=living, before=start, limit=limit)
+        return [shown(memory) for memory in found]
+
+    async def export(self, agent: Agent) -> AsyncIterator[Shown]:
+        """Yield all that is remembered in an agent's scope, a tier after the other."""
+        for tier in Tier:
+            before: int | None = None
+            while page := await self.find(agent, tier, living=False, before=before, limit=API_PAGE_MAX_ROWS):
+                for each in page:
+                    yield each
+                before = page[-1].no
+
+    async def why(self, agent: Agent, turn: int | None = None) -> Why:
+        """Return what was recalled for a turn of an agent, None: for the last that something was recalled for."""
+        for text in await self._store.ledger.events(path=agent.path, limit=WHY_EVENTS_MAX):
+            event = msgspec.json.decode(text)
+            if event["event"] != "memory.recalled" or turn not in (None, event["turn"]):
+                continue
+            scores = dict(zip(event["numbers"], event["scores"], strict=True))
+            memories = await self._store.memories.get([scope_of(agent.path)], list(scores))
+            return Why(
+                turn=event["turn"],
+                at_ms=event["at_ms"],
+                took_ms=event["took_ms"],
+                without=event.get("without", ""),
+                memories=tuple(msgspec.structs.replace(shown(each), score=scores[each.no]) for each in memories),
+                gone=len(scores) - len(memories),
+            )
+        which = "any turn" if turn is None else f"turn {turn}"
+        raise NotFoundError("NOTHING_RECALLED", f"looking at {agent.path}: nothing was recalled for {which}")
+
+    async def counts(self, agent: Agent | None = None) -> MemoryCounts:
+        """Return how much is remembered in an agent's scope, or by the whole installation."""
+        return await self._store.memories.counts(None if agent is None else scope_of(agent.path))
+
+    async def process(self, agent: Agent | None = None) -> int:
+        """Wake the memory workers of an agent, or all that have something to look at; return how many."""
+        while await self._log():
+            pass
+        return await self._look(lambda each: agent is None or each.agent_id == agent.id)
+
+    async def plan(self, agent: Agent, numbers: Sequence[int]) -> Plan:
+        """Return what would be forgotten with these memories, by their short numbers. Raises `NotFoundError`."""
+        scope = scope_of(agent.path)
+        base = self._base(scope)
+        return await self._forgetting.plan(scope, [base | no for no in numbers if 0 < no <= _SHORT])
+
+    async def forget(self, agent: Agent, plan: Plan, by: str) -> Forgotten:
+        """Forget what a plan says, for the person with the connector key `by`."""
+        forgotten = await self._forgetting.forget(plan, by)
+        self._bus.publish(
+            MemoryForgotten(
+                **about(self._clock, agent),
+                memories=forgotten.memories,
+                turns=forgotten.turns,
+                versions=forgotten.versions,
+            )
+        )
+        return forgotten
+
+    def _base(self, scope: str) -> int:
+        """Return what all numbers of a scope have in common."""
+        first = self._store.memories.shapes(scope, limit=1)
+        if not first:
+            raise NotFoundError("NOTHING_REMEMBERED", f"nothing is remembered of {scope} yet")
+        return first[0].no & ~_SHORT
+
+
+def shown(memory: Memory) -> Shown:
+    """Return a memory as people see it."""
+    part = memory.fact or memory.entity
+    return Shown(
+        no=memory.no & _SHORT,
+        tier=str(memory.tier),
+        text=memory.text,
+        speaker=memory.speaker,
+        path=memory.path,
+        origin=str(memory.origin),
+        at_ms=memory.at_ms,
+        hash=memory.hash,
+        about=msgspec.to_builtins(part) if part is not None else {},
+    )
+
+
+def _of_hit(hit: Hit) -> Shown:
+    return msgspec.structs.replace(shown(hit.memory), score=round(hit.score, 3), parts=dict(hit.parts))

@@ -1,0 +1,253 @@
+"""What comes back: memories that fit what was just said, found and put into the prompt before the model is asked.
+
+No answer waits for it longer than the deadline: a question's vector is asked for as soon as its message is accepted,
+and if it is late, words and structure find what they find. What stood in the last prompt stays as long as it still
+ranks, so that a provider finds the prompt in its cache.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+import trio
+
+from daycare.agent import tokens
+from daycare.agent.blocks import one_line
+from daycare.agent.kinds import is_persons, messages_of, said
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError
+from daycare.base.events import MemoryRecalled
+from daycare.base.limits import (
+    RECALL_AGENTS_MAX,
+    RECALL_LINE_MAX_CHARS,
+    RECALL_QUESTIONS_MAX,
+    RECALL_RECENT,
+    RECALL_STICKY_FOLD,
+)
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.path import Kind
+from daycare.base.recollection import RetrievalSection
+from daycare.memory.queries import Hit, Query
+from daycare.memory.scope import scope_of
+from daycare.observe.about import about
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
+from daycare.store.records_memories import Memory, Tier
+
+if TYPE_CHECKING:
+    from daycare.memory.arrays import Floats
+
+Search = Callable[[Query], Awaitable[Sequence[Hit]]]
+Ask = Callable[[str], Awaitable["Floats"]]
+
+PEOPLES: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP)
+_ORDER: Final = (Tier.ENTITY, Tier.FACT, Tier.CHUNK, Tier.LOG)
+_MARKED: Final = {
+    Origin.GROUP: "said in a group",
+    Origin.FORWARD: "from a forwarded message",
+    Origin.FILE: "from a file",
+    Origin.CRON: "from a schedule",
+    Origin.SYSTEM: "from the daemon",
+}
+
+
+class Recollection(msgspec.Struct, frozen=True):
+    """What was recalled for a turn: blocks of lines by tier, and the memories they show with their scores."""
+
+    blocks: tuple[tuple[str, str], ...] = ()
+    memories: tuple[Memory, ...] = ()
+    scores: tuple[float, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The memories' numbers."""
+        return tuple(memory.no for memory in self.memories)
+
+    @property
+    def journaled(self) -> dict[str, Any]:
+        """What the turn's journal keeps of it; nothing if nothing was recalled."""
+        return {"numbers": self.numbers, "origins": self.origins} if self.memories else {}
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """Where their words came from, each once."""
+        return tuple(sorted({memory.origin for memory in self.memories}))
+
+
+NOTHING: Final = Recollection()
+
+
+class Recaller:
+    """Recalls for turns. `ask` embeds a question; None: there is no embedder."""
+
+    def __init__(
+        self, store: Store, search: Search, ask: Ask | None, section: RetrievalSection, bus: Bus, clock: Clock
+    ) -> None:
+        self._store = store
+        self._search = search
+        self._ask = ask
+        self._section = section
+        self._bus = bus
+        self._clock = clock
+        self._nursery: trio.Nursery | None = None
+        self._questions: OrderedDict[str, _Question] = OrderedDict()  # by text
+        self._shown: OrderedDict[str, frozenset[int]] = OrderedDict()  # by agent: what stood in its last prompt
+
+    async def run(self) -> None:
+        """Let questions be embedded while their messages are on their way; until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+
+    def accepted(self, envelope: Envelope, receipt: Receipt) -> None:
+        """Begin to embed what a person has just said."""
+        if envelope.kind is EnvelopeKind.TEXT and envelope.origin is not Origin.AGENT and not receipt.duplicate:
+            self._begin(envelope.text)
+
+    def forget(self) -> None:
+        """Drop what is kept of questions and prompts: something was forgotten."""
+        self._questions.clear()
+        self._shown.clear()
+
+    async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Recollection:
+        """Return what fits a turn's messages; nothing for agents that no person talks with, and on any failure."""
+        if not self._section.enabled or agent.kind not in PEOPLES:
+            return NOTHING
+        messages = [message for message in messages_of(rows) if is_persons(message)]
+        text = "\n".join(said(message)[1] for message in messages).strip()
+        if not text:
+            return NOTHING
+        began = trio.current_time()
+        without = "it took too long"
+        hits: Sequence[Hit] = ()
+        with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
+            vector, without = await self._vector(text, scope.deadline)
+            try:
+                hits = await self._search(await self._query(agent, user, turn, text, vector))
+            except DaycareError as error:
+                without = error.message
+        found = self._chosen(agent, user, hits)
+        if found.memories or scope.cancelled_caught:
+            self._bus.publish(
+                MemoryRecalled(
+                    **about(self._clock, agent, turn.trace),
+                    turn=turn.turn,
+                    numbers=found.numbers,
+                    scores=found.scores,
+                    took_ms=round((trio.current_time() - began) * 1000, 1),
+                    without=without,
+                )
+            )
+        return found
+
+    # -- the question ------------------------------------------------------------------------------------------------
+
+    def _begin(self, text: str) -> "_Question | None":
+        if self._ask is None or self._nursery is None or not self._section.enabled:
+            return None
+        question = self._questions.get(text)
+        if question is None:
+            question = self._questions[text] = _Question()
+            self._nursery.start_soon(question.run, self._ask, text)
+            while len(self._questions) > RECALL_QUESTIONS_MAX:
+                self._questions.popitem(last=False)
+        return question
+
+    async def _vector(self, text: str, deadline: float) -> "tuple[Floats | None, str]":
+        """Return the question's vector if it comes in time, leaving half of the time to search; else why not."""
+        question = self._begin(text)
+        if question is None:
+            return None, ""
+        left_s = deadline - trio.current_time()
+        with trio.move_on_after(left_s / 2):
+            await question.done.wait()
+        self._questions.pop(text, None)
+        return (question.vector, question.trouble) if question.done.is_set() else (None, "its vector came too late")
+
+    async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Query:
+        section = self._section
+        summary = await self._store.summaries.latest(agent.id, turn.session)
+        through = summary.through if summary else 0
+        recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT)
+        kept = {Tier.LOG: section.include_logs, Tier.FACT: section.include_facts, Tier.ENTITY: section.include_entities}
+        return Query(
+            scope=scope_of(agent.path),
+            agent_id=agent.id,
+            text=text,
+            recent=tuple(message.text for message in recent[-RECALL_RECENT:] if message.text),
+            speaker=user.name,
+            now_ms=self._clock.now_ms(),
+            zone=user.zone,
+            tiers=tuple(tier for tier, wanted in kept.items() if wanted),
+            shown=(turn.session, through),
+            limit=section.max_results * RECALL_STICKY_FOLD,
+            vector=vector,
+        )
+
+    # -- the answer --------------------------------------------------------------------------------------------------
+
+    def _chosen(self, agent: Agent, user: User, hits: Sequence[Hit]) -> Recollection:
+        """Return the hits that fit: the best half, then what was shown last time and still ranks, then others."""
+        before = self._shown.get(agent.id, frozenset())
+        must = {hit.memory.no for hit in hits[: -(-self._section.max_results // 2)]}
+        ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
+        chosen: list[Hit] = []
+        left = self._section.max_tokens
+        for hit in ranked[: self._section.max_results]:
+            left -= tokens.of_text(line(hit.memory, user.zone)) + 1
+            if left < 0:
+                break
+            chosen.append(hit)
+        self._shown[agent.id] = frozenset(hit.memory.no for hit in chosen)
+        self._shown.move_to_end(agent.id)
+        while len(self._shown) > RECALL_AGENTS_MAX:
+            self._shown.popitem(last=False)
+        # In order of tier and time, so that the same memories are the same bytes.
+        chosen.sort(key=lambda hit: (_ORDER.index(hit.memory.tier), hit.memory.at_ms, hit.memory.no))
+        return Recollection(
+            _blocks([hit.memory for hit in chosen], user.zone),
+            tuple(hit.memory for hit in chosen),
+            tuple(round(hit.score, 3) for hit in chosen),
+        )
+
+
+class _Question:
+    """A question's vector in the making."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.vector: Floats | None = None
+        self.trouble = ""
+
+    async def run(self, ask: Ask, text: str) -> None:
+        try:
+            self.vector = await ask(text)
+        except DaycareError as error:
+            self.trouble = error.message
+        self.done.set()
+
+
+def _blocks(memories: Sequence[Memory], zone: str) -> tuple[tuple[str, str], ...]:
+    by_tier = {tier: [line(memory, zone) for memory in memories if memory.tier is tier] for tier in _ORDER}
+    return tuple((str(tier), "\n".join(lines)) for tier, lines in by_tier.items() if lines)
+
+
+def line(memory: Memory, zone: str) -> str:
+    """Return a memory as a prompt shows it: when, who, what, and where it came from if that was outside."""
+    text = one_line(memory.text, RECALL_LINE_MAX_CHARS)
+    marked = f" ({_MARKED[memory.origin]})" if memory.origin in _MARKED else ""
+    if memory.entity is not None:
+        return f"Entity: {one_line(memory.entity.name, 80)} ({memory.entity.kind}) - {text}{marked}"
+    at = datetime.fromtimestamp(memory.at_ms / 1000, ZoneInfo(zone))
+    who = f"{one_line(memory.speaker, 80)}: " if memory.tier is Tier.LOG and memory.speaker else ""
+    until = ""
+    if memory.fact is not None and memory.fact.valid_until_ms is not None:
+        until = f" (until {datetime.fromtimestamp(memory.fact.valid_until_ms / 1000, ZoneInfo(zone)):%Y-%m-%d})"
+    return f"[{at:%Y-%m-%d %H:%M}] {who}{text}{until}{marked}"

@@ -1,0 +1,91 @@
+"""All that is remembered of conversations, wired: written behind the turns, curated, embedded, searched, recalled."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.agent.curator import Curator
+from daycare.agent.recall import Recaller
+from daycare.agent.scribe import Scribe
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError
+from daycare.base.events import EmbedderAway
+from daycare.base.recollection import MemorySection
+from daycare.inference.pool import Pool
+from daycare.memory.chunking import Chunking
+from daycare.memory.embedding import Embedding, Model
+from daycare.memory.forgetting import Forgetting
+from daycare.memory.search import Search
+from daycare.observe.bus import Bus
+from daycare.store.contract import Store
+
+
+class Recollections:
+    """What the daemon remembers. `load` makes the embedder of the settings ready; None: there is none."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        pool: Pool,
+        section: MemorySection,
+        load: Callable[[], Awaitable[Model]] | None,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._section = section
+        self.embedding = Embedding(store.memories, section.embedder, load, self._trouble) if load is not None else None
+        self.search = Search(store, section.retrieval, self.embedding)
+        self.scribe = Scribe(store, directory, section.ingestion)
+        self.chunking = Chunking(store, directory.get)
+        self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
+        ask = self.embedding.question if self.embedding is not None else None
+        self.recaller = Recaller(store, self.search.find, ask, section.retrieval, bus, clock)
+        self.forgetting = Forgetting(store, self._forgotten)
+        self.on_forgotten: Callable[[], None] = lambda: None
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.scribe.run)
+            nursery.start_soon(self.chunking.run)
+            nursery.start_soon(self.recaller.run)
+            if self.embedding is not None:
+                nursery.start_soon(self.embedding.run)
+
+    def committed(self, *, turns: bool, memories: bool, documents: bool) -> None:
+        """Look again: a commit ended turns, changed memories, or wrote documents."""
+        if turns:
+            self.scribe.wake()
+        if documents:
+            self.chunking.wake()
+        if memories and self.embedding is not None:
+            self.embedding.wake()
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows of it."""
+        shown: dict[str, Any] = {"embedder": self._section.embedder}
+        if self.embedding is not None:
+            state = await self.embedding.state()
+            shown |= {"trouble": state.trouble, "embedded": state.done, "memories": state.total}
+        return shown
+
+    def _trouble(self, error: DaycareError | None) -> None:
+        reason = error.message if error is not None else ""
+        self._bus.publish(
+            EmbedderAway(
+                at_ms=self._clock.now_ms(), embedder=self._section.embedder, reason=reason, cleared=error is None
+            )
+        )
+
+    def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
+        """Drop what caches have of it."""
+        self.search.drop(scope)
+        self.recaller.forget()
+        self._bus.forget(traces)
+        self.on_forgotten()

@@ -1,0 +1,109 @@
+"""The log of what was said: each ended turn of an agent that people talk to becomes entries of its memory, once.
+
+It runs behind the turns, in small bites, so that no answer waits for it. What it writes is what people and the agent
+said: no prompt, no recalled memory, no result of a tool ever gets into the log.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.agent.kinds import is_persons, said
+from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.limits import SCRIBE_PAUSE_S, SCRIBE_SHARE, SCRIBE_TURNS, STORE_RETRY_S
+from daycare.base.messages import File, Message
+from daycare.base.path import Kind
+from daycare.base.recollection import IngestionSection
+from daycare.memory.chunks import chunks
+from daycare.memory.scope import scope_of
+from daycare.store.contract import Store
+from daycare.store.records import Agent, User
+from daycare.store.records_memories import EndedTurn, NewMemory, Tier
+
+LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
+
+
+class Scribe:
+    """Writes the log. `wake` is called after a commit that may have ended a turn."""
+
+    def __init__(self, store: Store, directory: Directory, section: IngestionSection) -> None:
+        self._store = store
+        self._directory = directory
+        self._keeps = section.daily_logs or section.facts or section.entities
+        self._news = trio.Event()
+
+    def wake(self) -> None:
+        """There may be something to write."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write until cancelled. It takes a share of the time at most: turns go first."""
+        while True:
+            self._news = trio.Event()  # before looking: a turn that ends after the look sets this one
+            began = trio.current_time()
+            try:
+                more = await self.catch_up()
+            except (UnavailableError, BusyError):  # the disk refuses: what waits is still there later
+                await trio.sleep(STORE_RETRY_S)
+                continue
+            if more:
+                await trio.sleep((trio.current_time() - began) / SCRIBE_SHARE)
+            else:
+                await self._news.wait()
+                await trio.sleep(SCRIBE_PAUSE_S)
+
+    async def catch_up(self) -> bool:
+        """Write a bounded number of turns; return whether there may be more."""
+        turns = await self._store.memories.unlogged(SCRIBE_TURNS)
+        people: dict[str, User] = {}
+        entries: list[NewMemory] = []
+        for turn in turns:
+            agent = await self._directory.get(turn.agent_id)
+            if not self._keeps or agent.kind not in LOGGED:
+                continue
+            if agent.user not in people:
+                people[agent.user] = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
+            entries += entries_of(agent, people[agent.user], turn)
+        if turns:
+            await self._store.memories.log(turns, entries)
+        return len(turns) == SCRIBE_TURNS
+
+
+def entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
+    """Return what was said in a turn, in order: people's words, and the agent's last ones, which are its answer."""
+    answer = next((message for message in reversed(turn.messages) if message.role == "assistant"), None)
+    entries: list[NewMemory] = []
+    for message in turn.messages:
+        if message.role == "user" and is_persons(message):
+            name, text = said(message)
+            shared = "".join(f" [shares {part.name}]" for part in message.parts if isinstance(part, File))
+            entries += _entries(agent, turn, message, name or user.name, f"{text}{shared}")
+        elif message is answer:
+            entries += _entries(agent, turn, message, agent.config.name or _ASSISTANT, message.text)
+    return entries
+
+
+_ASSISTANT: Final = "assistant"
+
+
+def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text: str) -> Sequence[NewMemory]:
+    """Return a message as entries: one, or, for a long one, one for each chunk."""
+    return [
+        NewMemory(
+            tier=Tier.LOG,
+            scope=scope_of(agent.path),
+            user=agent.user,
+            agent_id=agent.id,
+            path=agent.path,
+            origin=message.origin,
+            text=chunk.told,
+            at_ms=message.at_ms or turn.ended_at,
+            session=turn.session,
+            turn=turn.turn,
+            speaker=speaker,
+            role=message.role,
+        )
+        for chunk in chunks(text)
+    ]

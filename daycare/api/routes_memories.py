@@ -1,0 +1,160 @@
+"""Memories: what is remembered of conversations, why it came up, and how it is forgotten.
+
+As for documents: what people keep whom a user has let in is not read here.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from daycare.api.documents import Limit, Number, answer, body, query
+from daycare.api.routes_memory import Whose, agent_of
+from daycare.api.routes_messages import DIRECT
+from daycare.api.services import Services
+from daycare.base.errors import InvalidError
+from daycare.base.limits import DOCUMENT_SEARCH_MAX, FORGET_MAX
+from daycare.store.records import Agent
+from daycare.store.records_memories import Tier
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Question(Whose, frozen=True, kw_only=True):
+    """A search. `tier` is one of log, fact, entity and chunk; times are wall ms."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    tier: Tier | None = None
+    since_ms: Number | None = None
+    until_ms: Number | None = None
+    all: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
+
+
+class Listing(Whose, frozen=True, kw_only=True):
+    """A page of one tier, the newest first; `all`: facts that hold no longer as well."""
+
+    words: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    all: bool = False
+    before: Number | None = None
+    limit: Limit = 100
+
+
+class OfTurn(Whose, frozen=True, kw_only=True):
+    """A turn; without its number the last that something was recalled for."""
+
+    turn: Number | None = None
+
+
+class Forget(Whose, frozen=True, kw_only=True):
+    """Which memories, by number. `dry_run` only tells what would go."""
+
+    numbers: Annotated[tuple[Number, ...], msgspec.Meta(min_length=1, max_length=FORGET_MAX)]
+    dry_run: bool = False
+
+
+class Process(Whose, frozen=True, kw_only=True):
+    """Whose memory worker to wake; without an agent all that have something to look at."""
+
+
+class Memories:
+    """`/v1/memories`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._controls = services.memories
+        self._by = f"{DIRECT}:{services.owner}"
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/memories/search", self.search),
+            Route("/v1/memories/facts", self.facts),
+            Route("/v1/memories/entities", self.entities),
+            Route("/v1/memories/why", self.why),
+            Route("/v1/memories/stats", self.stats),
+            Route("/v1/memories/export", self.export),
+            Route("/v1/memories/forget", self.forget, methods=["POST"]),
+            Route("/v1/memories/process", self.process, methods=["POST"]),
+        ]
+
+    async def search(self, request: Request) -> Response:
+        """Find memories that fit a question."""
+        wish = query(request, Question)
+        found = await self._controls.search(
+            await self._agent(wish),
+            wish.query,
+            tiers=(wish.tier,) if wish.tier else tuple(Tier),
+            since_ms=wish.since_ms,
+            until_ms=wish.until_ms,
+            superseded=wish.all,
+            limit=wish.limit,
+        )
+        return answer({"found": found})
+
+    async def facts(self, request: Request) -> Response:
+        """List facts."""
+        return await self._list(request, Tier.FACT, "facts")
+
+    async def entities(self, request: Request) -> Response:
+        """List people, places, things and concepts."""
+        return await self._list(request, Tier.ENTITY, "entities")
+
+    async def why(self, request: Request) -> Response:
+        """Return what was recalled for a turn."""
+        wish = query(request, OfTurn)
+        return answer(await self._controls.why(await self._agent(wish), wish.turn))
+
+    async def stats(self, request: Request) -> Response:
+        """Return how much is remembered, and how the embedder is."""
+        agent = await self._agent(query(request, Whose))
+        status = await self._services.status()
+        return answer(
+            {
+                "agent": agent.path,
+                "own": await self._controls.counts(agent),
+                "all": await self._controls.counts(),
+                "embedder": status["memory"],
+            }
+        )
+
+    async def export(self, request: Request) -> Response:
+        """Stream all memories of an agent's scope, a JSON object a line."""
+        agent = await self._agent(query(request, Whose))
+        lines = (_encode(each) + b"\n" async for each in self._controls.export(agent))
+        return StreamingResponse(lines, media_type="application/x-ndjson")
+
+    async def forget(self, request: Request) -> Response:
+        """Remove memories for good, with the words they came from; or tell what would go."""
+        wish = await body(request, Forget)
+        agent = await self._agent(wish)
+        plan = await self._controls.plan(agent, wish.numbers)
+        shown: dict[str, Any] = {
+            "memories": [memory.text for memory in plan.memories],
+            "turns": len(plan.turns),
+            "documents": [place.name for place in plan.places],
+            "mentions": [{"no": memory.no & 0xFFFFFFFF, "text": memory.text} for memory in plan.mentions],
+        }
+        if wish.dry_run:
+            return answer({"would_forget": shown})
+        return answer({"forgotten": await self._controls.forget(agent, plan, self._by), "mentions": shown["mentions"]})
+
+    async def process(self, request: Request) -> Response:
+        """Wake memory workers for what nobody has looked at yet."""
+        wish = await body(request, Process)
+        agent = None if wish.agent is None else await self._agent(wish)
+        return answer({"woken": await self._controls.process(agent)})
+
+    async def _list(self, request: Request, tier: Tier, name: str) -> Response:
+        wish = query(request, Listing)
+        if wish.before == 0:
+            raise InvalidError("QUERY_INVALID", "GET /v1/memories: before: numbers begin with 1", hint="doc/api.md")
+        found = await self._controls.find(
+            await self._agent(wish), tier, wish.words, living=not wish.all, before=wish.before, limit=wish.limit
+        )
+        return answer({name: found})
+
+    async def _agent(self, wish: Whose) -> Agent:
+        return await agent_of(self._services, wish)

@@ -1,0 +1,84 @@
+"""What is remembered, how long, and how much of it comes back into prompts: `[memory]` in config.toml."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+NO_EMBEDDER: Final = "none"
+LOCAL_EMBEDDER: Final = "local"
+FOLDER_EMBEDDER: Final = "dir"
+
+Share = Annotated[float, Meta(ge=0, le=10)]
+
+
+class IngestionSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory.ingestion]`: what is kept of conversations, and when memory workers look at it.
+
+    `background` false: only `daycare memory process` wakes them. They are woken after `every_turns` turns, once a
+    conversation was quiet for `idle_minutes`, when it ends or is summed up, and each night.
+    """
+
+    daily_logs: bool = True
+    entities: bool = True
+    facts: bool = True
+    background: bool = True
+    every_turns: Annotated[int, Meta(ge=1, le=1_000)] = 20
+    idle_minutes: Annotated[float, Meta(ge=0.1, le=10_080)] = 30.0
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory.retrieval.weights]`: what counts how much. `recency` is for a memory of this minute, halved each month.
+
+    `text` and `vector` are those of `merge = "plain"` alone.
+    """
+
+    logs: Share = 1.0
+    facts: Share = 1.0
+    entities: Share = 1.0
+    recency: Share = 0.0
+    text: Share = 0.7
+    vector: Share = 0.3
+
+
+class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory.retrieval]`: what comes back into a prompt before the model is asked.
+
+    `merge`: by structure (who said it, what stands around it), or `plain`, a weighted sum of words and vectors.
+    """
+
+    enabled: bool = True
+    max_results: Annotated[int, Meta(ge=1, le=200)] = 10
+    max_tokens: Annotated[int, Meta(ge=50, le=100_000)] = 2_000
+    include_entities: bool = True
+    include_facts: bool = True
+    include_logs: bool = True
+    deadline_ms: Annotated[int, Meta(ge=1, le=10_000)] = 150
+    merge: Literal["structure", "plain"] = "structure"
+    weights: Weights = Weights()
+
+
+class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory.documents]`: how many passages of a document stand in a prompt that has no room for all of it.
+
+    `identity_top` 0: identity stands whole, up to its bound. A passage needs a similarity of `min_similarity`.
+    """
+
+    identity_top: Annotated[int, Meta(ge=0, le=50)] = 0
+    chat_top: Annotated[int, Meta(ge=1, le=50)] = 5
+    min_similarity: Annotated[float, Meta(ge=0, le=1)] = 0.5
+
+
+class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory]`: what is remembered of conversations.
+
+    `embedder`: `none`, `local`, `dir` (of `model_dir`), or PROVIDER/MODEL. Entries of the log are kept for `keep_days`
+    once a memory worker has looked at them.
+    """
+
+    embedder: Annotated[str, Meta(min_length=1, max_length=200)] = NO_EMBEDDER
+    model_dir: str = ""
+    keep_days: Annotated[int, Meta(ge=1, le=36_500)] = 30
+    ingestion: IngestionSection = IngestionSection()
+    retrieval: RetrievalSection = RetrievalSection()
+    documents: DocumentsSection = DocumentsSection()

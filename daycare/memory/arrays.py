@@ -1,0 +1,25 @@
+"""numpy for whoever computes with vectors, kept to one thread; import it from here, and late.
+
+Its matrix library starts a thread per core, and these wait for each other: on a machine whose cores are busy a
+multiplication of 0.5 ms takes 70. How many it starts is read once, from the environment, when numpy is first imported.
+"""
+
+import os
+from typing import Final
+
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
+
+_before = os.environ.get(_THREADS)
+os.environ[_THREADS] = _before or "1"
+import numpy as np  # noqa: E402  (reads the environment)
+
+if _before is None:
+    del os.environ[_THREADS]  # for numpy alone, not for the programs that the daemon starts
+
+from numpy.typing import NDArray  # noqa: E402
+
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+__all__ = ["Bools", "Floats", "NDArray", "Numbers", "np"]

@@ -1,0 +1,82 @@
+"""Chunks of documents, made again whenever a document changes: behind the writing of it, which waits for nobody."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S, STORE_RETRY_S
+from daycare.memory.chunks import chunks
+from daycare.memory.scope import scope_of
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_documents import DAILY, Document, Layer, Place
+from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
+
+_READ_WHOLE: Final = ("IDENTITY.md", "SOUL.md", "STYLE.md", "USER.md")  # they stand in every prompt
+
+
+class Chunking:
+    """Keeps the chunks of documents. `agent` returns the agent with an id, `wake` is called after a commit."""
+
+    def __init__(self, store: Store, agent: Callable[[str], Awaitable[Agent]]) -> None:
+        self._store = store
+        self._agent = agent
+        self._news = trio.Event()
+
+    def wake(self) -> None:
+        """A document may have changed."""
+        self._news.set()
+
+    async def run(self) -> None:
+        """Cut what changes until cancelled."""
+        while True:
+            self._news = trio.Event()  # before looking: a change after the look sets this one
+            try:
+                more = await self.catch_up()
+            except (UnavailableError, BusyError):
+                await trio.sleep(STORE_RETRY_S)
+                continue
+            if not more:
+                await self._news.wait()
+                await trio.sleep(CHUNK_PAUSE_S)
+
+    async def catch_up(self) -> bool:
+        """Cut a bounded number of documents; return whether there may be more."""
+        changed = await self._store.memories.unchunked(CHUNK_PAGE)
+        for place, version in changed:
+            document = await self._store.documents.at(place, version) if version else None
+            await self._store.memories.chunk(place, version, await self._cut(place, document))
+        return len(changed) == CHUNK_PAGE
+
+    async def _cut(self, place: Place, document: Document | None) -> list[NewMemory]:
+        """Return a document's chunks; none of one that is gone, or that stands whole in every prompt anyway."""
+        if document is None or not document.text or place.name in _READ_WHOLE or place.name.startswith(DAILY):
+            return []
+        scope, path = await self._whose(place)
+        agent_id = place.owner if place.layer is Layer.AGENT else ""
+        return [
+            NewMemory(
+                tier=Tier.CHUNK,
+                scope=scope,
+                user=document.version.user,
+                agent_id=agent_id,
+                path=path,
+                origin=document.version.by.origin,
+                text=chunk.text,
+                index="" if not chunk.headings else chunk.told,
+                at_ms=document.version.created_at,
+                turn=number,
+                place=place,
+                version=document.version.version,
+            )
+            for number, chunk in enumerate(chunks(document.text), 1)
+        ]
+
+    async def _whose(self, place: Place) -> tuple[str, str]:
+        """Return the scope of a document, and the path of the agent that alone reads it, if one does."""
+        if place.layer is Layer.AGENT:
+            agent = await self._agent(place.owner)
+            return scope_of(agent.path), agent.path
+        return (EVERYBODY if place.layer is Layer.GLOBAL else place.owner), ""

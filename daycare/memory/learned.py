@@ -1,0 +1,68 @@
+"""What extractors return, whichever they are: facts and entities, with the lines of the conversation they come from."""
+
+from typing import Final, Literal
+
+import msgspec
+
+from daycare.base.messages import Origin
+
+STATEMENT_MAX_CHARS: Final = 300  # of a fact: two long sentences; what is longer is a document
+NAME_MAX_CHARS: Final = 80  # of an entity, an attribute: the longest names of people have some 60
+VALUE_MAX_CHARS: Final = 200  # an address on one line
+DESCRIPTION_MAX_CHARS: Final = 200  # of an entity
+ALIASES_MAX: Final = 8  # of an entity: a name, its short form, two titles, some spellings
+FACTS_MAX: Final = 200  # of one range: a model that finds more repeats itself
+ENTITIES_MAX: Final = 100  # of one range
+
+Kind = Literal["fact", "preference", "date", "plan", "request"]
+EntityKind = Literal["person", "place", "thing", "concept"]
+RULES: Final = "rules"  # what `Learned.by` says of the extractor that needs no model
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a log: `no` is its number, by which a fact names its source."""
+
+    no: int
+    turn: int
+    at_ms: int
+    speaker: str
+    role: Literal["user", "assistant"]
+    origin: Origin
+    text: str
+
+
+class NewFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement that can be read alone, and where it was said.
+
+    `attribute` and `value` say the same in a form that can be compared, where there is one: of two values of one
+    attribute of one subject the newer holds. `valid_from_ms` and `valid_until_ms` (not included) are what the words
+    say about when it holds or happened, not when they were said.
+    """
+
+    statement: str
+    subject: str
+    kind: Kind
+    confidence: float
+    sources: tuple[int, ...]
+    attribute: str = ""
+    value: str = ""
+    valid_from_ms: int | None = None
+    valid_until_ms: int | None = None
+
+
+class NewEntity(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody or something with a name. `description` is what was said of it, such as "Ann's sister"."""
+
+    name: str
+    kind: EntityKind
+    sources: tuple[int, ...]
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """What one range of a conversation told; `by` is `rules` or the model's name."""
+
+    facts: tuple[NewFact, ...] = ()
+    entities: tuple[NewEntity, ...] = ()
+    by: str

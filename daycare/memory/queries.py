@@ -1,0 +1,42 @@
+"""What is asked of memory and what is found: the language between search and those who use it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from daycare.store.records_memories import Memory, Tier
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """A question to the memories of one scope.
+
+    `agent_id` asks: passages of its own documents are found beside those that all of the scope's agents share. `recent`
+    are the words before the question, the oldest first; `speaker` asks. `shown` (session, turn): of this session of the
+    agent only entries up to that turn are found, the later ones stand in its prompt anyway. `vector` is the question's,
+    of length 1, None to search by words alone. `under` is the root of a subtree of agents.
+    """
+
+    scope: str
+    text: str
+    now_ms: int
+    agent_id: str = ""
+    recent: Sequence[str] = ()
+    speaker: str = ""
+    zone: str = "UTC"
+    tiers: tuple[Tier, ...] = (Tier.LOG, Tier.FACT, Tier.ENTITY)
+    since_ms: int | None = None
+    until_ms: int | None = None
+    under: str = ""
+    shown: tuple[int, int] | None = None
+    superseded: bool = False
+    limit: int = 10
+    vector: Any = None
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A memory that was found. `parts` say what each signal adds to its score."""
+
+    memory: Memory
+    score: float
+    parts: Mapping[str, float] = {}

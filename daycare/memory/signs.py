@@ -1,0 +1,138 @@
+"""Vectors kept as one bit per dimension, in a thirtieth of the memory, and compared in bulk: the rows near a query.
+
+A row's bit says on which side of the centre its number is. A query keeps two bits of size beside its sign, so that the
+dimensions in which it says little count for little: of the true nearest 50, 98 % are in a shortlist of 400 (91 % with
+the query's signs alone, measured on 130,000 sentences).
+
+Bits lie in panels: of `PANEL_ROWS` rows first the first 64 dimensions of all, then the next 64. So each step of a
+comparison runs over memory that the processor's cache holds, and growing copies nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from daycare.memory.arrays import Floats, NDArray, Numbers, np
+
+PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
+FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
+DIMENSIONS_MAX: Final = FAR // 3 - 1
+_STEP: Final = 0.65  # of the query's root mean square: sizes 0 to 3, the best of those tried
+
+Words = NDArray[np.uint64]
+Halves = NDArray[np.float16]
+Distances = NDArray[np.uint16]
+
+
+class Query(NamedTuple):
+    """A query's bits, 64 dimensions a word: signs, and the two bits of the sizes."""
+
+    signs: Words
+    ones: Words
+    twos: Words
+
+
+class Signs:
+    """Rows that only grow; what is removed is overwritten in place. Panels that were handed out stay valid."""
+
+    def __init__(self, centre: Floats) -> None:
+        halves = centre.astype("<f2")
+        self._centre = halves.astype(np.float32)
+        self._centre_keys = _keys(halves)
+        self._words = -(-len(centre) // 64)
+        self._panels: list[Words] = []
+        self._rows = 0
+
+    @property
+    def panels(self) -> Sequence[Words]:
+        """The panels as they are now."""
+        return tuple(self._panels)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory the bits take."""
+        return sum(panel.nbytes for panel in self._panels)
+
+    def extend(self, rows: Halves) -> None:
+        """Add rows behind the last."""
+        done = 0
+        while done < len(rows):
+            at = self._rows % PANEL_ROWS
+            if not at:
+                self._panels.append(np.zeros((self._words, PANEL_ROWS), np.uint64))
+            part = rows[done : done + PANEL_ROWS - at]
+            self._panels[-1][:, at : at + len(part)] = _packed(_keys(part) > self._centre_keys).T
+            self._rows += len(part)
+            done += len(part)
+
+    def clear(self, places: Numbers) -> None:
+        """Overwrite rows."""
+        for panel in np.unique(places // PANEL_ROWS).tolist():
+            self._panels[panel][:, places[places // PANEL_ROWS == panel] % PANEL_ROWS] = 0
+
+    def only(self, places: Numbers) -> "Signs":
+        """Return other bits, of these rows alone."""
+        other = Signs(self._centre)
+        for first in range(0, len(places), PANEL_ROWS):
+            part = places[first : first + PANEL_ROWS]
+            panel = np.zeros((self._words, PANEL_ROWS), np.uint64)
+            for number in np.unique(part // PANEL_ROWS).tolist():
+                here = part // PANEL_ROWS == number
+                panel[:, : len(part)][:, here] = self._panels[number][:, part[here] % PANEL_ROWS]
+            other._panels.append(panel)
+        other._rows = len(places)
+        return other
+
+    def query(self, vector: Floats) -> Query:
+        """Return a query's bits."""
+        aside = vector - self._centre
+        step = _STEP * float(np.sqrt(np.mean(aside * aside))) or 1.0
+        sizes = np.clip(np.rint(np.abs(aside) / step), 0, 3).astype(np.uint8)
+        return Query(*(_packed(bits[None, :])[0] for bits in (aside > 0, (sizes & 1) > 0, sizes > 1)))
+
+
+def distances(panels: Sequence[Words], rows: int, query: Query) -> Distances:
+    """Return of each row the summed sizes of the query where their signs differ."""
+    found = np.zeros(rows, np.uint16)
+    differ = np.empty(PANEL_ROWS, np.uint64)
+    sized = np.empty(PANEL_ROWS, np.uint64)
+    ones = np.empty(PANEL_ROWS, np.uint8)
+    twos = np.empty(PANEL_ROWS, np.uint8)
+    for number, panel in enumerate(panels):
+        into = found[number * PANEL_ROWS : (number + 1) * PANEL_ROWS]
+        size = len(into)
+        for word in range(len(panel)):
+            np.bitwise_xor(panel[word, :size], query.signs[word], out=differ[:size])
+            np.bitwise_count(np.bitwise_and(differ[:size], query.ones[word], out=sized[:size]), out=ones[:size])
+            np.bitwise_count(np.bitwise_and(differ[:size], query.twos[word], out=sized[:size]), out=twos[:size])
+            ones[:size] += twos[:size]  # at most 192 in all: no overflow
+            ones[:size] += twos[:size]
+            into += ones[:size]
+    return found
+
+
+def nearest(found: Distances, count: int) -> Numbers:
+    """Return the places of the `count` smallest distances, in order of place; fewer when the others are `FAR`."""
+    summed = np.cumsum(np.bincount(found, minlength=FAR + 1)[:FAR])
+    limit = int(np.searchsorted(summed, count))
+    if limit == FAR:
+        return np.flatnonzero(found != FAR)
+    places = np.flatnonzero(found <= limit)
+    spare = len(places) - count
+    if spare > 0:  # several have the largest distance of all: the last of them go
+        places = np.delete(places, np.flatnonzero(found[places] == limit)[-spare:])
+    return places
+
+
+def _keys(halves: Halves) -> NDArray[np.int16]:
+    """Return integers in the order of the numbers: comparing halves as such is ten times slower."""
+    bits = halves.view("<i2")
+    keys: NDArray[np.int16] = bits ^ ((bits >> 15) & 0x7FFF)
+    return keys
+
+
+def _packed(bits: NDArray[np.bool_]) -> Words:
+    octets = np.packbits(bits, axis=1, bitorder="little")
+    missing = -octets.shape[1] % 8
+    if missing:
+        octets = np.pad(octets, ((0, 0), (0, missing)))
+    return octets.view("<u8")

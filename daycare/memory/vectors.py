@@ -1,0 +1,381 @@
+"""The vectors of one owner's memories, to search: a block in memory, made of the store's rows and thrown away at will.
+
+A small block is a matrix of float32, and every cosine is computed. A large one keeps a bit per dimension, which gives a
+shortlist, and the shortlist's cosines are computed from the rows: exact in what it returns, and of the true nearest ten
+one in a thousand is missing.
+
+A block may be searched in other threads while one thread, always the same, changes it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from daycare.memory.arrays import Bools, Floats, NDArray, Numbers, np
+from daycare.memory.matrix import Matrix, Rows
+from daycare.memory.signs import DIMENSIONS_MAX, FAR, Halves, Signs, Words, distances, nearest
+from daycare.store.records_memories import VectorPage
+
+EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 10,900 rows of 384 dimensions
+BLOCKS_MAX_BYTES: Final = 256 * 1024 * 1024  # of all blocks: dozens of owners, or one with a million rows three times
+SLOW_BYTES: Final = 6 * 1024 * 1024  # of bits, or ten times as much of a matrix: about 5 ms; more belongs into a thread
+SHORTLIST: Final = 400  # rows whose cosines are computed at least ...
+SHORTLIST_FOLD: Final = 8  # ... and for each that is wanted
+SAMPLE_ROWS: Final = 1_024  # of a large block, for mean and deviation: to within 2 %
+_SPARE_ROWS: Final = 1_024  # removed rows that are worth no tidying up; past it when a quarter of all is removed
+
+Fetch = Callable[[Sequence[int]], VectorPage]
+Where = Callable[[Numbers], Bools]
+
+
+class Found(NamedTuple):
+    """Rows and their cosines, the nearest first. `mean` and `deviation` are of the cosines of all rows of the block."""
+
+    numbers: Numbers
+    scores: Floats
+    mean: float
+    deviation: float
+
+
+class _Held(NamedTuple):
+    """What is there at one moment; rows are added behind these, and what is removed is marked and overwritten."""
+
+    size: int
+    numbers: Numbers
+    living: "_Living"
+    order: Numbers | None  # places in order of number; None: numbers rise
+    exact: Rows | None  # None: there are bits
+    panels: Sequence[Words]
+
+
+class _Living:
+    """Which rows are not removed. One for all moments, so that who began to look before a removal knows of it, too."""
+
+    def __init__(self, flags: Bools) -> None:
+        self.flags = flags
+
+
+class VectorBlock:
+    """Vectors of length 1 by number. `exact_max_bytes` is how large a matrix may be before bits take its place."""
+
+    def __init__(self, dimensions: int, exact_max_bytes: int = EXACT_MAX_BYTES) -> None:
+        assert 0 < dimensions <= DIMENSIONS_MAX, f"{dimensions} dimensions"
+        self.dimensions = dimensions
+        self._exact_max_bytes = exact_max_bytes
+        self._matrix = Matrix(dimensions)
+        self._signs: Signs | None = None
+        self._sample = _Sample(dimensions)
+        living = _Living(np.empty(0, np.bool_))
+        self._held = _Held(0, np.empty(0, np.int64), living, None, self._matrix.rows, ())
+        self._removed = 0
+
+    @property
+    def size(self) -> int:
+        """How many rows can be found."""
+        return self._held.size - self._removed
+
+    @property
+    def exact(self) -> bool:
+        """Whether every cosine is computed, and nothing fetched."""
+        return self._signs is None
+
+    @property
+    def slow(self) -> bool:
+        """Whether a search takes so long that it belongs into a thread."""
+        row_bytes = 4 * self.dimensions / 10 if self.exact else 8 * -(-self.dimensions // 64)
+        return self._held.size * row_bytes > SLOW_BYTES
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes."""
+        held = self._held
+        large = self._signs.nbytes + self._sample.nbytes if self._signs else self._matrix.nbytes
+        ordered = 0 if held.order is None else held.order.nbytes
+        return large + ordered + held.size * (held.numbers.itemsize + 1)
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def extend(self, page: VectorPage) -> None:
+        """Add rows, in any order; a number that is there already gets the new vector."""
+        numbers = np.array(page.numbers, np.int64)
+        rows = self._read(page)
+        held = self._held
+        if held.order is not None or not _rising(numbers, held):
+            numbers, last = np.unique(numbers[::-1], return_index=True)
+            rows = rows[len(rows) - 1 - last]
+            self.remove(numbers)
+        self._append(numbers, rows)
+
+    def remove(self, numbers: Sequence[int] | Numbers) -> None:
+        """Remove rows, those of them that are there. Nothing of their vectors is left."""
+        held = self._held
+        places = _places(held, np.asarray(numbers, np.int64))
+        places = np.unique(places[places >= 0])
+        if not len(places):
+            return
+        held.living.flags[places] = False
+        if self._signs is None:
+            self._matrix.clear(places)
+        else:
+            self._signs.clear(places)
+            self._sample.remove(held.numbers[places])
+        self._removed += len(places)
+        if self._removed > max(_SPARE_ROWS, held.size // 4):
+            self._tidy()
+
+    def retain(self, numbers: Sequence[int] | Numbers) -> None:
+        """Remove all rows but these."""
+        known = self._held.numbers[: self._held.size]
+        self.remove(known[~np.isin(known, np.asarray(numbers, np.int64))])
+
+    # -- searching ---------------------------------------------------------------------------------------------------
+
+    def search(self, query: Floats, count: int, fetch: Fetch, where: Where | None = None) -> Found:
+        """Return the nearest `count` rows, of those that `where` says True for when it is given their numbers.
+
+        `fetch` reads rows of the store by their numbers; it is not called if the block is `exact`.
+        """
+        held = self._held
+        if held.exact is not None:
+            scores = held.exact.cosines(query)
+            mean, deviation = self._spread(scores)
+            eligible = _eligible(held, where)
+            numbers, scores = held.numbers[: held.size][eligible], scores[eligible]
+        else:
+            assert self._signs is not None
+            mean, deviation = _spread(self._sample.rows @ query)
+            found = distances(held.panels, held.size, self._signs.query(query))
+            found[~_eligible(held, where)] = FAR
+            page = fetch(held.numbers[nearest(found, max(SHORTLIST, SHORTLIST_FOLD * count))].tolist())
+            numbers, scores = np.array(page.numbers, np.int64), self._read(page).astype(np.float32) @ query
+        return Found(*_best(numbers, scores, count), mean, deviation)
+
+    def scores(self, query: Floats) -> tuple[Numbers, Floats] | None:
+        """Return the numbers of all rows and their cosines; None if the block is not `exact`."""
+        held = self._held
+        if held.exact is None:
+            return None
+        scores = held.exact.cosines(query)
+        living = _eligible(held)
+        return held.numbers[: held.size][living], scores[living]
+
+    def of(self, query: Floats, numbers: Sequence[int] | Numbers, fetch: Fetch) -> Floats:
+        """Return the cosines of some rows; not a number for those that are not there."""
+        held = self._held
+        wanted = np.asarray(numbers, np.int64)
+        places = _places(held, wanted)
+        there = places >= 0
+        found = np.full(len(wanted), np.nan, np.float32)
+        if not there.any():
+            return found
+        if held.exact is not None:
+            found[there] = held.exact.at(places[there]) @ query
+            found[there & ~held.living.flags[places]] = np.nan
+        else:
+            page = fetch(np.unique(wanted[there]).tolist())
+            known, scores = np.array(page.numbers, np.int64), self._read(page).astype(np.float32) @ query
+            at = np.searchsorted(known, wanted[there])
+            at[at == len(known)] -= 1
+            found[there] = np.where(known[at] == wanted[there], scores[at], np.nan) if len(known) else np.nan
+        return found
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _read(self, page: VectorPage) -> Halves:
+        rows: Halves = np.frombuffer(page.data, "<f2").reshape(len(page.numbers), self.dimensions)
+        return rows
+
+    def _spread(self, scores: Floats) -> tuple[float, float]:
+        """Return mean and deviation of all rows' cosines: those of removed ones are zero."""
+        living = max(1, self.size)
+        mean = float(scores.sum(dtype=np.float64)) / living
+        return mean, max(0.0, float(np.dot(scores, scores)) / living - mean * mean) ** 0.5
+
+    def _append(self, numbers: Numbers, rows: Halves) -> None:
+        held = self._held
+        total = held.size + len(numbers)
+        all_numbers, flags = _grown(held.numbers, held.size, total), _grown(held.living.flags, held.size, total)
+        all_numbers[held.size : total] = numbers
+        flags[held.size : total] = True
+        held.living.flags = flags
+        order = _ordered(held, numbers)
+        if self._signs is None:
+            self._matrix.extend(rows)
+            self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
+            if self._matrix.nbytes > self._exact_max_bytes:
+                self._shrink()
+        else:
+            self._signs.extend(rows)
+            self._sample.add(numbers, rows)
+            self._held = _Held(total, all_numbers, held.living, order, None, self._signs.panels)
+
+    def _shrink(self) -> None:
+        """Let bits take the place of the matrix."""
+        held = self._held
+        kept = np.flatnonzero(held.living.flags[: held.size])
+        rows = self._matrix.rows.at(np.arange(held.size))
+        signs = Signs(rows[kept].mean(axis=0))
+        halves = rows.astype("<f2")
+        signs.extend(halves)
+        self._sample.add(held.numbers[kept], halves[kept])
+        self._signs = signs
+        self._held = held._replace(exact=None, panels=signs.panels)
+        self._matrix = Matrix(self.dimensions)
+
+    def _tidy(self) -> None:
+        """Close the gaps. A search that began before goes on over what it holds."""
+        held = self._held
+        kept = np.flatnonzero(held.living.flags[: held.size])
+        numbers, living = held.numbers[kept], _Living(np.ones(len(kept), np.bool_))
+        order = None if held.order is None else np.argsort(numbers)
+        if self._signs is None:
+            self._matrix = self._matrix.only(kept)
+            self._held = _Held(len(kept), numbers, living, order, self._matrix.rows, ())
+        else:
+            self._signs = self._signs.only(kept)
+            self._held = _Held(len(kept), numbers, living, order, None, self._signs.panels)
+        self._removed = 0
+
+
+class _Sample:
+    """Rows of a block, each as likely as any other, however many there are and whenever they came."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.rows: Floats = np.empty((0, dimensions), np.float32)
+        self._numbers = np.empty(0, np.int64)
+        self._seen = 0
+        self._random = np.random.default_rng(0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self._numbers.nbytes
+
+    def add(self, numbers: Numbers, rows: Halves) -> None:
+        first = max(0, SAMPLE_ROWS - self._seen)
+        if first:
+            self._numbers = np.concatenate((self._numbers, numbers[:first]))
+            self.rows = np.concatenate((self.rows, rows[:first]))
+        slots = self._random.integers(0, self._seen + first + 1 + np.arange(max(0, len(rows) - first)))
+        taken = np.flatnonzero(slots < len(self.rows))
+        self._numbers[slots[taken]] = numbers[first:][taken]
+        self.rows[slots[taken]] = rows[first:][taken]
+        self._seen += len(rows)
+
+    def remove(self, numbers: Numbers) -> None:
+        gone = np.isin(self._numbers, numbers)
+        if gone.any():
+            self._numbers, self.rows = self._numbers[~gone], self.rows[~gone]
+
+
+class Blocks:
+    """Blocks by (scope, model), those that were not asked for the longest dropped when all are too large together."""
+
+    def __init__(self, bytes_max: int = BLOCKS_MAX_BYTES) -> None:
+        self._bytes_max = bytes_max
+        self._blocks: OrderedDict[tuple[str, str], VectorBlock] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory all of them take."""
+        return sum(block.nbytes for block in self._blocks.values())
+
+    def get(self, scope: str, model: str) -> VectorBlock | None:
+        """Return a block, None if it has to be made."""
+        block = self._blocks.get((scope, model))
+        if block is not None:
+            self._blocks.move_to_end((scope, model))
+        return block
+
+    def put(self, scope: str, model: str, block: VectorBlock) -> None:
+        """Keep a block, and drop others for it."""
+        self._blocks[scope, model] = block
+        self._blocks.move_to_end((scope, model))
+        self._trim()
+
+    def extend(self, scope: str, model: str, page: VectorPage) -> None:
+        """Add rows to a block, if it is there."""
+        block = self._blocks.get((scope, model))
+        if block is not None:
+            block.extend(page)
+            self._trim()
+
+    def remove(self, scope: str, numbers: Sequence[int]) -> None:
+        """Remove rows from the blocks of a scope."""
+        for (owner, _), block in self._blocks.items():
+            if owner == scope:
+                block.remove(numbers)
+
+    def drop(self, scope: str | None = None, model: str | None = None) -> None:
+        """Drop the blocks of a scope, of a model, of both, or all."""
+        for key in [key for key in self._blocks if scope in (None, key[0]) and model in (None, key[1])]:
+            del self._blocks[key]
+
+    def _trim(self) -> None:
+        while len(self._blocks) > 1 and self.nbytes > self._bytes_max:
+            self._blocks.popitem(last=False)
+
+
+def packed(vectors: Floats) -> list[bytes]:
+    """Return rows as the store keeps them: float16, little-endian."""
+    return [row.tobytes() for row in vectors.astype("<f2")]
+
+
+def _spread(scores: Floats) -> tuple[float, float]:
+    return (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
+
+
+def _eligible(held: _Held, where: Where | None = None) -> Bools:
+    """Return which rows may be found. To be asked after comparing: a row that was overwritten meanwhile is none."""
+    living = held.living.flags[: held.size].copy()
+    if where is not None:
+        living &= where(held.numbers[: held.size])
+    return living
+
+
+def _best(numbers: Numbers, scores: Floats, count: int) -> tuple[Numbers, Floats]:
+    """Return the `count` best, the best first and the newest first of equals."""
+    if count < len(scores):
+        kept = np.argpartition(scores, len(scores) - count)[len(scores) - count :]
+        numbers, scores = numbers[kept], scores[kept]
+    order = np.lexsort((-numbers, -scores))
+    return numbers[order], scores[order]
+
+
+def _rising(numbers: Numbers, held: _Held) -> bool:
+    """Return whether numbers rise, from above the last that is held."""
+    above = not held.size or not len(numbers) or numbers[0] > held.numbers[held.size - 1]
+    return bool(above and (numbers[1:] > numbers[:-1]).all())
+
+
+def _ordered(held: _Held, numbers: Numbers) -> Numbers | None:
+    """Return the places in order of number after these, which rise among themselves, are added."""
+    if held.order is None and _rising(numbers, held):
+        return None
+    known = held.numbers[: held.size]
+    order = np.arange(held.size) if held.order is None else held.order
+    at = np.searchsorted(known, numbers, side="right", sorter=order)
+    return np.insert(order, at, np.arange(held.size, held.size + len(numbers)))
+
+
+def _places(held: _Held, numbers: Numbers) -> Numbers:
+    """Return where numbers are, -1 for those that are not there, or not any more."""
+    if not held.size:
+        return np.full(len(numbers), -1, np.int64)
+    known = held.numbers[: held.size]
+    # Of several rows with one number the last is the newest, and the others were removed.
+    places = np.searchsorted(known, numbers, side="right", sorter=held.order) - 1
+    if held.order is not None:
+        places = np.where(places < 0, -1, held.order[places])
+    return np.where((places >= 0) & (known[places] == numbers) & held.living.flags[places], places, -1)
+
+
+def _grown(array: NDArray[Any], count: int, total: int) -> NDArray[Any]:
+    """Return an array with room for `total`, the first `count` of it as they were; twice as large if it is new."""
+    if total <= len(array):
+        return array
+    larger = np.empty(max(total, 2 * len(array)), array.dtype)
+    larger[:count] = array[:count]
+    return larger

@@ -1,0 +1,97 @@
+"""Hand-offs: memory workers are woken for what was said since they last looked.
+
+What is due follows from rows alone (the log, the workers' marks, sessions, summaries), so that a crash can at most
+delay it. A hand-off is a message like every other: once per range and day, in the worker's inbox.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.path import Kind, Path
+from daycare.base.recollection import IngestionSection
+from daycare.store.contract import Store
+from daycare.store.records_memories import Uncurated
+
+_DAY_MS = 86_400_000
+
+
+@dataclass
+class Curation:
+    """Posts hand-offs, and deletes log entries that are curated and older than `keep_days`."""
+
+    store: Store
+    directory: Directory
+    router: Router
+    clock: Clock
+    section: IngestionSection
+    keep_days: int
+
+    async def run(self) -> None:
+        """Look now and then, until cancelled."""
+        while True:
+            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                if self.section.background:
+                    await self.look()
+                await self._expire()
+            await trio.sleep(HANDOFF_LOOK_S)
+
+    async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
+        """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
+        now_ms = self.clock.now_ms()
+        woken = 0
+        for each in await self.store.memories.uncurated(HANDOFFS_AT_ONCE):
+            why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
+            if why:
+                with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
+                    await self._hand_off(each, why, now_ms)
+                    woken += 1
+        return woken
+
+    async def _hand_off(self, each: Uncurated, why: str, now_ms: int) -> None:
+        agent = await self.directory.get(each.agent_id)
+        path = Path.stored(agent.path, Kind(agent.kind)).memory()
+        envelope = Envelope(
+            to=str(path),
+            user=agent.user,
+            origin=Origin.SYSTEM,
+            sender="system",
+            # With the day: a range that could not be curated is tried again tomorrow, not never and not at each look.
+            key=f"curate:{each.through}:{now_ms // _DAY_MS}",
+            text=f"{each.entries} entries of {agent.path}: {why}",
+            trace=new_trace_id(),
+            kind=EnvelopeKind.HANDOFF,
+            meta={"agent": agent.id, "through": str(each.through)},
+        )
+        await self.router.post(envelope, self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id))
+
+    async def _expire(self) -> None:
+        before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
+        deleted = 1
+        while deleted:
+            deleted = await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
+            await trio.sleep(1.0)
+
+
+def due(each: Uncurated, section: IngestionSection, now_ms: int) -> str:
+    """Return why a worker is to look at what waits, "" if it is not yet time."""
+    if each.session != each.current:
+        return "the conversation ended"
+    if each.compacted:
+        return "the conversation was summed up"
+    if each.entries >= 2 * section.every_turns:  # both sides of a turn
+        return f"{section.every_turns} turns"
+    if now_ms - each.newest_ms >= section.idle_minutes * 60_000:
+        return "the conversation was quiet"
+    if now_ms - each.oldest_ms >= HANDOFF_OLDEST_S * 1000:
+        return "a day has passed"
+    return ""

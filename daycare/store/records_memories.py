@@ -1,0 +1,219 @@
+"""What a store takes and hands out of memories: what was said, and what was learned from it."""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from daycare.base.messages import Message, Origin
+from daycare.store.records import Spend
+from daycare.store.records_documents import Place
+
+EVERYBODY: Final = ""  # the scope of global documents: read by all, together with the reader's own
+
+
+class Tier(StrEnum):
+    """How far a memory is from the words it came from."""
+
+    LOG = "log"  # one message as it was said
+    FACT = "fact"  # a statement distilled from messages
+    ENTITY = "entity"  # a person, place, thing or concept that messages speak of
+    CHUNK = "chunk"  # a passage of a document
+
+
+class FactPart(msgspec.Struct, frozen=True, kw_only=True):
+    """What a fact says beside its statement.
+
+    It holds from `valid_from_ms` until `valid_until_ms` (None: it still does); `superseded_by` is the fact that
+    contradicted it, 0 if none did. Facts with the same subject and attribute are about the same thing. `by` is what
+    found it, `rules` or a model's name.
+    """
+
+    kind: str = "fact"
+    subject: str = ""
+    attribute: str = ""
+    value: str = ""
+    confidence: float = 1.0
+    valid_from_ms: int | None = None
+    valid_until_ms: int | None = None
+    superseded_by: int = 0
+    by: str = ""
+
+
+class EntityPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A person, place, thing or concept. `mentions` counts the messages that speak of it."""
+
+    name: str
+    kind: str
+    aliases: tuple[str, ...] = ()
+    description: str = ""
+    first_ms: int = 0
+    last_ms: int = 0
+    mentions: int = 1
+    by: str = ""
+
+
+class NewMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory to keep. `scope` is whose it is: nobody reads it from another one.
+
+    `path` and `agent_id` are of the agent whose conversation it came from; `session`, `turn`, `speaker` and `at_ms` of
+    its (first) source. `sources` are the numbers of the log entries it was learned from. `text` is what is shown and
+    embedded, `index` what is searched by words, empty where that is the text itself. A chunk has the document it is of
+    in `place`, its version, and in `turn` which chunk of it this is.
+    """
+
+    tier: Tier
+    scope: str
+    user: str
+    agent_id: str
+    path: str
+    origin: Origin
+    text: str
+    index: str = ""
+    at_ms: int
+    session: int = 0
+    turn: int = 0
+    speaker: str = ""
+    role: str = ""
+    sources: tuple[int, ...] = ()
+    fact: FactPart | None = None
+    entity: EntityPart | None = None
+    place: Place | None = None
+    version: int = 0
+
+
+class Memory(NewMemory, frozen=True, kw_only=True):
+    """A stored memory. Within a scope the number rises with each new one. `hash` is the SHA-256 of its text."""
+
+    no: int
+    hash: str
+    created_at: int
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """Of a memory what ranking needs of all of them: who said it when, in which conversation.
+
+    `words` is how many the index has of it.
+    """
+
+    no: int
+    tier: Tier
+    agent_id: str
+    path: str
+    session: int
+    turn: int
+    speaker: str
+    at_ms: int
+    until_ms: int | None  # a fact's `valid_until_ms`
+    words: int
+
+
+class Postings(msgspec.Struct, frozen=True):
+    """Where a word is: `numbers` are little-endian int64, each memory's as often as the word is in it, rising.
+
+    `stem` is the word as the index has it; `memories` is how many of the scope have it.
+    """
+
+    stem: str
+    memories: int
+    numbers: bytes
+
+
+class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that ended and whose messages are not in the log yet."""
+
+    turn: int
+    agent_id: str
+    session: int
+    ended_at: int
+    trace: str
+    messages: tuple[Message, ...]
+
+
+class Uncurated(msgspec.Struct, frozen=True, kw_only=True):
+    """What a memory worker of an agent has not looked at: entries after `after` up to `through`.
+
+    `session` is that of the newest entry, `current` the one that the agent is in; `compacted`: a summary has been made
+    that covers some of them. Times are of the oldest and the newest entry.
+    """
+
+    agent_id: str
+    after: int
+    through: int
+    entries: int
+    session: int
+    current: int
+    compacted: bool
+    oldest_ms: int
+    newest_ms: int
+
+
+class Superseded(msgspec.Struct, frozen=True):
+    """A fact (its number) that no longer holds from `until_ms` on; `by` is the place in `Lesson.add` of the newer."""
+
+    no: int
+    by: int
+    until_ms: int
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact or an entity that was met again: its number, in which entries, and how it is described from now on."""
+
+    no: int
+    sources: tuple[int, ...]
+    at_ms: int
+    text: str = ""  # empty: as before, and so is `index`
+    index: str = ""
+    fact: FactPart | None = None
+    entity: EntityPart | None = None
+
+
+class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+    """What a memory worker learned from the log entries of one agent after `after` up to `through`."""
+
+    agent_id: str
+    after: int
+    through: int
+    add: tuple[NewMemory, ...] = ()
+    superseded: tuple[Superseded, ...] = ()
+    seen: tuple[Seen, ...] = ()
+    spend: tuple[Spend, ...] = ()
+
+
+class NewVector(msgspec.Struct, frozen=True):
+    """The vector of one memory: `data` are little-endian float16 numbers; `hash` is of the text it was made of.
+
+    Without data: this text has no vector, and needs to be asked for no more.
+    """
+
+    no: int
+    hash: str
+    data: bytes
+
+
+class VectorPage(msgspec.Struct, frozen=True):
+    """Vectors in order of their memories' numbers: `data` has `dimensions` little-endian float16 numbers for each."""
+
+    numbers: tuple[int, ...]
+    data: bytes
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What a `forget` removed, with what came of it."""
+
+    memories: int
+    turns: int
+    versions: int
+    summaries: int
+
+
+class MemoryCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a scope remembers. `facts` hold, `superseded` no longer do; `uncurated` entries wait for a worker."""
+
+    logs: int = 0
+    facts: int = 0
+    superseded: int = 0
+    entities: int = 0
+    chunks: int = 0
+    uncurated: int = 0
+    text_bytes: int = 0

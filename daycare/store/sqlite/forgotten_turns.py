@@ -1,0 +1,252 @@
+"""Forgetting the words of turns, wherever a turn leaves some: rows stay with `[forgotten]` in them, and a hash.
+
+That a conversation had a turn here, who was in it, which tools it called, what it cost and whether its replies arrived
+can still be told. `Shreds` collects what was there, for the file to be searched for it afterwards.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.base.errors import ConflictError
+from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult
+from daycare.store.records_approvals import ApprovalState
+from daycare.store.sqlite import approval_rows
+from daycare.store.sqlite.memory_rows import fetch, those
+from daycare.store.sqlite.turns import seqs_of
+from daycare.store.sqlite.writer import Tx
+
+FORGOTTEN: Final = "[forgotten]"
+_EVENT_WORDS: Final = ("text", "reason", "reply", "what")  # what of an event may quote
+_decode = msgspec.json.Decoder(tuple[Message, ...]).decode
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def came_of(tx: Tx, turns: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return turns of agents that are not forgotten yet, with those that came of them: later ones of their trace.
+
+    Raises `ConflictError` if one of them has not ended.
+    """
+    found: dict[int, str] = {}
+    for agent_id, turn in turns:
+        for later, whose, ended in fetch(
+            tx.db,
+            "SELECT t.turn, t.agent_id, EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)"
+            " FROM turns t JOIN turns o ON o.turn = ? AND o.agent_id = ?"
+            " WHERE t.turn >= o.turn AND t.trace = o.trace AND t.user = o.user"
+            " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn)",
+            (turn, agent_id),
+        ):
+            if not ended:
+                what = f"forgetting turn {turn}: turn {later} has not ended"
+                raise ConflictError("TURN_OPEN", what, hint="try it again when it has")
+            found[later] = whose
+    return [(agent_id, turn) for turn, agent_id in sorted(found.items())]
+
+
+def notes_since(tx: Tx, turns: Iterable[int]) -> list[tuple[str, int]]:
+    """Return the turns of memory workers and searches of the same users since the first of these: working notes."""
+    rows = fetch(
+        tx.db,
+        "SELECT t.agent_id, t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
+        " WHERE a.kind IN ('memory', 'search')"
+        " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"
+        " AND t.turn >= (SELECT min(value) FROM carray(?1))"
+        " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn) ORDER BY t.turn",
+        (those(turns),),
+    )
+    return [(str(agent_id), int(turn)) for agent_id, turn in rows]
+
+
+def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *, traces: bool = True) -> int:
+    """Remove the words of turns that have ended from everything but memories; return how many summaries went.
+
+    With `traces` also of what else happened under their traces since they began.
+    """
+    if not turns:
+        return 0
+    numbers = [turn for _, turn in turns]
+    seqs = [seq for agent_id, turn in turns for seq in seqs_of(tx, agent_id, turn)]
+    began = fetch(
+        tx.db,
+        "SELECT trace, min(started_at) FROM turns WHERE turn IN (SELECT value FROM carray(?)) AND trace <> ''"
+        " GROUP BY trace",
+        (those(numbers),),
+    )
+    since = _json(dict(began) if traces else {})
+    replies = fetch(
+        tx.db,
+        f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?)) OR {_since('created_at')}",  # noqa: S608
+        (those(numbers), since),
+    )
+    for _, turn in turns:
+        _forget_history(tx, turn, shreds)
+    _forget_messages(tx, numbers, seqs, since, shreds)
+    _forget_replies(tx, [seq for (seq,) in replies], shreds)
+    _forget_letters(tx, seqs, [seq for (seq,) in replies], since, shreds)
+    _forget_timers(tx, since, shreds)
+    _forget_events(tx, since)
+    asked = fetch(tx.db, f"SELECT no FROM approvals WHERE {_since('created_at')}", (since,))  # noqa: S608
+    forget_requests(tx, [no for (no,) in asked], shreds)
+    return sum(_forget_summaries(tx, agent_id, turn, shreds) for agent_id, turn in turns)
+
+
+def _since(column: str) -> str:
+    """Return the condition that a row is of one of the traces, and as old as this says at most."""
+    return f"EXISTS (SELECT 1 FROM json_each(?) j WHERE j.key = trace AND {column} >= j.value)"  # noqa: S608
+
+
+def forget_requests(tx: Tx, numbers: Iterable[int], shreds: list[str]) -> None:
+    """Remove what requests for approval ask for, and why; one that waits cannot be decided any more."""
+    for no in numbers:
+        it = approval_rows.get(tx.db, no)
+        if it is None:
+            continue
+        shreds += [it.action.text, it.action.head, it.reason, it.why, *(each.excerpt for each in it.findings)]
+        bare = replace(
+            it,
+            action=replace(it.action, text=FORGOTTEN if it.action.text else "", head=""),
+            reason=FORGOTTEN if it.reason else "",
+            why=FORGOTTEN if it.why else "",
+            findings=tuple(replace(each, excerpt="") for each in it.findings),
+        )
+        if it.state is ApprovalState.PENDING:
+            bare = replace(bare, state=ApprovalState.STALE, decided_at=tx.now)
+        approval_rows.save(tx, bare)
+
+
+# -- one kind of rows each ---------------------------------------------------------------------------------------------
+
+
+def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
+    row = tx.one("SELECT messages FROM history WHERE turn = ?", (turn,))
+    assert row is not None, "only turns that have ended are forgotten"
+    messages = _decode(row[0])
+    shreds += [part.text for message in messages for part in message.parts if isinstance(part, (Text, ToolResult))]
+    shreds += [_json(call.arguments) for message in messages for call in message.tool_calls]
+    bare = tuple(replace(message, parts=_bare(message)) for message in messages)
+    tx.run(
+        "INSERT INTO forgotten_turns (turn, agent_id, user, origin, hash, at_ms)"
+        " SELECT turn, agent_id, user, origin, ?, ? FROM history WHERE turn = ?",
+        (hashlib.sha256(row[0].encode()).digest(), tx.now, turn),
+    )
+    tx.run("UPDATE history SET messages = ?, error = NULL WHERE turn = ?", (_json(bare), turn))
+    tx.run("UPDATE turns SET error = NULL WHERE turn = ?", (turn,))
+    tx.run("DELETE FROM steps WHERE turn = ?", (turn,))
+    files = [part.id for message in messages for part in message.parts if isinstance(part, File)]
+    tx.run(
+        "UPDATE files SET name = ?, size = 0, data = x'', remote = NULL WHERE user ="
+        " (SELECT user FROM turns WHERE turn = ?2) AND (id IN (SELECT value FROM carray(?3))"
+        " OR key GLOB 'result:' || ?2 || ':*' OR key GLOB 'shortened:' || ?2 || ':*'"
+        " OR key GLOB 'turn:' || ?2 || ':*')",
+        (FORGOTTEN, turn, those(files)),
+    )
+
+
+def _bare(message: Message) -> tuple[Part, ...]:
+    """Return a message's parts without words, so that calls and results still belong together."""
+    bare: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolCall):
+            bare.append(replace(part, arguments={}))
+        elif isinstance(part, ToolResult):
+            bare.append(replace(part, text=FORGOTTEN))
+        elif Text(FORGOTTEN) not in bare:
+            bare.append(Text(FORGOTTEN))
+    return tuple(bare)
+
+
+def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shreds: list[str]) -> None:
+    """Results of rows that these turns answered, and words of rows that came of them and still wait."""
+    rows = fetch(
+        tx.db,
+        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?)) OR seq IN"  # noqa: S608
+        f" (SELECT value FROM carray(?)) OR {_since('created_at')}",
+        (those(turns), those(seqs), since),
+    )
+    for seq, text, result in rows:
+        shreds += [words for words in (text, result) if words]
+        tx.run(
+            "UPDATE inbox SET text = CASE WHEN text IS NULL THEN NULL ELSE ?1 END,"
+            " result = CASE WHEN result IS NULL THEN NULL ELSE ?1 END WHERE seq = ?2",
+            (FORGOTTEN, seq),
+        )
+
+
+def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str]) -> None:
+    rows = fetch(tx.db, "SELECT text FROM outbox WHERE seq IN (SELECT value FROM carray(?))", (those(seqs),))
+    shreds += [text for (text,) in rows]
+    tx.run(
+        "UPDATE outbox SET text = ?, extra = NULL, error = CASE WHEN state < 2 THEN 'forgotten' END,"
+        " state = CASE WHEN state < 2 THEN 3 ELSE state END WHERE seq IN (SELECT value FROM carray(?))",
+        (FORGOTTEN, those(seqs)),
+    )
+
+
+def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shreds: list[str]) -> None:
+    """Dead letters keep that something was given up on; there is nothing left to replay."""
+    rows = fetch(
+        tx.db,
+        f"SELECT no, source, body FROM dead_letters WHERE {_since('created_at')} OR (source = 'inbox' AND seq IN"  # noqa: S608
+        " (SELECT value FROM carray(?))) OR (source = 'outbox' AND seq IN (SELECT value FROM carray(?)))",
+        (since, those(seqs), those(replies)),
+    )
+    for no, source, body in rows:
+        if source in ("outbox", "intake"):
+            shreds.append(body)
+            bare = FORGOTTEN
+        else:
+            envelope = _decode_envelope(body)
+            shreds += [envelope.text, *envelope.meta.values()]
+            bare = _json(_emptied(envelope))
+        tx.run(
+            "UPDATE dead_letters SET body = ?, reason = ?, replayed_at = coalesce(replayed_at, ?) WHERE no = ?",
+            (bare, FORGOTTEN, tx.now, no),
+        )
+
+
+def _emptied(envelope: Envelope) -> Envelope:
+    return replace(envelope, text=FORGOTTEN, files=(), meta={})
+
+
+def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
+    """Reminders come when they are due, and do not say of what."""
+    rows = fetch(
+        tx.db,
+        "SELECT no, envelope FROM (SELECT no, envelope, envelope ->> 'trace' AS trace, created_at FROM timers)"  # noqa: S608
+        f" WHERE {_since('created_at')}",
+        (since,),
+    )
+    for no, text in rows:
+        envelope = _decode_envelope(text)
+        shreds.append(envelope.text)
+        tx.run("UPDATE timers SET envelope = ? WHERE no = ?", (_json(replace(envelope, text=FORGOTTEN)), no))
+
+
+def _forget_events(tx: Tx, since: str) -> None:
+    rows = fetch(tx.db, f"SELECT no, event FROM events WHERE {_since('at')}", (since,))  # noqa: S608
+    for no, text in rows:
+        event: dict[str, Any] = msgspec.json.decode(text)
+        bare = event | {key: FORGOTTEN for key in _EVENT_WORDS if event.get(key)}
+        if bare != event:
+            tx.run("UPDATE events SET event = ? WHERE no = ?", (_json(bare), no))
+
+
+def _forget_summaries(tx: Tx, agent_id: str, turn: int, shreds: list[str]) -> int:
+    """Summaries that cover a turn go, and those that continue them: the turns themselves take their place again."""
+    rows = fetch(
+        tx.db,
+        "DELETE FROM summaries WHERE agent_id = ?1 AND through >= ?2"
+        " AND session = (SELECT session FROM turns WHERE turn = ?2) RETURNING text",
+        (agent_id, turn),
+    )
+    shreds += [text for (text,) in rows]
+    return len(rows)
+
+
+def _json(value: object) -> str:
+    return _encode(value).decode()

@@ -1,0 +1,352 @@
+"""Finding memories: by their words within one scope, by what they are about, by number.
+
+The index has each word once for every scope, so what others remember costs a search nothing and cannot show in it. A
+frequent word says little and costs most: rarest first, a search reads a bounded part of the index, whatever its size.
+"""
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from math import log1p
+from typing import Any, Final
+
+import apsw
+import msgspec
+import trio
+
+from daycare.base.clock import Clock
+from daycare.store.records_memories import Memory, MemoryCounts, Postings, Shape, Tier
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_rows import (
+    COLUMNS,
+    SCOPE_BITS,
+    Span,
+    changes,
+    fetch,
+    memory,
+    span,
+    stemmer,
+    those,
+)
+from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.writer import Writer
+
+_SATURATION: Final = 1.2  # BM25's k1 ...
+_LENGTH: Final = 0.75  # ... and b, as FTS5 has them
+_FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
+_PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
+_COUNTED: Final = 10_000  # rows counted before others have a turn
+_TIERS: Final = {tier.value: tier for tier in Tier}
+_decode = msgspec.json.Decoder(list[int]).decode
+
+
+class MemorySearch(Part):
+    """Reads of memories; those that are not async may be called in any thread."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
+        super().__init__(writer, reader, readers, clock)
+        # (scope, stem) -> how many memories there were then, and how many postings were too few
+        self._frequent: dict[tuple[int, str], tuple[int, int]] = {}
+
+    # -- by words ----------------------------------------------------------------------------------------------------
+
+    def postings(self, scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
+        """Return where words are in a scope, the rarest first."""
+        with self._lent() as db:
+            there = span(db, scope)
+            return [] if there is None else self._postings(db, there, terms, postings_max)
+
+    def found(
+        self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int, tiers: Sequence[Tier] = ()
+    ) -> list[tuple[int, float]]:
+        """Return (number, BM25) of the best memories of one scope that have any of these words."""
+        with self._lent() as db:
+            there = span(db, scope)
+            if there is None or not there.living:
+                return []
+            found = self._postings(db, there, terms, postings_max)
+            rows = _lengths(db, {no for each in found for no in _numbers(each)}, tiers)
+        scores = dict.fromkeys(rows, 0.0)
+        average = max(1.0, there.words / there.living)
+        for each in found:
+            rarity = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
+            for no, times in Counter(_numbers(each)).items():
+                if no in rows:
+                    damping = _SATURATION * (1 - _LENGTH + _LENGTH * rows[no] / average)
+                    scores[no] += rarity * times * (_SATURATION + 1) / (times + damping)
+        best = sorted(scores.items(), key=lambda it: (-it[1], -it[0]))[:limit]
+        return sorted(best)
+
+    def _postings(self, db: apsw.Connection, there: Span, terms: Sequence[str], most: int) -> list[Postings]:
+        stems = list(dict.fromkeys(stem for term, of in ((term, stemmer(db)) for term in terms) for stem in of(term)))
+        rare, frequent = [], []
+        for stem in stems:
+            numbers = None if self._is_frequent(there, stem, most) else _instances(db, there, stem, most)
+            if numbers is None:
+                frequent.append(stem)
+                self._note_frequent(there, stem, most)
+            elif numbers:
+                rare.append(_listed(stem, numbers))
+        if not rare:  # there are only frequent ones: that of them which is rarer lately, as far as it reaches back
+            newest = [_newest(db, there, stem, most) for stem in frequent]
+            return [min(newest, key=lambda it: it.memories)] if newest else []
+        chosen: list[Postings] = []
+        for each in sorted(rare, key=lambda it: it.memories):
+            most -= len(each.numbers) // 8
+            if most < 0 and chosen:
+                break
+            chosen.append(each)
+        return chosen
+
+    def _is_frequent(self, there: Span, stem: str, most: int) -> bool:
+        """Return whether a word was too frequent, unless much has been deleted since."""
+        living, too_few = self._frequent.get((there.scope, stem), (0, 0))
+        return too_few >= most and there.living > living // 2
+
+    def _note_frequent(self, there: Span, stem: str, most: int) -> None:
+        if len(self._frequent) >= _FREQUENT_MAX:
+            self._frequent.clear()
+        if not self._is_frequent(there, stem, most):
+            self._frequent[there.scope, stem] = (there.living, most)
+
+    # -- all of a scope ----------------------------------------------------------------------------------------------
+
+    def shapes(self, scope: str, *, after: int = 0, limit: int = 100_000) -> list[Shape]:
+        """Return the memories of a scope in order of number."""
+        with self._lent() as db:
+            there = span(db, scope)
+            if there is None:
+                return []
+            rows = fetch(
+                db,
+                "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms, words FROM memories"
+                " WHERE no BETWEEN ? AND ? AND text IS NOT NULL ORDER BY no LIMIT ?",
+                (max(after + 1, there.first), there.last, limit),
+            )
+        same: dict[str, str] = {}  # a scope has few agents and speakers, and each row brings its own copies
+        one = same.setdefault
+        return [
+            Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until, words)
+            for no, tier, agent, path, session, turn, who, at, until, words in rows
+        ]
+
+    def gone(self, scope: str) -> int:
+        """Return a number that grows when a memory of a scope is changed or deleted."""
+        with self._lent() as db:
+            there = span(db, scope)
+        return 0 if there is None else there.changed
+
+    def gone_since(self, scope: str, gone: int) -> list[int] | None:
+        """Return the numbers of what was changed or deleted since."""
+        with self._lent() as db:
+            there = span(db, scope)
+            return [] if there is None or there.changed == gone else changes(db, there.scope, gone)
+
+    # -- some --------------------------------------------------------------------------------------------------------
+
+    async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
+        """Return those of the memories that are in these scopes."""
+        mine = [there.scope for scope in scopes if (there := span(self._reader, scope)) is not None]
+        rows = fetch(
+            self._reader,
+            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?))"  # noqa: S608
+            " AND no >> 32 IN (SELECT value FROM carray(?)) AND text IS NOT NULL",
+            (those(numbers), those(mine)),
+        )
+        found = {it.no: it for it in map(memory, rows)}
+        return [found[no] for no in numbers if no in found]
+
+    async def find(
+        self,
+        scope: str,
+        tier: Tier,
+        *,
+        words: str = "",
+        path: str = "",
+        living: bool = True,
+        before: int | None = None,
+        limit: int = 100,
+    ) -> list[Memory]:
+        """Return memories of one tier, the newest first."""
+        there = span(self._reader, scope)
+        found: list[Memory] = []
+        wanted = words.casefold().split()
+        last = there.last if there else 0
+        if before is not None:
+            last = min(last, before - 1)
+        among = f"tier = '{tier.value}'" + ("" if tier is Tier.LOG else " AND tier <> 'log'")  # as the index says
+        while there is not None and len(found) < limit:
+            page = fetch(
+                self._reader,
+                f"SELECT no{', text' if wanted else ''} FROM memories WHERE {among} AND no BETWEEN ? AND ?"  # noqa: S608
+                " ORDER BY no DESC LIMIT ?",
+                (there.first, last, _PAGE),
+            )
+            said = [no for no, *text in page if not wanted or _has(wanted, text[0])]
+            rows = self._reader.execute(
+                f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL"  # noqa: S608
+                " AND (?2 = '' OR path = ?2 OR substr(path, 1, length(?2) + 1) = ?2 || '/')"
+                " AND (?3 = 0 OR until_ms IS NULL OR until_ms > ?4) ORDER BY no DESC",
+                (those(said), path, int(living), self._clock.now_ms()),
+            )
+            for row in rows:
+                found.append(memory(row))
+                if len(found) == limit:
+                    break
+            if len(page) < _PAGE:
+                break
+            last = page[-1][0] - 1
+            await trio.lowlevel.checkpoint()
+        return found
+
+    async def about(self, scope: str, subjects: Sequence[str], names: Sequence[str], limit: int) -> list[Memory]:
+        """Return the facts that hold on these subjects, and the entities with one of these names."""
+        there = span(self._reader, scope)
+        if there is None:
+            return []
+        wanted = [("fact", each.casefold()) for each in subjects] + [("entity", each.casefold()) for each in names]
+        rows = fetch(
+            self._reader,
+            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT n.no FROM json_each(?) w JOIN memory_names n"  # noqa: S608
+            " ON n.name = w.value ->> 1 AND n.no BETWEEN ? AND ? JOIN memories m ON m.no = n.no"
+            " AND m.tier = w.value ->> 0) AND (until_ms IS NULL OR until_ms > ?) ORDER BY no DESC LIMIT ?",
+            (msgspec.json.encode(wanted).decode(), there.first, there.last, self._clock.now_ms(), limit),
+        )
+        return [memory(row) for row in rows]
+
+    async def derived(self, scope: str, numbers: Sequence[int]) -> list[int]:
+        """Return what was learned from these log entries and from nothing else."""
+        there = span(self._reader, scope)
+        return [] if there is None else derived(self._reader, there.scope, numbers)
+
+    async def turns_of(self, scope: str, numbers: Sequence[int]) -> list[tuple[str, int]]:
+        """Return (agent id, turn) of the words that these memories come from."""
+        there = span(self._reader, scope)
+        if there is None:
+            return []
+        rows = fetch(
+            self._reader,
+            "SELECT agent_id, turn FROM memories WHERE no IN (SELECT value FROM carray(?1)) AND no BETWEEN ?2 AND ?3"
+            " AND turn > 0 AND tier <> 'chunk'"
+            " UNION SELECT agent_id, turn FROM memory_sources"
+            " WHERE no IN (SELECT value FROM carray(?1)) AND no BETWEEN ?2 AND ?3 ORDER BY turn",
+            (those(numbers), there.first, there.last),
+        )
+        return [(str(agent_id), int(turn)) for agent_id, turn in rows]
+
+    # -- how much ----------------------------------------------------------------------------------------------------
+
+    async def counts(self, scope: str | None = None) -> MemoryCounts:
+        """Return how much one scope, or all, remember."""
+        there = None if scope is None else span(self._reader, scope)
+        if scope is not None and there is None:
+            return MemoryCounts()
+        first, last = (there.first, there.last) if there else (0, 2**62)
+        kept: Counter[str] = Counter()
+        sizes = 0
+        at = first
+        while True:
+            rows = fetch(
+                self._reader,
+                "SELECT CASE WHEN until_ms <= ? THEN 'superseded' ELSE tier END, count(*), sum(size), max(no) FROM"
+                " (SELECT no, tier, until_ms, octet_length(text) AS size FROM memories"
+                " WHERE no BETWEEN ? AND ? AND text IS NOT NULL ORDER BY no LIMIT ?) GROUP BY 1",
+                (self._clock.now_ms(), at, last, _COUNTED),
+            )
+            for what, many, size, _ in rows:
+                kept[what] += many
+                sizes += size
+            if sum(many for _, many, *_ in rows) < _COUNTED:
+                break
+            at = max(row[3] for row in rows) + 1
+            await trio.lowlevel.checkpoint()
+        uncurated = count(
+            self._reader,
+            "SELECT count(*) FROM memory_marks k JOIN memories m ON m.agent_id = k.agent_id AND m.tier = 'log'"
+            " AND m.no > k.through WHERE k.newest > k.through AND m.no BETWEEN ? AND ? AND m.text IS NOT NULL",
+            (first, last),
+        )
+        return MemoryCounts(
+            logs=kept["log"],
+            facts=kept["fact"],
+            superseded=kept["superseded"],
+            entities=kept["entity"],
+            chunks=kept["chunk"],
+            uncurated=uncurated,
+            text_bytes=sizes,
+        )
+
+    async def scopes(self, *, after: str = "", limit: int = 100) -> list[str]:
+        """Return scopes that have memories, in order."""
+        rows = fetch(
+            self._reader,
+            "SELECT scope FROM memory_scopes WHERE living > 0 AND scope > ? ORDER BY scope LIMIT ?",
+            (after, limit),
+        )
+        return [str(scope) for (scope,) in rows]
+
+
+def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int]:
+    """Return what was learned from these log entries of a scope and from nothing else."""
+    rows = fetch(
+        db,
+        "SELECT DISTINCT no FROM memory_sources s WHERE source IN (SELECT value FROM carray(?1)) AND no >> 32 = ?2"
+        " AND NOT EXISTS (SELECT 1 FROM memory_sources o WHERE o.no = s.no"
+        " AND o.source NOT IN (SELECT value FROM carray(?1))) ORDER BY no",
+        (those(numbers), scope),
+    )
+    return [no for (no,) in rows]
+
+
+def _instances(db: apsw.Connection, there: Span, stem: str, most: int) -> list[int] | None:
+    """Return the number of each memory with a word, as often as it is in there; None if there are too many."""
+    [(numbers,)] = fetch(
+        db,
+        "SELECT json_group_array(doc) FROM (SELECT doc FROM memory_postings WHERE term = ? LIMIT ?)",
+        (f"{there.scope}:{stem}", most + 1),
+    )
+    found = _decode(numbers)
+    assert all(no >> SCOPE_BITS == there.scope for no in found[:1] + found[-1:]), "a word of another scope"
+    return found if len(found) <= most else None
+
+
+def _newest(db: apsw.Connection, there: Span, stem: str, most: int) -> Postings:
+    """Return the newest memories with a frequent word, and how many have it if it is as frequent in the others."""
+    [(numbers,)] = fetch(
+        db,
+        "SELECT json_group_array(rowid) FROM (SELECT rowid FROM memory_words WHERE memory_words MATCH ?"
+        " AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?)",
+        (f'"{there.scope}:{stem}"', there.first, there.last, most),
+    )
+    found = _decode(numbers)[::-1]
+    if not found:
+        return _listed(stem, found)
+    newest = count(db, "SELECT max(no) FROM memories WHERE no BETWEEN ? AND ?", (there.first, there.last))
+    share = len(found) / (newest - found[0] + 1)
+    return _listed(stem, found, max(len(found), min(there.living, int(share * there.living))))
+
+
+def _listed(stem: str, numbers: list[int], memories: int | None = None) -> Postings:
+    listed = struct.pack(f"<{len(numbers)}q", *numbers)
+    return Postings(stem, len(set(numbers)) if memories is None else memories, listed)
+
+
+def _numbers(found: Postings) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(found.numbers) // 8}q", found.numbers)
+
+
+def _has(words: Sequence[str], text: str | None) -> bool:
+    said = (text or "").casefold()
+    return all(word in said for word in words)
+
+
+def _lengths(db: apsw.Connection, numbers: set[int], tiers: Sequence[Tier]) -> dict[int, int]:
+    """Return how many words memories have, those of some tiers."""
+    among = f" AND tier IN ({', '.join('?' * len(tiers))})" if tiers else ""
+    rows: list[tuple[Any, ...]] = fetch(
+        db,
+        f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",  # noqa: S608
+        (those(sorted(numbers)), *(tier.value for tier in tiers)),
+    )
+    return dict(rows)

@@ -1,0 +1,45 @@
+"""Reading connections for other threads: a few stay open, because opening one costs as much as a search."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import apsw
+
+from daycare.store.sqlite.database import MEMORY, connect_reader
+
+_KEPT_MAX = 4  # threads that search at the same time; more than the machine has cores gains nothing
+
+
+class Readers:
+    """Lends out connections, each to one thread at a time; a memory store has one for all."""
+
+    def __init__(self, location: str, shared: apsw.Connection, vfs: str | None = None) -> None:
+        self._location = location
+        self._shared = shared
+        self._vfs = vfs
+        self._idle: list[apsw.Connection] = []  # pop and append are atomic
+        self._closed = False
+
+    @contextmanager
+    def lent(self) -> Iterator[apsw.Connection]:
+        """Lend a connection for the length of the block."""
+        if self._location == MEMORY:
+            yield self._shared
+            return
+        try:
+            db = self._idle.pop()
+        except IndexError:
+            db = connect_reader(self._location, self._vfs)
+        try:
+            yield db
+        finally:
+            if self._closed or len(self._idle) >= _KEPT_MAX:
+                db.close()
+            else:
+                self._idle.append(db)
+
+    def close(self) -> None:
+        """Close what is not lent out; the rest is closed when it comes back."""
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()

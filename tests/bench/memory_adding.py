@@ -1,0 +1,136 @@
+"""Adding messages with their vectors to others' stores on disk, so many at a time. Each runs in a process apart.
+
+Each keeps what the product keeps: the text, who said it when, and the vector that is given to it; each is set up as its
+documentation does it, and asked to be as durable as it can be. All are offline: nothing is embedded, nothing is sent.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from . import apart, memories
+from .measure import median, rounded
+from .memories import PAGE, SPEAKERS, Floats
+
+# Adds messages: the number of the first, their texts, their vectors.
+Add = Callable[[int, Sequence[str], Floats], object]
+
+
+def _timed(add: Add, count: int, batch: int, dimensions: int) -> Mapping[str, Any]:
+    pages = range(-(-count // PAGE))
+    texts = [text for page in pages for text in memories.texts(page)]
+    rows = np.concatenate([memories.vectors(page, count, dimensions) for page in pages])
+    times = []
+    for begin in range(0, count, batch):
+        end = min(begin + batch, count)
+        started = time.perf_counter()
+        add(begin, texts[begin:end], rows[begin:end])
+        times.append(1000 * (time.perf_counter() - started) / (end - begin))
+    return {"each_ms": rounded(median(times), 4)}
+
+
+def _about(number: int) -> dict[str, Any]:
+    return {"speaker": SPEAKERS[number % 2], "session": number // 40, "at_ms": 1_700_000_000_000 + number}
+
+
+def _chromadb(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
+    import chromadb
+
+    settings = chromadb.Settings(anonymized_telemetry=False)
+    client = chromadb.PersistentClient(folder, settings)
+    collection = client.create_collection("memories", embedding_function=None)
+
+    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+        numbers = range(first, first + len(texts))
+        collection.add(
+            ids=[str(number) for number in numbers],
+            embeddings=rows,
+            documents=[*texts],
+            metadatas=[_about(number) for number in numbers],
+        )
+
+    return _timed(add, int(count), int(batch), int(dimensions))
+
+
+def _qdrant(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
+    from qdrant_client import QdrantClient, models
+
+    client = QdrantClient(path=folder)
+    client.create_collection(
+        "memories", vectors_config=models.VectorParams(size=int(dimensions), distance=models.Distance.COSINE)
+    )
+
+    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+        points = [
+            models.PointStruct(id=first + at, vector=row, payload={"text": text} | _about(first + at))
+            for at, (text, row) in enumerate(zip(texts, rows.tolist(), strict=True))
+        ]
+        client.upsert("memories", points=points)
+
+    return _timed(add, int(count), int(batch), int(dimensions))
+
+
+def _lancedb(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
+    import lancedb
+    import pyarrow
+
+    schema = pyarrow.schema(
+        [
+            ("number", pyarrow.int64()),
+            ("vector", pyarrow.list_(pyarrow.float32(), int(dimensions))),
+            ("text", pyarrow.string()),
+            ("speaker", pyarrow.string()),
+            ("session", pyarrow.int64()),
+            ("at_ms", pyarrow.int64()),
+        ]
+    )
+    table = lancedb.connect(folder).create_table("memories", schema=schema)
+
+    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+        flat = pyarrow.array(rows.reshape(-1))
+        about = [_about(first + at) for at in range(len(texts))]
+        columns = {
+            "number": range(first, first + len(texts)),
+            "vector": pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1]),
+            "text": texts,
+            **{name: [each[name] for each in about] for name in ("speaker", "session", "at_ms")},
+        }
+        table.add(pyarrow.table(columns, schema=schema))
+
+    return _timed(add, int(count), int(batch), int(dimensions))
+
+
+def _mem0(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
+    """Its own batches of messages, without a model that draws conclusions from them."""
+    os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": folder, "OPENAI_API_KEY": "none"}
+    from mem0 import Memory
+
+    vectors = {"path": str(Path(folder) / "vectors"), "on_disk": True, "embedding_model_dims": int(dimensions)}
+    memory = Memory.from_config(
+        {
+            "vector_store": {"provider": "qdrant", "config": vectors},
+            "history_db_path": str(Path(folder) / "history.db"),
+        }
+    )
+    given: dict[str, list[float]] = {}
+    memory.embedding_model = SimpleNamespace(embed=lambda text, *_: given[text], config=SimpleNamespace())
+
+    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+        given.update(zip(texts, rows.tolist(), strict=True))
+        messages = [{"role": ("user", "assistant")[(first + at) % 2], "content": text} for at, text in enumerate(texts)]
+        memory.add(messages, user_id="ann", infer=False, metadata=_about(first))
+        given.clear()
+
+    return _timed(add, int(count), int(batch), int(dimensions))
+
+
+PEERS: dict[str, apart.Measurement] = {"chromadb": _chromadb, "qdrant": _qdrant, "lancedb": _lancedb, "mem0": _mem0}
+
+if __name__ == "__main__":
+    apart.main(PEERS, sys.argv[1:])

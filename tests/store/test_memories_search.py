@@ -1,0 +1,386 @@
+"""Finding memories: by words, by number, by what they are about, and never one of another scope."""
+
+import math
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daycare.base import limits
+from daycare.base.errors import BusyError, InvalidError
+from daycare.store.contract import Store
+from daycare.store.records_memories import EVERYBODY, FactPart, MemoryCounts, Postings, Seen, Superseded, Tier
+from daycare.store.sqlite.store import open_store
+from tests.store.remembering import (
+    MODEL,
+    SCOPE,
+    embedded,
+    entity,
+    entry,
+    fact,
+    learned,
+    logged,
+    numbers,
+    only,
+    texts,
+    written,
+)
+from tests.store.samples import EPOCH_MS, PATH, HandClock
+
+
+def of(found: Postings) -> list[int]:
+    return [no for (no,) in struct.iter_unpack("<q", found.numbers)]
+
+
+async def test_words_are_found_in_any_form_and_case(store: Store) -> None:
+    running, cafe, mail = await logged(store, "She RUNS daily", "Meet me at the Café", "my e-mail is ann@example.org")
+    assert texts(store, "running") == [running]
+    assert texts(store, "cafe") == [cafe]
+    assert texts(store, "ANN@EXAMPLE.ORG e-mail") == [mail]
+    assert texts(store, "nothing") == texts(store, "") == texts(store, "- ' \" *") == []
+
+
+async def test_what_is_indexed_may_be_other_words_than_the_text(store: Store) -> None:
+    [no] = await logged(store, "東京タワー", index="東京 京タ タワ ワー")
+    assert texts(store, "タワ") == [no]
+    assert (await only(store, no)).text == "東京タワー"
+    assert [shape.words for shape in store.memories.shapes(SCOPE)] == [4]
+
+
+async def test_the_score_is_bm25_over_the_scope(store: Store) -> None:
+    said = ["cat cat dog", "cat bird", "dog dog dog dog bird fish snake", "horse"]
+    found = await logged(store, *said)
+    await logged(store, *(f"cat {each}" for each in "abcdefgh"), to="/u2/telegram", scope="u2", user="u2")
+    words = [Counter(text.split()) for text in said]
+    average = sum(sum(each.values()) for each in words) / 4
+    expected = {}
+    for no, each in zip(found, words, strict=True):
+        score = 0.0
+        for term in ("cat", "dog"):
+            having = sum(term in other for other in words)
+            damping = 1.2 * (0.25 + 0.75 * sum(each.values()) / average)
+            score += math.log1p((4 - having + 0.5) / (having + 0.5)) * each[term] * 2.2 / (each[term] + damping)
+        if score:
+            expected[no] = score
+    scores = dict(store.memories.found(SCOPE, ["cat", "dog", "cats"], postings_max=100, limit=10))
+    assert scores == pytest.approx(expected)
+    best = max(expected, key=lambda no: expected[no])
+    assert [no for no, _ in store.memories.found(SCOPE, ["cat", "dog"], postings_max=100, limit=1)] == [best]
+
+
+async def test_postings_tell_where_a_word_is_and_how_often(store: Store) -> None:
+    one, two, three = await logged(store, "tea tea milk", "tea", "sugar milk teas")
+    found = store.memories.postings(SCOPE, ["tea", "milk", "teas"], postings_max=100)
+    assert [(each.stem, each.memories, of(each)) for each in found] == [
+        ("milk", 2, [one, three]),
+        ("tea", 3, [one, one, two, three]),
+    ]
+
+
+async def test_rare_words_come_first_and_frequent_ones_only_as_far_as_there_is_room(store: Store) -> None:
+    said = [f"common {'usual' if no % 2 else ''} {'rare' if no % 10 == 0 else ''}" for no in range(40)]
+    found = await logged(store, *said)
+    ask = ["common", "usual", "rare"]
+
+    def stems(most: int, *terms: str) -> list[str]:
+        return [each.stem for each in store.memories.postings(SCOPE, terms or ask, postings_max=most)]
+
+    assert stems(100) == ["rare", "usual", "common"]
+    assert stems(63) == ["rare", "usual"]
+    assert stems(23) == stems(4) == ["rare"]
+    [lately] = store.memories.postings(SCOPE, ["common"], postings_max=10)
+    assert (lately.stem, of(lately), lately.memories) == ("common", found[-10:], 40)
+    [lately] = store.memories.postings(SCOPE, ["common", "usual"], postings_max=10)
+    assert (lately.stem, of(lately)) == ("usual", found[-19::2]), "it reaches back further"
+    assert 19 <= lately.memories <= 21
+    assert stems(100) == ["rare", "usual", "common"], "what is too frequent for one search is not for a larger one"
+
+
+async def test_a_word_that_became_rare_is_looked_for_again(store: Store, clock: HandClock) -> None:
+    found = await logged(store, *(f"common {no}" for no in range(20)))
+    assert len(store.memories.postings(SCOPE, ["common", "5"], postings_max=10)) == 1
+    await learned(store)
+    clock.ms += 1
+    [kept] = await logged(store, "common 5")
+    assert await store.memories.expire(clock.ms, 100) == len(found)
+    assert [of(each) for each in store.memories.postings(SCOPE, ["common", "5"], postings_max=10)] == [[kept], [kept]]
+
+
+async def test_found_can_be_asked_for_some_tiers_only(store: Store) -> None:
+    [said] = await logged(store, "tea please")
+    [known] = await learned(store, fact("Ann likes tea", said))
+    assert texts(store, "tea") == [said, known]
+    assert texts(store, "tea", tiers=[Tier.FACT]) == [known]
+    assert texts(store, "tea", tiers=[Tier.ENTITY, Tier.LOG]) == [said]
+
+
+async def test_shapes_are_all_of_a_scope_in_order(store: Store) -> None:
+    found = await logged(store, "one", "two words", "three")
+    [known] = await learned(store, fact("a fact of Ann", found[0], turn=7))
+    shapes = store.memories.shapes(SCOPE)
+    assert numbers(shapes) == [*found, known]
+    last = shapes[-1]
+    assert (last.tier, last.agent_id, last.path, last.session, last.turn) == (Tier.FACT, "id-u1-telegram", PATH, 1, 7)
+    assert (last.speaker, last.at_ms, last.until_ms, last.words) == ("Ann", EPOCH_MS, None, 4)
+    assert store.memories.shapes(SCOPE, after=found[1]) == shapes[2:]
+    assert store.memories.shapes(SCOPE, limit=2) == shapes[:2]
+    assert store.memories.shapes("nobody") == []
+
+
+async def test_gone_tells_what_was_changed_or_deleted_and_not_what_was_added(store: Store, clock: HandClock) -> None:
+    assert store.memories.gone(SCOPE) == 0 and store.memories.gone_since(SCOPE, 0) == []
+    one, two = await logged(store, "one", "two")
+    assert store.memories.gone(SCOPE) == 0
+    [known] = await learned(store, fact("a", one))
+    before = store.memories.gone(SCOPE)
+    await logged(store, "more")
+    await learned(store, seen=(Seen(no=known, sources=(two,), at_ms=1, text="b"),))
+    middle = store.memories.gone(SCOPE)
+    assert before < middle and store.memories.gone_since(SCOPE, before) == [known]
+    await store.memories.forget(SCOPE, [one])
+    assert store.memories.gone_since(SCOPE, middle) == [one]
+    assert store.memories.gone_since(SCOPE, before) == [one, known]
+    assert store.memories.gone("u2") == 0
+
+
+async def test_of_too_many_changes_it_is_only_told_that_there_were(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_CHANGES_MAX", 3)
+    found = await logged(store, *"abcdef")
+    start = store.memories.gone(SCOPE)
+    await store.memories.forget(SCOPE, found[:2])
+    middle = store.memories.gone(SCOPE)
+    await store.memories.forget(SCOPE, found[2:5])
+    assert store.memories.gone_since(SCOPE, start) is None
+    assert store.memories.gone_since(SCOPE, middle) == found[2:5]
+
+
+async def test_memories_are_read_by_number_from_named_scopes_only(store: Store) -> None:
+    mine = await logged(store, "mine", "also mine")
+    [theirs] = await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    [everybodys] = await logged(store, "everybody's", to="/u3/telegram", scope=EVERYBODY)
+    everything = [everybodys, *reversed(mine), theirs, 10**9]
+    assert [it.no for it in await store.memories.get([SCOPE, EVERYBODY], everything)] == [everybodys, *reversed(mine)]
+    assert await store.memories.get([], everything) == await store.memories.get(["nobody"], everything) == []
+    assert await store.memories.get([SCOPE], []) == []
+
+
+async def test_a_memory_comes_back_as_it_was_kept(store: Store, clock: HandClock) -> None:
+    [said] = await logged(store, "x")
+    part = FactPart(
+        kind="preference",
+        subject="Ann",
+        attribute="drink",
+        value="tea",
+        confidence=0.5,
+        valid_from_ms=1,
+        valid_until_ms=clock.ms + 5,
+        by="rules",
+    )
+    new = entry("Ann likes tea", 3, tier=Tier.FACT, fact=part, sources=(said,), index="ann like tea", session=4)
+    [no] = await learned(store, new)
+    stored = await only(store, no)
+    for name in new.__struct_fields__:
+        assert getattr(stored, name) == getattr(new, name), name
+    assert (stored.created_at, len(stored.hash)) == (clock.ms, 64)
+
+
+@pytest.mark.parametrize("text", ["", "x" * (limits.MEMORY_TEXT_MAX_CHARS + 1)])
+async def test_what_is_no_memory_is_refused(store: Store, text: str) -> None:
+    with pytest.raises(InvalidError):
+        await logged(store, text)
+    assert store.memories.shapes(SCOPE) == []
+    assert len(await store.memories.unlogged(9)) == 1, "its turn is not logged by that"
+
+
+async def test_there_are_so_many_scopes_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_SCOPES_MAX", 1)
+    await logged(store, "a")
+    with pytest.raises(BusyError):
+        await logged(store, "b", scope="u2")
+    await written(store)
+
+
+async def test_memories_of_a_tier_are_listed_the_newest_first(store: Store, clock: HandClock) -> None:
+    said = await logged(store, "one", "two", "three")
+    part = FactPart(subject="Ann", valid_until_ms=clock.ms + 10)
+    known = await learned(store, fact("Ann likes red Tea", said[0]), entry("Soon", tier=Tier.FACT, fact=part))
+
+    async def find(tier: Tier, **more: Any) -> list[int]:
+        return [it.no for it in await store.memories.find(SCOPE, tier, **more)]
+
+    assert await find(Tier.LOG) == said[::-1]
+    assert await find(Tier.LOG, limit=2) == said[:0:-1]
+    assert await find(Tier.LOG, before=said[2]) == said[1::-1]
+    assert await find(Tier.FACT) == known[::-1]
+    assert await find(Tier.FACT, words="TEA ann") == known[:1]
+    assert await find(Tier.FACT, words="teapot") == await find(Tier.CHUNK) == []
+    clock.ms += 10
+    assert await find(Tier.FACT) == known[:1]
+    assert await find(Tier.FACT, living=False) == known[::-1]
+    assert await store.memories.find("nobody", Tier.LOG) == []
+
+
+async def test_a_path_lists_what_is_of_it_and_below_it(store: Store) -> None:
+    own, below, beside = await logged(store, "a", path="/u1/agent/a"), [], []
+    below = await logged(store, "b", path="/u1/agent/a/sub/0")
+    beside = await logged(store, "c", path="/u1/agent/ab")
+    find = store.memories.find
+    assert [it.no for it in await find(SCOPE, Tier.LOG, path="/u1/agent/a")] == [*below, *own]
+    assert [it.no for it in await find(SCOPE, Tier.LOG, path="/u1/agent")] == [*beside, *below, *own]
+
+
+async def test_a_long_list_is_looked_through_to_its_end(store: Store) -> None:
+    wanted, *_ = await logged(store, "needle", *(f"hay {no}" for no in range(1_100)))
+    assert [it.no for it in await store.memories.find(SCOPE, Tier.LOG, words="NEEDLE")] == [wanted]
+    await written(store)
+    assert len(await store.memories.find(SCOPE, Tier.LOG, limit=700)) == 700
+    assert (await store.memories.counts(SCOPE)).logs == 1_101
+
+
+async def test_facts_are_found_by_their_subject_and_entities_by_their_names(store: Store, clock: HandClock) -> None:
+    [said] = await logged(store, "x")
+    home, name, bob = await learned(
+        store,
+        fact("Ann lives in Rome", said, subject="Ann"),
+        fact("Ben is called Benjamin", said, subject="Ben"),
+        entity("Robert", said, aliases=("Bob", "Straße")),
+    )
+
+    async def about(subjects: list[str], names: list[str], limit: int = 9) -> list[int]:
+        return [it.no for it in await store.memories.about(SCOPE, subjects, names, limit)]
+
+    assert await about(["ANN", "nobody"], []) == [home]
+    assert await about(["ann", "Ben"], ["bob", "robert"]) == [bob, name, home]
+    assert await about(["ann", "Ben"], ["bob"], limit=1) == [bob]
+    assert await about(["bob"], ["ann"]) == await about([], []) == []
+    assert await about([], ["STRASSE"]) == [bob], "with all that a language knows of case"
+    await logged(store, "y")
+    await learned(store, fact("Ann lives in Oslo", subject="?"), superseded=(Superseded(home, 0, 1),))
+    assert home not in await about(["ann"], [])
+
+
+async def test_what_was_learned_from_entries_alone_is_told_apart(store: Store) -> None:
+    one, two, three = await logged(store, "a", "b", "c")
+    first, both, other = await learned(store, fact("1", one), fact("12", one, two), fact("3", three))
+    assert await store.memories.derived(SCOPE, [one]) == [first]
+    assert await store.memories.derived(SCOPE, [one, two]) == [first, both]
+    assert await store.memories.derived(SCOPE, [other]) == await store.memories.derived("u2", [one]) == []
+    turns = [(await only(store, no)).turn for no in (one, two)]
+    agent = "id-u1-telegram"
+    assert await store.memories.turns_of(SCOPE, [both]) == [(agent, turn) for turn in turns]
+    assert await store.memories.turns_of(SCOPE, [three]) == [(agent, turns[1] + 1)]
+    assert await store.memories.turns_of("u2", [both]) == []
+
+
+async def test_what_is_remembered_is_counted(store: Store) -> None:
+    said = await logged(store, "one", "zwölf")
+    await learned(store, fact("f", said[0]), entity("E", said[0]))
+    await logged(store, "three")
+    await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    assert await store.memories.counts(SCOPE) == MemoryCounts(
+        logs=3, facts=1, entities=1, uncurated=1, text_bytes=3 + 6 + 1 + 4 + 5
+    )
+    counts = await store.memories.counts()
+    assert (counts.logs, counts.uncurated) == (4, 2)
+    assert await store.memories.counts("nobody") == MemoryCounts()
+    assert await store.memories.scopes() == ["u1", "u2"]
+    assert await store.memories.scopes(after="u1", limit=1) == ["u2"]
+
+
+async def test_searches_run_beside_each_other_in_threads(store: Store) -> None:
+    found = await logged(store, *(f"word{no} common" for no in range(50)))
+    results: list[list[int]] = []
+
+    def search() -> None:
+        for no in range(50):
+            results.append(texts(store, f"word{no}"))
+            assert len(store.memories.shapes(SCOPE)) >= 50
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(6):
+            nursery.start_soon(trio.to_thread.run_sync, search)
+        await logged(store, "one more")
+    assert sorted(results) == sorted([[no] for no in found] * 6)
+
+
+# -- scopes ------------------------------------------------------------------------------------------------------------
+
+SCOPES = ["u1", "u2", "u1/subuser/bob", EVERYBODY]
+WORDS = ["tea", "cats", "cat", "rome", "11", "1", "u1", "2", "Ärger", "running"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    said=st.lists(
+        st.tuples(st.sampled_from(SCOPES), st.lists(st.sampled_from(WORDS), min_size=1, max_size=6)),
+        min_size=1,
+        max_size=40,
+    ),
+    queries=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4), min_size=1, max_size=8),
+    most=st.sampled_from([1, 5, 1_000]),
+)
+async def test_no_read_returns_a_memory_of_another_scope(
+    said: list[tuple[str, list[str]]], queries: list[list[str]], most: int
+) -> None:
+    async with open_store("memory:", HandClock()) as store:
+        mine: dict[str, list[int]] = {scope: [] for scope in SCOPES}
+        for scope, words in said:
+            mine[scope] += await logged(store, " ".join(words), scope=scope)
+        await embedded(store)
+        everything = [no for each in mine.values() for no in each]
+        for scope in SCOPES:
+            own = set(mine[scope])
+            assert numbers(store.memories.shapes(scope)) == mine[scope]
+            assert [it.no for it in await store.memories.get([scope], everything)] == mine[scope]
+            assert {it.no for it in await store.memories.find(scope, Tier.LOG, limit=1_000)} == own
+            assert {no for page in store.memories.vectors(scope, MODEL) for no in page.numbers} == own
+            assert (await store.memories.counts(scope)).logs == len(own)
+            for query in queries:
+                assert own.issuperset(texts(store, " ".join(query), scope, postings_max=most))
+                found = store.memories.postings(scope, query, postings_max=most)
+                assert own.issuperset(no for each in found for no in of(each))
+                assert all(each.memories <= len(own) for each in found), "what others say does not even show in counts"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    said=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=30),
+    query=st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
+)
+async def test_with_room_for_all_postings_a_search_finds_exactly_what_has_the_words(
+    said: list[list[str]], query: list[str]
+) -> None:
+    stem = {"cats": "cat", "running": "run", "Ärger": "arger"}
+    async with open_store("memory:", HandClock()) as store:
+        found = await logged(store, *(" ".join(words) for words in said))
+        wanted = {stem.get(word, word) for word in query}
+        having = [
+            no for no, words in zip(found, said, strict=True) if wanted & {stem.get(word, word) for word in words}
+        ]
+        assert texts(store, " ".join(query)) == having
+
+
+async def test_a_search_uses_the_indexes(tmp_path: Path) -> None:
+    """What is read of a scope is a range of numbers; what is read of a tier, an agent or a name is looked up."""
+    async with open_store(str(tmp_path / "daycare.db")) as store:
+        db = store._reader
+
+        def plan(sql: str) -> str:
+            return "; ".join(str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {sql}"))
+
+        assert "INDEX memories_by_tier (tier=? AND rowid>? AND rowid<?)" in plan(
+            "SELECT no FROM memories WHERE tier = 'fact' AND tier <> 'log' AND no BETWEEN 1 AND 9 ORDER BY no DESC"
+        )
+        assert "USING INDEX memories_by_agent (agent_id=? AND rowid>? AND rowid<?)" in plan(
+            "SELECT text FROM memories WHERE agent_id = 'a' AND tier = 'log' AND no > 1 AND no <= 9 ORDER BY no"
+        )
+        assert "USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in plan(
+            "SELECT no FROM memories WHERE no BETWEEN 1 AND 9 AND text IS NOT NULL ORDER BY no"
+        )

@@ -1,0 +1,199 @@
+"""Vectors: each memory has at most one of a model, of the text that it has now, and what has none is found quickly."""
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daycare.base.errors import BusyError, ConflictError
+from daycare.store.contract import Store
+from daycare.store.records_memories import NewVector, Seen, Tier, VectorPage
+from daycare.store.sqlite.store import open_store
+from tests.store.remembering import MODEL, SCOPE, embedded, entry, fact, hash_of, learned, logged, only, vector
+from tests.store.samples import HandClock
+
+
+def halves(page: VectorPage) -> list[float]:
+    return [value for (value,) in struct.iter_unpack("<e", page.data)]
+
+
+async def without(store: Store, model: str = MODEL, limit: int = 100) -> list[int]:
+    return [no for no, _, _ in await store.memories.unembedded(model, limit)]
+
+
+async def test_a_memory_waits_for_its_vector_until_it_has_one(store: Store, clock: HandClock) -> None:
+    one, two = await logged(store, "one", "two")
+    clock.ms += 1
+    [three] = await logged(store, "three")
+    assert await store.memories.unembedded(MODEL, 10) == [
+        (no, hash_of(text), text) for no, text in ((three, "three"), (two, "two"), (one, "one"))
+    ]
+    assert await store.memories.pending(MODEL) == (3, 3)
+    assert await store.memories.embed(MODEL, 2, [vector(two, "two", 1, 2)]) == 1
+    assert await without(store) == [three, one]
+    assert await store.memories.pending(MODEL) == (2, 3)
+    assert await store.memories.pending("other") == (3, 3)
+    assert await store.memories.embed(MODEL, 2, [vector(two, "two", 5, 6)]) == 0, "it has one"
+    assert halves(store.memories.vectors_of(MODEL, [two])) == [1, 2]
+
+
+async def test_a_vector_of_another_text_or_of_nothing_is_left_out(store: Store) -> None:
+    [no] = await logged(store, "text")
+    wrong = [vector(no, "other", 1), vector(no + 1, "text", 1), vector(10**12, "text", 1)]
+    assert await store.memories.embed(MODEL, 1, wrong) == 0
+    assert await store.memories.pending(MODEL) == (1, 1)
+
+
+async def test_vectors_are_read_in_order_by_pages(store: Store) -> None:
+    found = await logged(store, *(f"text {no}" for no in range(10)))
+    await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    await embedded(store, dimensions=2)
+    await embedded(store, "other", dimensions=4)
+    pages = list(store.memories.vectors(SCOPE, MODEL, page=4))
+    assert [page.numbers for page in pages] == [tuple(found[:4]), tuple(found[4:8]), tuple(found[8:])]
+    assert halves(pages[0])[:4] == [found[0] % 1_000, found[0] % 1_000, found[1] % 1_000, found[1] % 1_000]
+    [page] = store.memories.vectors(SCOPE, MODEL, after=found[7])
+    assert page.numbers == tuple(found[8:])
+    [page] = store.memories.vectors(SCOPE, MODEL, page=10)
+    assert page.numbers == tuple(found)
+    assert list(store.memories.vectors("nobody", MODEL)) == list(store.memories.vectors(SCOPE, "unknown")) == []
+
+
+async def test_some_vectors_are_read_by_number(store: Store) -> None:
+    one, two, three = await logged(store, "one", "two", "three")
+    await store.memories.embed(MODEL, 1, [vector(three, "three", 3), vector(one, "one", 1)])
+    page = store.memories.vectors_of(MODEL, [three, two, one])
+    assert (page.numbers, halves(page)) == ((one, three), [1, 3])
+    assert store.memories.vectors_of("unknown", [one]) == store.memories.vectors_of(MODEL, []) == VectorPage((), b"")
+
+
+async def test_a_text_that_has_no_vector_is_asked_for_once(store: Store) -> None:
+    one, two = await logged(store, "one", "two")
+    assert await store.memories.embed(MODEL, 0, [NewVector(one, hash_of("one"), b"")]) == 1
+    assert await without(store) == [two]
+    assert await store.memories.embed(MODEL, 2, [vector(two, "two", 1, 2)]) == 1
+    [page] = store.memories.vectors(SCOPE, MODEL)
+    assert page.numbers == store.memories.vectors_of(MODEL, [one, two]).numbers == (two,)
+    assert await store.memories.known_vectors(MODEL, [hash_of("one")]) == {hash_of("one"): b""}
+
+
+@pytest.mark.parametrize("wrong", [(1.0,), (1.0, 2.0, 3.0)])
+async def test_all_vectors_of_a_model_have_the_same_dimensions(store: Store, wrong: tuple[float, ...]) -> None:
+    one, two = await logged(store, "one", "two")
+    await store.memories.embed(MODEL, 2, [vector(one, "one", 1, 2)])
+    for dimensions in (2, len(wrong)):
+        with pytest.raises(ConflictError) as caught:
+            await store.memories.embed(MODEL, dimensions, [vector(two, "two", *wrong)])
+        assert caught.value.code == "EMBEDDING_DIMENSIONS"
+    assert await without(store) == [two]
+    assert await store.memories.embed("other", len(wrong), [vector(two, "two", *wrong)]) == 1
+
+
+async def test_a_text_that_was_embedded_before_needs_no_embedder_again(store: Store) -> None:
+    [one] = await logged(store, "ok")
+    await store.memories.embed(MODEL, 2, [vector(one, "ok", 1, 2)])
+    [theirs, _] = await logged(store, "ok", "new", to="/u2/telegram", scope="u2", user="u2")
+    known = await store.memories.known_vectors(MODEL, [hash_of("ok"), hash_of("new")])
+    assert known == {hash_of("ok"): struct.pack("<2e", 1, 2)}
+    assert await store.memories.known_vectors("other", [hash_of("ok")]) == {}
+    assert await store.memories.embed(MODEL, 2, [NewVector(theirs, hash_of("ok"), known[hash_of("ok")])]) == 1
+    await store.memories.forget(SCOPE, [one])
+    await store.memories.forget("u2", [theirs])
+    assert await store.memories.known_vectors(MODEL, [hash_of("ok")]) == {}, "the cache forgets as well"
+
+
+async def test_what_says_something_else_now_needs_another_vector(store: Store) -> None:
+    [said] = await logged(store, "x")
+    [known] = await learned(store, fact("old", said))
+    await embedded(store)
+    [more] = await logged(store, "y")
+    await learned(store, seen=(Seen(no=known, sources=(more,), at_ms=1, text="new"),))
+    assert await without(store) == [more, known]
+    assert await store.memories.embed(MODEL, 3, [vector(known, "old", 1, 2, 3)]) == 0, "made of what it said before"
+    await embedded(store)
+    assert await store.memories.pending(MODEL) == (0, 3)
+    assert halves(store.memories.vectors_of(MODEL, [known])) == [known % 1_000] * 3
+
+
+async def test_a_batch_takes_from_every_scope(store: Store) -> None:
+    mine = await logged(store, *"abcd")
+    theirs = await logged(store, *"efgh", to="/u2/telegram", scope="u2", user="u2")
+    found = await without(store, limit=4)
+    assert sorted(found) == [*mine[2:], *theirs[2:]]
+
+
+async def test_vectors_of_other_models_are_dropped_bit_by_bit(store: Store) -> None:
+    found = await logged(store, *"abcde")
+    for model in ("old", "older", MODEL):
+        await embedded(store, model)
+    dropped = []
+    while deleted := await store.memories.drop_vectors([MODEL], 3):
+        dropped.append(deleted)
+    assert sum(dropped) == 10 and max(dropped) == 3
+    assert await store.memories.pending("old") == (5, 5) and await store.memories.pending(MODEL) == (0, 5)
+    assert len(await without(store, "old")) == 5, "it can be used again"
+    assert store.memories.vectors_of(MODEL, found).numbers == tuple(found)
+    await embedded(store, "old", dimensions=7)
+
+
+async def test_there_are_so_many_models_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.memory_vectors.MEMORY_MODELS_MAX", 2)
+    await logged(store, "a")
+    await embedded(store, "one")
+    await embedded(store, "two")
+    with pytest.raises(BusyError):
+        await embedded(store, "three")
+    while await store.memories.drop_vectors(["two"], 9):
+        pass
+    assert await embedded(store, "three") == 1
+    assert store.memories.vectors_of("two", [(await store.memories.find(SCOPE, Tier.LOG))[0].no]).numbers
+
+
+async def test_more_than_a_page_of_what_has_its_vector_does_not_hide_what_has_none(store: Store) -> None:
+    found = await logged(store, *(f"t{no}" for no in range(130)))
+    wanted = found[3]
+    rows = await store.memories.unembedded(MODEL, 1_000)
+    await store.memories.embed(MODEL, 1, [vector(no, text, 1) for no, _, text in rows if no != wanted])
+    assert await without(store, limit=1) == [wanted]
+    assert await without(store, limit=1) == [wanted]
+    [newest] = await logged(store, "newest")
+    assert await without(store, limit=2) == [newest, wanted]
+
+
+WHAT = st.tuples(st.sampled_from(["log", "change", "forget", "expire", "embed", "drop"]), st.integers(1, 5))
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(WHAT, max_size=40))
+async def test_whatever_happens_exactly_what_has_no_vector_waits_for_one(steps: list[tuple[str, int]]) -> None:
+    clock = HandClock()
+    async with open_store("memory:", clock) as store:
+        facts: list[int] = []
+        for at, (what, size) in enumerate(steps):
+            clock.ms += 1
+            if what == "log":
+                said = await logged(store, *(f"text {at} {no}" for no in range(size)))
+                facts += await learned(store, fact(f"fact {at}", said[0]), entry(f"plain {at}", tier=Tier.FACT))
+            elif what == "change" and facts:
+                [said_now] = await logged(store, "again")
+                await learned(
+                    store, seen=(Seen(no=facts[size % len(facts)], sources=(said_now,), at_ms=1, text=f"{at}"),)
+                )
+            elif what == "forget":
+                await store.memories.forget(SCOPE, [shape.no for shape in store.memories.shapes(SCOPE)][size::7])
+            elif what == "expire":
+                await store.memories.expire(clock.ms, size)
+            elif what == "drop":
+                await store.memories.drop_vectors([MODEL] if size > 1 else [], size)
+            elif what == "embed":
+                rows = await store.memories.unembedded(MODEL, size)
+                vectors = [vector(no, text, no % 1_000) for no, _, text in rows]
+                assert await store.memories.embed(MODEL, 1, vectors) == len(rows)
+            living = [shape.no for shape in store.memories.shapes(SCOPE)]
+            having = store.memories.vectors_of(MODEL, living).numbers
+            assert {no for page in store.memories.vectors(SCOPE, MODEL) for no in page.numbers} == set(having)
+            assert await store.memories.pending(MODEL) == (len(living) - len(having), len(living))
+            assert set(await without(store, limit=1_000)) == set(living) - set(having)
+            for no in having:
+                assert (await only(store, no)).text
