@@ -8,169 +8,45 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeGuard, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
 
 from daycare.base import consent
 from daycare.base.consent import ApprovalsSection, Rule
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
-    AWAKE_IDLE_S,
     CONFIG_MAX_BYTES,
-    DONE_KEEP_S,
     MODEL_FALLBACKS_MAX,
-    SHUTDOWN_GRACE_S,
-    TURNS_MAX_RUNNING,
 )
 from daycare.base.lines import Key
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.observe.redact import looks_secret, names_secret
+from daycare.settings import OFFLINE as OFFLINE
+from daycare.settings import AgentSection as AgentSection
+from daycare.settings import ApiSection as ApiSection
+from daycare.settings import Config as Config
+from daycare.settings import DaemonSection as DaemonSection
+from daycare.settings import ModelSection as ModelSection
+from daycare.settings import ModelsSection as ModelsSection
+from daycare.settings import NotifySection as NotifySection
+from daycare.settings import PluginsSection as PluginsSection
+from daycare.settings import ProviderSection as ProviderSection
+from daycare.settings import StoreSection as StoreSection
+from daycare.settings import ToolsSection as ToolsSection
+from daycare.settings import with_offline
 
 NAME: Final = "config.toml"
-OFFLINE: Final = "offline"
 # Providers that need no section, with their kinds: a key is enough, Ollama on its own port asks for none.
 WELL_KNOWN: Final = {"openai": "openai", "anthropic": "anthropic", "openrouter": "openai", "ollama": "openai"}
 
 _SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-
-# -- what can be set; config.example.toml says why ---------------------------------------------------------------------
-
-
-class DaemonSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[daemon]`: the process."""
-
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    log_max_mb: Annotated[int, Meta(ge=1, le=10_000)] = 20
-    shutdown_grace_s: Annotated[float, Meta(ge=0, le=600)] = SHUTDOWN_GRACE_S
-    turns_max_running: Annotated[int, Meta(ge=1, le=1_024)] = TURNS_MAX_RUNNING
-    idle_s: Annotated[float, Meta(ge=0, le=86_400)] = AWAKE_IDLE_S
-
-
-class StoreSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[store]`: where messages lie, and for how long once they are done."""
-
-    location: str = "daycare.db"
-    keep_days: Annotated[int, Meta(ge=1, le=3_650)] = round(DONE_KEEP_S / 86_400)
-
-
-class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[agent]`: what agents have in common. `operator` is a user id, empty for the only operator there is."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=64)] = "daycare"
-    tone: Annotated[str, Meta(max_length=500)] = "friendly"
-    personality: str = "default"
-    operator: str = ""
-    policy: Literal["steer", "followup", "collect", "interrupt"] = "steer"
-
-
-class ModelsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models]`: PROVIDER/MODEL for each role; None takes the default one. `fallbacks` are asked in their place."""
-
-    default: str = "offline/rules"
-    user: str | None = None
-    subagent: str | None = None
-    memory: str | None = None
-    memory_search: str | None = msgspec.field(default=None, name="memorySearch")
-    task: str | None = None
-    fallbacks: tuple[str, ...] = ()
-
-    def by_role(self) -> dict[str, str]:
-        """Return what is set, by the role's name as in the file."""
-        found: dict[str, str | None] = msgspec.to_builtins(self)
-        return {role: model for role, model in found.items() if isinstance(model, str)}
-
-
-class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`models.MODEL` of a provider: what is known better of a model. Prices are for a million tokens."""
-
-    context_tokens: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = msgspec.field(default=None, name="context")
-    output_tokens: Annotated[int, Meta(ge=16, le=100_000_000)] | None = msgspec.field(default=None, name="output")
-    images: bool | None = None
-    input_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
-    cached_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
-    cache_write_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
-    output_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
-
-    def known(self) -> dict[str, Any]:
-        """Return what is set, by the field's name."""
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
-
-
-class ToolsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[tools]`: the only tools that agents of a role may use, None for all; `default` is for agents without a role."""
-
-    default: tuple[str, ...] | None = None
-    user: tuple[str, ...] | None = None
-    subagent: tuple[str, ...] | None = None
-    memory: tuple[str, ...] | None = None
-    memory_search: tuple[str, ...] | None = msgspec.field(default=None, name="memorySearch")
-    task: tuple[str, ...] | None = None
-
-    def by_role(self) -> dict[str, tuple[str, ...]]:
-        """Return what is set, by the role's name as in the file."""
-        found: dict[str, list[str] | None] = msgspec.to_builtins(self)
-        return {role: tuple(names) for role, names in found.items() if names is not None}
-
-
-class ProviderSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[providers.NAME]`: where models are. `options` are the section's other keys, which its kind understands.
-
-    `key` names a stored secret; in a loaded `Config` it is never empty but NAME.
-    """
-
-    kind: Annotated[str, Meta(min_length=1)] = "openai"
-    base_url: str = ""
-    key: str = ""
-    models: dict[str, ModelSection] = {}
-    options: dict[str, Any] = {}
-
-
-class PluginsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[plugins]`: `load` adds plugins that are not installed as such, `disable` leaves installed ones out.
-
-    `settings` are the `[plugins.NAME]` sections, which their plugins understand: see `plugin_settings`.
-    """
-
-    load: tuple[str, ...] = ()
-    disable: tuple[str, ...] = ()
-    settings: dict[str, dict[str, Any]] = {}
-
-
-class NotifySection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[notify]`: when the daemon itself may speak up. `quiet` is such as `22:00-07:00`, in each person's zone."""
-
-    quiet: Annotated[str, Meta(pattern=r"^(\d\d:\d\d-\d\d:\d\d)?$")] = ""
-
-
-class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[api]`: reserved. The API is on the Unix socket alone."""
-
-    tcp: str = ""
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All settings; `Config()` are the defaults. `providers` always has one called `offline`."""
-
-    daemon: DaemonSection = DaemonSection()
-    store: StoreSection = StoreSection()
-    agent: AgentSection = AgentSection()
-    models: ModelsSection = ModelsSection()
-    tools: ToolsSection = ToolsSection()
-    providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: _with_offline({}))
-    plugins: PluginsSection = PluginsSection()
-    memory: MemorySection = MemorySection()
-    approvals: ApprovalsSection = ApprovalsSection()
-    notify: NotifySection = NotifySection()
-    api: ApiSection = ApiSection()
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
@@ -255,7 +131,7 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
         elif name == "providers":
             providers: dict[str, ProviderSection] = {}
             yield from _fill_providers(value, providers)
-            sections[name] = _with_offline(providers)
+            sections[name] = with_offline(providers)
         elif name == "plugins":
             settings = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
             own = {key: inner for key, inner in value.items() if key not in settings}
@@ -456,7 +332,3 @@ def _unknown(key: Key, known: Mapping[str, Any]) -> str:
     what = "unknown section" if len(key) == 1 else "unknown key"
     near = get_close_matches(key[-1], known, n=1, cutoff=0.6)
     return f"{what}; did you mean `{near[0]}`?" if near else f"{what}; known are {', '.join(known)}"
-
-
-def _with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:
-    return {OFFLINE: ProviderSection(kind=OFFLINE, key=OFFLINE)} | providers

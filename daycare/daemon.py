@@ -1,10 +1,9 @@
 """The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
-from daycare.agent.recollections import Recollections
+from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
 from daycare.agent.sections import DocumentShelf, Prompts, introduce
@@ -45,17 +44,15 @@ from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
 from daycare.base.limits import STRANGERS_MAX
 from daycare.base.messages import File
 from daycare.base.pairing import is_out
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
 from daycare.flow import Flow
-from daycare.inference.configured import embedder, sources
+from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
-from daycare.memory.embedding import Model, load_local
 from daycare.memory.sharing import Sharing
 from daycare.observe import log
 from daycare.observe.bus import Bus
@@ -199,7 +196,7 @@ class Daemon:
             self.directory,
             self.pool,
             config.memory,
-            self._embedder(plugins, vault),
+            loader(home, config, plugins, store.secrets, vault),
             self.bus,
             clock,
         )
@@ -374,20 +371,6 @@ class Daemon:
             "memory": await self.recollections.status(),
             "spent": await self.store.ledger.spent(),
         }
-
-    def _embedder(self, plugins: Sequence[Plugin], vault: Vault) -> Callable[[], Awaitable[Model]] | None:
-        """Return what makes the embedder of the settings ready, None for none."""
-        name = self.config.memory.embedder
-        if name == NO_EMBEDDER:
-            return None
-        if name in (LOCAL_EMBEDDER, FOLDER_EMBEDDER):
-            return partial(load_local, name, self.home.path / self.config.memory.model_dir)
-        made, model = embedder(self.config, plugins, self.store.secrets, vault)
-
-        async def load() -> Model:
-            return Model(name, partial(made.embed, model))
-
-        return load
 
     def _committed(self, commit: Commit) -> None:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""

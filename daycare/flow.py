@@ -176,7 +176,7 @@ class Flow:
         recalled = await self.recaller.of(agent, user, turn, rows)
         prompt = replace(await self.prompts.of(agent, user, turn.session, recalled.blocks), messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
-        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled.journaled)
+        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled)
         if isinstance(thought, Aside):
             await self.endings.set_aside(agent, lane, turn, thought)
         else:

@@ -441,8 +441,11 @@ CREATE INDEX memories_by_tier ON memories (tier) WHERE tier <> 'log';
 CREATE INDEX memories_by_document ON memories (document) WHERE document IS NOT NULL;
 
 -- The words as porter stems, each with the number of its scope before it: `7:hello`. So the postings of a word are those
--- of one scope, however many others use it.
-CREATE VIRTUAL TABLE memory_words USING fts5 (words, content = '', tokenize = "ascii tokenchars ':'");
+-- of one scope, however many others use it. How often a memory has a word, and where, is not kept: in texts this short
+-- it tells little.
+CREATE VIRTUAL TABLE memory_words USING fts5 (
+    words, content = '', detail = none, columnsize = 0, tokenize = "ascii tokenchars ':'"
+);
 CREATE VIRTUAL TABLE memory_postings USING fts5vocab (memory_words, instance);
 
 -- From which log entries something was learned. Entries expire; of which turn they were stays known.

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -363,14 +364,31 @@ def test_example_shows_the_defaults(tmp_path: Path) -> None:
     assert shown.models.default == Config().models.default
 
 
+def named(section: type[msgspec.Struct]) -> set[str]:
+    """Return the keys of a section, and of those within it as `retrieval.weights.logs`."""
+    keys = set()
+    for field in msgspec.structs.fields(section):
+        inner = field.type if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct) else None
+        keys |= {f"{field.encode_name}.{key}" for key in named(inner)} if inner else {field.encode_name}
+    return keys - {"settings", "rules"}
+
+
+def keys_of(table: dict[str, Any]) -> set[str]:
+    """Return the keys of a table likewise; those of a part that approvals name freely count as one."""
+    keys = set()
+    for key, value in table.items():
+        free = not isinstance(value, dict) or key in ("notes", "weather")
+        keys |= {key} if free else {f"{key}.{inner}" for inner in keys_of(value)}
+    return keys
+
+
 def test_example_names_every_key_and_says_why() -> None:
     shown = tomllib.loads(UNCOMMENTED)
     for section in msgspec.structs.fields(Config):
         if section.name == "providers":
             assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
         else:
-            keys = {field.encode_name for field in msgspec.structs.fields(section.type)} - {"settings", "rules"}
-            assert keys == {key for key, value in shown[section.encode_name].items() if not isinstance(value, dict)}
+            assert named(section.type) == keys_of(shown[section.encode_name]) - {"notes"}
     assert set(Rule.__struct_fields__) == set(shown["approvals"]["notes"])
     lines = [re.sub(r"^#models\S+ =", "#models =", line) for line in EXAMPLE.splitlines()]
     for before, line in itertools.pairwise(lines):
@@ -382,6 +400,7 @@ def test_every_key_stands_in_the_page_on_configuration() -> None:
     page = (ROOT / "doc/configuration.md").read_text()
     for name, section in tomllib.loads(UNCOMMENTED).items():
         inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
+        inner["memory"] = {key.rpartition(".")[2]: 0 for key in keys_of(section)} if name == "memory" else None
         for key in inner.get(name) or section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"
 

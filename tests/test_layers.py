@@ -13,6 +13,7 @@ FLOORS = {
     "base": GROUND,
     "store": SERVICES,
     "config": SERVICES,
+    "settings": SERVICES,
     "observe": SERVICES,
     "plugin": SERVICES,
     "rules": RULES,
@@ -32,7 +33,7 @@ FLOORS = {
     "cli": ROOF,
     "__main__": ROOF,
 }
-SHARED = {"config", "observe", "plugin"}  # services that other services may import
+SHARED = {"config", "settings", "observe", "plugin"}  # services that other services may import
 BESIDE = "testing"
 ONLY_IN = {"apsw": {"store"}, "numpy": {"memory"}, "asyncio": set(), "structlog": {"observe"}, "typer": {"cli"}}
 IMPORTABLE_BY_ALL = "daycare"  # the package itself: its version

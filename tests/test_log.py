@@ -80,6 +80,8 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("turn.failed", "warning"),
         ("model.failed", "warning"),
         ("context.compaction_failed", "warning"),
+        ("memory.embedder", "warning"),
+        ("identity.held", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),
         ("plugin.failed", "warning"),

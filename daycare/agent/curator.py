@@ -5,7 +5,7 @@ crash repeats at most the asking, and no entry is passed over or learned from tw
 nonsense is replaced by the rules: what was said does not wait for a better day.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,21 +13,23 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent.kinds import messages_of
-from daycare.agent.lessons import lesson_of
+from daycare.agent.lessons import known_fact, lesson_of
 from daycare.agent.patience import patiently
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError
 from daycare.base.events import MemoryLearned
-from daycare.base.limits import CURATE_KNOWN_MAX, CURATE_MAX_CHARS
+from daycare.base.limits import CURATE_KNOWN_MAX, CURATE_MAX_CHARS, CURATE_OUTPUT_TOKENS
 from daycare.base.messages import Message, Origin, Text
 from daycare.base.recollection import IngestionSection
+from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
-from daycare.inference.pool import Pool
+from daycare.inference.names import Choice
+from daycare.inference.pool import Answer, Pool
 from daycare.memory.learned import Learned, Line
-from daycare.memory.scope import scope_of
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
+from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Spend, Turn, User
 from daycare.store.records_memories import Lesson, Memory
@@ -105,7 +107,8 @@ class Curator:
         plan = await self.pool.plan(worker.role, worker.config.model or None)
         if plan[0].provider != OFFLINE:
             try:
-                return self._kept(await calls.ask(self.pool, plan, lines, user.zone, self.clock)), ""
+                known = await self.store.memories.about(scope_of(agent.path), sorted(people), (), CURATE_KNOWN_MAX)
+                return self._kept(await self._ask(plan, lines, known, people, user.zone, calls)), ""
             except AwayError:
                 raise
             except DaycareError as error:
@@ -113,6 +116,41 @@ class Curator:
         from daycare.memory.extract import extract  # late: its word lists cost memory that an idle daemon does not need
 
         return self._kept(extract(lines, people, user.zone)), reason
+
+    async def _ask(
+        self,
+        plan: Sequence[Choice],
+        lines: Sequence[Line],
+        known: Sequence[Memory],
+        people: Collection[str],
+        zone: str,
+        calls: "_Calls",
+    ) -> Learned:
+        """Ask a model. Raises `InvalidError` for an answer that is no use; the call is charged all the same."""
+        from daycare.memory import distil  # late, as `extract`
+
+        numbered = [replace(line, no=number) for number, line in enumerate(lines, 1)]  # short ones: each costs tokens
+        facts = [known_fact(memory) for memory in known if memory.fact is not None]
+        asked = distil.request(numbered, facts, people, zone)
+        message = Message("user", (Text(asked.text),), 0, Origin.SYSTEM, "daycare")
+        request = InferRequest(
+            model="",
+            system=asked.system,
+            messages=(message,),
+            zone=zone,
+            now_ms=self.clock.now_ms(),
+            max_output_tokens=CURATE_OUTPUT_TOKENS,
+            output=asked.output,
+        )
+        answer = await self.pool.infer(plan, request)
+        calls.charge(answer)
+        reading = distil.read(answer.completion.message.text, numbered, people, zone, str(answer.choice))
+        learned = reading.learned
+        return replace(
+            learned,
+            facts=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.facts),
+            entities=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.entities),
+        )
 
     def _kept(self, learned: Learned) -> Learned:
         return replace(
@@ -138,10 +176,30 @@ class _Calls:
         self._step = 0
         self._spend: list[Spend] = []
 
+    def charge(self, answer: Answer) -> None:
+        """Note what a call cost."""
+        self._spend.append(
+            Spend(
+                agent_id=self._worker.id,
+                user=self._worker.user,
+                turn=self.turn.turn,
+                step=self._step,
+                provider=answer.choice.provider,
+                model=answer.choice.model,
+                usage=answer.completion.usage,
+                cost_micros=answer.cost_micros,
+            )
+        )
+        self._step += 1
+
     def charged(self) -> tuple[Spend, ...]:
         """Return what was spent since this was last asked."""
         spend, self._spend = tuple(self._spend), []
         return spend
+
+
+def _back(sources: Sequence[int], lines: Sequence[Line]) -> tuple[int, ...]:
+    return tuple(lines[number - 1].no for number in sources)
 
 
 def _line(entry: Memory) -> Line:

@@ -1,20 +1,18 @@
-"""From what an extractor returned to what the store keeps: new memories, repeats of known ones, and contradictions.
+"""From what an extractor returned to what the store keeps: new memories, repeats of known ones, and contradictions."""
 
-A fact with an attribute is about one thing: of two values the newer holds, and the older is kept with the day until
-which it did. Anything else is known when it was said in the same words.
-"""
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Final, cast
 
 from msgspec.structs import replace
 
 from daycare.base.messages import Origin
-from daycare.memory.learned import Learned, NewEntity, NewFact
-from daycare.memory.scope import scope_of
+from daycare.base.scope import scope_of
+from daycare.memory.learned import EntityKind, Learned
+from daycare.memory.merging import KnownEntity, KnownFact, merge_entities, merge_facts
 from daycare.store.records import Agent, Spend
 from daycare.store.records_memories import EntityPart, FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier
 
-_ORIGINS = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # the least trustworthy first
+_OUTSIDE: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # the least trustworthy first
 
 
 def lesson_of(
@@ -28,163 +26,126 @@ def lesson_of(
     spend: tuple[Spend, ...] = (),
 ) -> Lesson:
     """Return what an agent's worker learned from these log entries, beside what is `known` of the same."""
-    made = _Making(agent, {entry.no: entry for entry in entries}, known, learned.by)
-    for fact in learned.facts:
-        made.fact(fact)
-    for entity in learned.entities:
-        made.entity(entity)
-    return Lesson(
-        agent_id=agent.id,
-        after=after,
-        through=through,
-        add=tuple(made.add),
-        superseded=tuple(made.superseded),
-        seen=tuple(made.seen.values()),
-        spend=spend,
-    )
-
-
-class _Making:
-    def __init__(self, agent: Agent, entries: dict[int, Memory], known: Sequence[Memory], by: str) -> None:
-        self.add: list[NewMemory] = []
-        self.superseded: list[Superseded] = []
-        self.seen: dict[int, Seen] = {}
-        self._agent = agent
-        self._entries = entries
-        self._by = by
-        self._facts: dict[tuple[str, ...], Memory | int] = {}  # a number: its place in `add`
-        self._names: dict[str, Memory | int] = {}
-        for memory in known:
-            if memory.fact is not None:
-                self._facts[_key(memory.fact.subject, memory.fact.attribute, memory.text)] = memory
-            elif memory.entity is not None:
-                self._names |= {_plain(name): memory for name in (memory.entity.name, *memory.entity.aliases)}
-
-    def fact(self, fact: NewFact) -> None:
-        """Add a fact, count it as a repeat, or let it supersede what it contradicts."""
-        sources = self._sources(fact.sources)
-        if not sources:
-            return
-        first = sources[0]
-        part = FactPart(
-            kind=fact.kind,
-            subject=fact.subject,
-            attribute=fact.attribute,
-            value=fact.value,
-            confidence=fact.confidence,
-            valid_from_ms=fact.valid_from_ms,
-            valid_until_ms=fact.valid_until_ms,
-            by=self._by,
+    by_number = {entry.no: entry for entry in entries}
+    before = {memory.no: memory for memory in known}
+    said_ms = {entry.no: entry.at_ms for entry in entries}
+    facts = merge_facts(learned.facts, [known_fact(it) for it in known if it.fact is not None], said_ms)
+    entities = merge_entities(learned.entities, [_known_entity(it) for it in known if it.entity is not None])
+    add = [
+        _memory(
+            agent,
+            Tier.FACT,
+            fact.statement,
+            [by_number[no] for no in fact.sources if no in by_number],
+            fact=FactPart(
+                kind=fact.kind,
+                subject=fact.subject,
+                attribute=fact.attribute,
+                value=fact.value,
+                confidence=fact.confidence,
+                valid_from_ms=fact.valid_from_ms,
+                valid_until_ms=fact.valid_until_ms,
+                by=learned.by,
+            ),
         )
-        key = _key(fact.subject, fact.attribute, fact.statement)
-        old = self._facts.get(key)
-        if old is not None and self._says(old, fact):
-            if isinstance(old, Memory):
-                self._meet(old, sources)
-            return
-        if isinstance(old, Memory):
-            until = fact.valid_from_ms if fact.valid_from_ms is not None else first.at_ms
-            self.superseded.append(Superseded(old.no, len(self.add), until))
-        elif old is not None:  # both were said in this range: the later one holds
-            earlier = self.add[old]
-            assert earlier.fact is not None
-            self.add[old] = replace(earlier, fact=replace(earlier.fact, valid_until_ms=first.at_ms))
-        self._facts[key] = len(self.add)
-        self.add.append(self._memory(Tier.FACT, fact.statement, sources, fact=part))
-
-    def entity(self, entity: NewEntity) -> None:
-        """Add an entity, or tell more of a known one."""
-        sources = self._sources(entity.sources)
-        if not sources:
-            return
-        names = tuple(dict.fromkeys((entity.name, *entity.aliases)))
-        old = next((self._names[_plain(name)] for name in names if _plain(name) in self._names), None)
-        if isinstance(old, Memory):
-            self._meet(old, sources, names, entity.description)
-            return
+        for fact in facts.add
+    ]
+    for entity in entities.add:
+        lines = [by_number[no] for no in entity.sources if no in by_number]
         part = EntityPart(
             name=entity.name,
             kind=entity.kind,
             aliases=entity.aliases,
             description=entity.description,
-            first_ms=sources[0].at_ms,
-            last_ms=sources[-1].at_ms,
-            mentions=len(sources),
-            by=self._by,
+            first_ms=lines[0].at_ms,
+            last_ms=lines[-1].at_ms,
+            mentions=len(lines),
+            by=learned.by,
         )
-        self._names |= {_plain(name): len(self.add) for name in names}
-        self.add.append(self._memory(Tier.ENTITY, _described(part), sources, entity=part))
-
-    def _meet(self, old: Memory, sources: Sequence[Memory], names: Iterable[str] = (), description: str = "") -> None:
-        numbers, at_ms = tuple(source.no for source in sources), sources[-1].at_ms
-        before = self.seen.get(old.no)
-        known = before.entity if before is not None and before.entity is not None else old.entity
-        if known is None:
-            numbers = numbers if before is None else (*before.sources, *numbers)
-            self.seen[old.no] = Seen(no=old.no, sources=tuple(dict.fromkeys(numbers)), at_ms=at_ms)
-            return
-        aliases = tuple(name for name in dict.fromkeys((*known.aliases, *names)) if _plain(name) != _plain(known.name))
+        add.append(_memory(agent, Tier.ENTITY, described(part), lines, entity=part))
+    seen = [
+        Seen(no=no, sources=sources, at_ms=max(said_ms[each] for each in sources)) for no, sources in facts.repeated
+    ]
+    for no, aliases, description, sources in entities.widened:
+        old = before[no].entity
+        assert old is not None
+        at_ms = max(said_ms[each] for each in sources)
         part = replace(
-            known,
-            aliases=aliases[:_ALIASES_MAX],
-            description=known.description or description,
-            last_ms=max(known.last_ms, at_ms),
-            mentions=known.mentions + len(sources),
+            old,
+            aliases=aliases,
+            description=description,
+            last_ms=max(old.last_ms, at_ms),
+            mentions=old.mentions + len(sources),
         )
-        every = (*(before.sources if before is not None else ()), *numbers)
-        self.seen[old.no] = Seen(
-            no=old.no, sources=tuple(dict.fromkeys(every)), at_ms=at_ms, text=_described(part), entity=part
-        )
-
-    def _says(self, old: Memory | int, fact: NewFact) -> bool:
-        """Return whether a fact says what is known already."""
-        if not fact.attribute:
-            return True  # found by its words
-        part = old.fact if isinstance(old, Memory) else self.add[old].fact
-        return part is not None and _plain(part.value) == _plain(fact.value)
-
-    def _sources(self, numbers: Sequence[int]) -> list[Memory]:
-        return [self._entries[no] for no in dict.fromkeys(numbers) if no in self._entries]
-
-    def _memory(
-        self,
-        tier: Tier,
-        text: str,
-        sources: Sequence[Memory],
-        fact: FactPart | None = None,
-        entity: EntityPart | None = None,
-    ) -> NewMemory:
-        first = sources[0]
-        origins = {source.origin for source in sources}
-        return NewMemory(
-            tier=tier,
-            scope=scope_of(self._agent.path),
-            user=self._agent.user,
-            agent_id=self._agent.id,
-            path=self._agent.path,
-            origin=next((origin for origin in _ORIGINS if origin in origins), first.origin),
-            text=text,
-            at_ms=first.at_ms,
-            session=first.session,
-            turn=first.turn,
-            speaker=first.speaker,
-            role=first.role,
-            sources=tuple(source.no for source in sources),
-            fact=fact,
-            entity=entity,
-        )
+        seen.append(Seen(no=no, sources=sources, at_ms=at_ms, text=described(part), entity=part))
+    return Lesson(
+        agent_id=agent.id,
+        after=after,
+        through=through,
+        add=tuple(add),
+        superseded=tuple(Superseded(ended.id, ended.by, ended.valid_until_ms) for ended in facts.ended),
+        seen=tuple(seen),
+        spend=spend,
+    )
 
 
-_ALIASES_MAX = 8  # of an entity: a name, its short form, two titles, some spellings
-
-
-def _key(subject: str, attribute: str, statement: str) -> tuple[str, ...]:
-    return (_plain(subject), _plain(attribute)) if attribute else (_plain(subject), "", _plain(statement))
-
-
-def _described(part: EntityPart) -> str:
+def described(part: EntityPart) -> str:
+    """Return an entity as a text to search and to show."""
     return part.description or f"{part.name} ({part.kind})"
 
 
-def _plain(text: str) -> str:
-    return " ".join("".join(char if char.isalnum() else " " for char in text.casefold()).split())
+def _memory(
+    agent: Agent,
+    tier: Tier,
+    text: str,
+    sources: Sequence[Memory],
+    fact: FactPart | None = None,
+    entity: EntityPart | None = None,
+) -> NewMemory:
+    """Return a memory that comes from these entries: as trustworthy as the least of them."""
+    first = sources[0]
+    origins = {source.origin for source in sources}
+    return NewMemory(
+        tier=tier,
+        scope=scope_of(agent.path),
+        user=agent.user,
+        agent_id=agent.id,
+        path=agent.path,
+        origin=next((origin for origin in _OUTSIDE if origin in origins), first.origin),
+        text=text,
+        index=f"{entity.name} {' '.join(entity.aliases)}: {text}" if entity is not None else "",
+        at_ms=first.at_ms,
+        session=first.session,
+        turn=first.turn,
+        speaker=first.speaker,
+        role=first.role,
+        sources=tuple(source.no for source in sources),
+        fact=fact,
+        entity=entity,
+    )
+
+
+def known_fact(memory: Memory) -> KnownFact:
+    """Return a stored fact as extractors compare new ones with it."""
+    assert memory.fact is not None
+    return KnownFact(
+        id=memory.no,
+        statement=memory.text,
+        subject=memory.fact.subject,
+        said_ms=memory.at_ms,
+        attribute=memory.fact.attribute,
+        value=memory.fact.value,
+        valid_from_ms=memory.fact.valid_from_ms,
+        valid_until_ms=memory.fact.valid_until_ms,
+    )
+
+
+def _known_entity(memory: Memory) -> KnownEntity:
+    assert memory.entity is not None
+    return KnownEntity(
+        id=memory.no,
+        name=memory.entity.name,
+        kind=cast(EntityKind, memory.entity.kind),  # it was kept by us
+        aliases=memory.entity.aliases,
+        description=memory.entity.description,
+    )

@@ -12,9 +12,9 @@ from daycare.base.clock import Clock
 from daycare.base.errors import NotFoundError
 from daycare.base.events import MemoryForgotten
 from daycare.base.limits import API_PAGE_MAX_ROWS, WHY_EVENTS_MAX
+from daycare.base.scope import scope_of
 from daycare.memory.forgetting import Forgetting, Plan
 from daycare.memory.queries import Hit, Query
-from daycare.memory.scope import scope_of
 from daycare.memory.search import Search
 from daycare.observe.about import about
 from daycare.observe.bus import Bus

@@ -8,7 +8,7 @@ ranks, so that a provider finds the prompt in its cache.
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -30,12 +30,12 @@ from daycare.base.limits import (
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.base.recollection import RetrievalSection
+from daycare.base.scope import scope_of
 from daycare.memory.queries import Hit, Query
-from daycare.memory.scope import scope_of
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
+from daycare.store.records import Agent, InboxRow, Receipt, Step, Turn, User
 from daycare.store.records_memories import Memory, Tier
 
 if TYPE_CHECKING:
@@ -67,10 +67,11 @@ class Recollection(msgspec.Struct, frozen=True):
         """The memories' numbers."""
         return tuple(memory.no for memory in self.memories)
 
-    @property
-    def journaled(self) -> dict[str, Any]:
-        """What the turn's journal keeps of it; nothing if nothing was recalled."""
-        return {"numbers": self.numbers, "origins": self.origins} if self.memories else {}
+    def step(self, turn: int, number: int, at_ms: int) -> Step:
+        """Return what the turn's journal keeps of it."""
+        found = {"numbers": self.numbers, "origins": self.origins}
+        name = f"{len(self.memories)} memories"
+        return Step(turn=turn, step=number, kind="recall", name=name, state="done", at_ms=at_ms, arguments=found)
 
     @property
     def origins(self) -> tuple[Origin, ...]:

@@ -1,6 +1,7 @@
 """All that is remembered of conversations, wired: written behind the turns, curated, embedded, searched, recalled."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -12,14 +13,19 @@ from daycare.agent.scribe import Scribe
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import EmbedderAway
-from daycare.base.recollection import MemorySection
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection
+from daycare.config import Config
+from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
 from daycare.memory.chunking import Chunking
-from daycare.memory.embedding import Embedding, Model
+from daycare.memory.embedding import Embedding, Model, load_local
 from daycare.memory.forgetting import Forgetting
 from daycare.memory.search import Search
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
+from daycare.plugin import Plugin
+from daycare.store.contract import SecretStore, Store
+from daycare.store.home import Home
+from daycare.store.vault import Vault
 
 
 class Recollections:
@@ -41,6 +47,8 @@ class Recollections:
         self._section = section
         self.embedding = Embedding(store.memories, section.embedder, load, self._trouble) if load is not None else None
         self.search = Search(store, section.retrieval, self.embedding)
+        if self.embedding is not None:
+            self.embedding.on_made = self.search.embedded
         self.scribe = Scribe(store, directory, section.ingestion)
         self.chunking = Chunking(store, directory.get)
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
@@ -89,3 +97,20 @@ class Recollections:
         self.recaller.forget()
         self._bus.forget(traces)
         self.on_forgotten()
+
+
+def loader(
+    home: Home, config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault
+) -> Callable[[], Awaitable[Model]] | None:
+    """Return what makes the embedder of the settings ready, None for none. Raises `BrokenError`."""
+    name = config.memory.embedder
+    if name == NO_EMBEDDER:
+        return None
+    if name in (LOCAL_EMBEDDER, FOLDER_EMBEDDER):
+        return partial(load_local, name, home.path / config.memory.model_dir)
+    made, model = embedder(config, plugins, secrets, vault)
+
+    async def load() -> Model:
+        return Model(name, partial(made.embed, model))
+
+    return load

@@ -305,6 +305,10 @@ class TurnMemory:
         recalled = _recalled_paths([*(step.message for step in steps if step.message is not None), *history])
         for path in dict.fromkeys((*days, *recalled)):
             read += await self._doubtful(path, since)
+        origins = dict.fromkeys(
+            origin for step in steps if step.kind == "recall" for origin in step.arguments["origins"]
+        )
+        read += [Source("recalled memories", Origin(origin)) for origin in origins if origin in _OTHERS_WORDS[:-1]]
         return Sources(tuple(read))
 
     async def _doubtful(self, path: str, since: int) -> list[Source]:

@@ -16,8 +16,8 @@ from daycare.base.limits import SCRIBE_PAUSE_S, SCRIBE_SHARE, SCRIBE_TURNS, STOR
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.recollection import IngestionSection
+from daycare.base.scope import scope_of
 from daycare.memory.chunks import chunks
-from daycare.memory.scope import scope_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import EndedTurn, NewMemory, Tier

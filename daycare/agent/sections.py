@@ -29,9 +29,9 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.base.scope import scope_of
 from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.memory.documents import Documents, is_apart
-from daycare.memory.scope import scope_of
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
@@ -259,6 +259,7 @@ class Prompts:
             persona=self._persona,
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
+            recalled=recalled,
             room=room,
         )
         made = assemble(sections, agent, user)

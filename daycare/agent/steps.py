@@ -8,9 +8,8 @@ A call whose result comes later, from another agent, sets the turn aside: nothin
 over its journal when the answer is among its rows.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import messages_of
 from daycare.agent.patience import patiently
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
@@ -66,7 +66,7 @@ class Course:
     prompt: InferRequest
     rows: list[InboxRow]
     said: list[Message]
-    recalled: dict[str, Any]
+    recalled: Recollection
     window: Window = field(init=False)
     next_step: int = 0
     model_calls: int = 0
@@ -116,17 +116,17 @@ class Thinker:
         steps: Sequence[Step],
         prompt: InferRequest,
         steering: Steering | None,
-        recalled: Mapping[str, Any] | None = None,
+        recalled: Recollection = NOTHING,
     ) -> Thought | Aside:
         """Think until the model has answered, or has to wait for others.
 
-        `recalled` says which memories stand in the prompt: it is journaled with the first step, as what is done upon
-        them may need to know. Raises when a model call fails: the journal is kept for the retry.
+        `recalled` stands in the prompt and is journaled with the first step: what is done upon it may need to know.
+        Raises when a model call fails: the journal is kept for the retry.
         """
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
-        course = Course(agent, user, turn, prompt, first, messages_of(first), dict(recalled or {}))
+        course = Course(agent, user, turn, prompt, first, messages_of(first), recalled)
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         while True:
@@ -252,22 +252,10 @@ class Thinker:
     async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
         message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
         steps = []
-        if course.recalled:
-            name = f"{len(course.recalled['numbers'])} memories"
-            steps.append(
-                Step(
-                    turn=course.turn.turn,
-                    step=spend.step,
-                    kind="recall",
-                    name=name,
-                    state="done",
-                    at_ms=message.at_ms,
-                    arguments=course.recalled,
-                )
-            )
-            course.recalled = {}
-            course.number()
+        if course.recalled.memories:
+            steps.append(course.recalled.step(course.turn.turn, course.number(), message.at_ms))
             spend = replace(spend, step=course.next_step)
+            course.recalled = NOTHING
         step = Step(
             turn=course.turn.turn,
             step=course.number(),

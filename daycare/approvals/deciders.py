@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from daycare.base.errors import ForbiddenError
+from daycare.base.scope import scope_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_approvals import Action
@@ -32,9 +33,7 @@ class Deciders:
             other = await self._store.agents.get(place.owner)
             allowed = other is not None and other.user == agent.user
         else:
-            # A person whom a user has let in has documents of their own, whose owner is the beginning of their paths.
-            mine = f"{agent.path}/".startswith(f"/{place.owner}/")
-            allowed = place.layer in (Layer.AGENT, Layer.GLOBAL) or mine
+            allowed = place.layer in (Layer.AGENT, Layer.GLOBAL) or place.owner == scope_of(agent.path)
         if not allowed:
             raise ForbiddenError("OTHER_USER", f"asking for a change of {place}: it belongs to another user")
 

@@ -322,6 +322,10 @@ AnyEvent = (
     | CompactionFailed
     | ContextTrimmed
     | ProviderAway
+    | MemoryLearned
+    | MemoryRecalled
+    | MemoryForgotten
+    | EmbedderAway
     | IdentityHeld
     | DeadLettered
     | ReplySent

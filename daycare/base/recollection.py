@@ -48,7 +48,7 @@ class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     enabled: bool = True
-    max_results: Annotated[int, Meta(ge=1, le=200)] = 10
+    max_results: Annotated[int, Meta(ge=1, le=200)] = 50
     max_tokens: Annotated[int, Meta(ge=50, le=100_000)] = 2_000
     include_entities: bool = True
     include_facts: bool = True
@@ -59,14 +59,9 @@ class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[memory.documents]`: how many passages of a document stand in a prompt that has no room for all of it.
+    """`[memory.documents]`: how many passages of documents are recalled into a prompt."""
 
-    `identity_top` 0: identity stands whole, up to its bound. A passage needs a similarity of `min_similarity`.
-    """
-
-    identity_top: Annotated[int, Meta(ge=0, le=50)] = 0
-    chat_top: Annotated[int, Meta(ge=1, le=50)] = 5
-    min_similarity: Annotated[float, Meta(ge=0, le=1)] = 0.5
+    chat_top: Annotated[int, Meta(ge=0, le=50)] = 5
 
 
 class MemorySection(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,9 @@ from typing import Final
 
 import msgspec
 
-_DATA: Final = re.compile(r"^<[\w-]+ [0-9a-f]{16}>$", re.MULTILINE)  # the first of them: the owner's words end there
+_DATA: Final = re.compile(
+    r'^<[\w-]+(?: tier="\w+")? [0-9a-f]{16}>$', re.MULTILINE
+)  # the first of them: the owner's words end there
 _BLOCK: Final = r"^<{name}>\n(.*?)\n</{name}>$"
 _TITLES: Final = "".join(rf"(?<!\b{title})" for title in ("Dr", "Mr", "Ms", "Mrs", "St"))
 _NAME: Final = rf"[ \t*_]*(?P<name>\S[^\n]{{0,63}}?)[ \t*_]*(?:{_TITLES}[.!](?=\s|$)|[,;(]|\band\b|$)"

@@ -18,6 +18,7 @@ from daycare.base.messages import NOT_THE_USER, REMINDER, Message, Origin, Part,
 from daycare.inference.arithmetic import calculate
 from daycare.inference.introduced import introduced
 from daycare.inference.recall import Facts
+from daycare.inference.remembered import lines_on
 from daycare.inference.when import WHEN, due, local, zone_of
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 
@@ -101,6 +102,8 @@ def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
             said.append(reply or "")
         if not understood and message.origin in _RELAYED:
             said.append(_relay(message))
+        elif not understood and (known := _remembered(turn, message)):
+            said.append(known)
         elif not understood:
             puzzled = True
     if turn.calls:
@@ -133,6 +136,7 @@ class _Turn:
         self.zone = request.zone
         self.hinted = False  # whether the way to a model was shown in this conversation
         self.facts = Facts()
+        self.system = request.system
         self.prompt = introduced(request.system)
         self.calls: list[ToolCall] = []
         self._tools: set[str] = set()
@@ -320,6 +324,12 @@ def _recall_doing(turn: _Turn, found: re.Match[str]) -> str:
 
 def _recalled(known: str, missing: str) -> str:
     return f"{known[:1].upper()}{known[1:]}." if known else f"You have not told me {missing}."
+
+
+def _remembered(turn: _Turn, message: Message) -> str:
+    """Return what the prompt recalls on a question that no rule knows, with when and by whom it was said."""
+    lines = lines_on(turn.system, "\n".join(_lines(message))) if message.origin in _HEARD else []
+    return "\n".join(("This is what I remember of it:", *lines)) if lines else ""
 
 
 def _sum(_: _Turn, found: re.Match[str]) -> str | None:

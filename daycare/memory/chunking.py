@@ -7,8 +7,8 @@ import trio
 
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S, STORE_RETRY_S
+from daycare.base.scope import scope_of
 from daycare.memory.chunks import chunks
-from daycare.memory.scope import scope_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import DAILY, Document, Layer, Place

@@ -42,14 +42,8 @@ _OWN: Final = either(f"{RELATION}, {PET}, kinder, geschwister, söhne, töchter,
 _STATES: Final = tuple(
     (attribute, pattern(rf"\b{text}"))
     for attribute, text in (
-        (
-            "works as",
-            rf"ich bin (?:ein |eine )?(?P<value>{_CAP}\w+(?:pfleger|lehrer|arzt|meister|fahrer|macher|bauer|ist|eur|techniker)(?:in)?)$",
-        ),
-        (
-            "name",
-            rf"(?:mein name ist|ich heiße|nenn mich|ich bin)\s+(?P<value>(?!\w+{_JOB}(?:in)?$){_NAME})(?=$|,| und )",
-        ),
+        ("works as", rf"ich bin (?:ein |eine )?(?P<value>{_CAP}\w+{_JOB}(?:in)?)$"),
+        ("name", rf"{_CALLED}\s+(?P<value>(?!\w+{_JOB}(?:in)?$){_NAME})(?=$|,| und )"),
         ("lives in", rf"{_WHERE} {_PLAIN}"),
         ("lives in", rf"(?:ich bin|wir sind)(?: .{{1,30}})? nach (?P<value>{_NAME})(?: .{{1,20}})? (?:um)?gezogen\b"),
         ("works as", rf"arbeite(?: \w+)? als {_PLAIN}"),

@@ -17,10 +17,10 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.base.scope import scope_of
 from daycare.memory.address import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
-from daycare.memory.scope import scope_of
 from daycare.memory.views import agents_view, tools_view
 from daycare.plugin import ToolSpec
 from daycare.store.contract import Store

@@ -21,6 +21,7 @@ from daycare.base.limits import (
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
 )
+from daycare.memory.analysis import topic
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import NewVector
 
@@ -72,6 +73,7 @@ class Embedding:
         self._load = load
         self._embed: Embed | None = None
         self._on_trouble = on_trouble
+        self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
         self._news = trio.Event()
 
     def wake(self) -> None:
@@ -113,6 +115,7 @@ class Embedding:
                 self.name, self.dimensions or len(next(filter(None, made.values()), b"")) // 2, vectors
             )
             self._works()
+            self.on_made([no for no, _, _ in rows])
             return len(rows)
         raise UnavailableError(
             "EMBEDDING_DIMENSIONS",
@@ -124,7 +127,7 @@ class Embedding:
         """Return the vector of a question. Raises what the embedder does, at once while it is known to fail."""
         if self.trouble is not None:
             raise self.trouble
-        vector: Floats = (await self._ask([text[:EMBED_TEXT_MAX_CHARS]]))[0]
+        vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
 
     async def state(self) -> EmbedderState:

@@ -91,6 +91,7 @@ class Reader:
         self._people = people
         self._zone = zone
         self._names = frozenset(name.lower() for person in people for name in person.split())
+        self._alone = len({line.speaker for line in lines if line.speaker in people}) < 2
         self._seen: set[str] = set()  # rare words of earlier lines
 
     def clauses(self) -> Iterator[Clause]:
@@ -129,6 +130,7 @@ class Reader:
                     asked=asker is not None,
                     opening=opening,
                     echoed=not echo.isdisjoint(rare),
+                    ordered=self._alone,
                 )
                 statement = told(line.speaker, dates.resolve(words, moments), language)
                 sources: tuple[int, ...] = (line.no,)
@@ -182,10 +184,10 @@ class Reader:
             return None, None
         begins = [moment.period.begin for moment in clause.moments if moment.bound != "until"]
         ends = [moment.period.end for moment in clause.moments if moment.bound == "until"]
-        return (
-            dates.begin_ms(begins[0], self._zone) if begins else None,
-            dates.begin_ms(ends[0], self._zone) if ends else None,
-        )
+        begin = dates.begin_ms(begins[0], self._zone) if begins else None
+        if not ends:
+            return begin, None
+        return clause.line.at_ms if begin is None and claim else begin, dates.begin_ms(ends[0], self._zone)
 
 
 def _subject(of: str, speaker: str) -> str:

@@ -35,8 +35,8 @@ class NewFact(msgspec.Struct, frozen=True, kw_only=True):
     """A statement that can be read alone, and where it was said.
 
     `attribute` and `value` say the same in a form that can be compared, where there is one: of two values of one
-    attribute of one subject the newer holds. `valid_from_ms` and `valid_until_ms` (not included) are what the words
-    say about when it holds or happened, not when they were said.
+    attribute of one subject the newer holds, as a rule. `valid_from_ms` and `valid_until_ms` (not included) are what
+    the words say about when it holds or happened, not when they were said; an end without a beginning: it is over.
     """
 
     statement: str

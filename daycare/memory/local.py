@@ -186,7 +186,7 @@ class _Tokenizing(msgspec.Struct):
 
 
 class _Length(msgspec.Struct):
-    max_seq_length: int = _PIECES_MAX
+    max_seq_length: int | None = None
 
 
 class _Pooling(msgspec.Struct):
@@ -210,7 +210,7 @@ class _Settings(msgspec.Struct, frozen=True):
             )
         return cls(
             _section(folder / "tokenizer_config.json", _Tokenizing).do_lower_case,
-            max(3, _section(folder / "sentence_bert_config.json", _Length).max_seq_length),
+            max(3, _section(folder / "sentence_bert_config.json", _Length).max_seq_length or _PIECES_MAX),
             pooling.pooling_mode_cls_token,
         )
 

@@ -6,9 +6,9 @@ that). The newest rows lie in a tail, row by row, until they fill a panel: many 
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from daycare.memory.arrays import Floats, NDArray, Numbers, np
+from daycare.memory.arrays import Floats, Numbers, np
 
 PANEL_ROWS: Final = 2_048  # the best of those tried; their sums, 8 KB, stay in the first-level cache
 _TAIL_ROWS: Final = 32  # room in a new tail
@@ -51,7 +51,7 @@ class Matrix:
         """How much memory the rows take."""
         return int(4 * self.rows.size * self.rows.tail.shape[1])
 
-    def extend(self, new: NDArray[Any]) -> None:
+    def extend(self, new: Floats) -> None:
         """Add rows behind the last."""
         while len(new):
             count, panels, tail = self.rows

@@ -107,7 +107,7 @@ ORGANISATION: Final = re.compile(
     + r"\b"
 )
 _NOUN_END: Final = re.compile(
-    r"(?:ing|ness|tion|ment|ance|ung|heit|keit|schaft|tät|ismus|nis|chen|lein)$", re.IGNORECASE
+    r"(?:(?:ful|al|ed|ent)ly|ing|ness|tion|ment|ance|ung|heit|keit|schaft|tät|ismus|nis|chen|lein)$", re.IGNORECASE
 )
 _GERMAN_NOUNS: Final = words(
     "urlaub hause haus rente ruhe versehen ordnung bedarf arbeit schule uni stadion büro kino park stadt land",
@@ -136,6 +136,7 @@ def _before(text: str, then: str = r"\s+$") -> re.Pattern[str]:
 
 
 _CONVERSE: Final = either(
+    "talk(?:ed|ing)? to, spoke (?:to|with), speak(?:ing)? (?:to|with), paid back",
     "met, meet, meeting, call, called, calling, ask, asked, asking, tell, told, telling, text, texted, thank, thanked",
     "marry, married, miss, hug, invited?, inviting, remind, helped, helping, wrote to, listen to, ran into",
     "bumped into",
@@ -164,6 +165,7 @@ _MIND: Final = either(
     "knows, knew, called, broke (?:her|his), quit, proposed, lent, cooked, bought, married, retired, teaches, taught",
     "wrote, writes",
     "sings, sang, scored, invited, moved, turned, passed away, died, studies, studied, lives, lived, showed, gave me",
+    "left, flew, arrived, phoned, rang, emailed",
     "is (?:coming|visiting|bringing|moving|flying|allergic|pregnant|looking|from)",
 )
 _ACT: Final = either(
@@ -219,7 +221,7 @@ _ADDRESSING: Final = either(
     "thanks, thank you, sorry, hi, hey, hello, bye, see you, good \\w+, congrats, well done, danke"
 )
 _DOES: Final = rf"|,? who\b|'ll\b|\s+and I\b|\s+{_MIND}\b"
-_IS_CALLED: Final = r"(?:\s+(?:is|are|was|were|ist|sind|heißt|heißen))?(?:\s+(?:named|called|namens))?"
+_IS_CALLED: Final = r"(?:'s name)?(?:\s+(?:is|are|was|were|ist|sind|heißt|heißen))?(?:\s+(?:named|called|namens))?"
 _SELF: Final = either("I'm, I am, calls? me, my name is, mein name ist, ich bin, ich heiße, this is")
 _THE: Final = r"\s+(?:the )?$"
 
@@ -227,6 +229,7 @@ SIGNS: Final = (
     Sign("person", 3.0, "before", _before(f"{RELATION}s?{_IS_CALLED},?", r"\s+(?:a certain\s+)?$")),
     Sign("person", 1.4, "before", _before(_SELF)),
     Sign("person", 3.0, "before", _before(rf"{RELATION} (?:from|at|of|in) \w+(?: \w+)?,")),
+    Sign("person", 2.2, "before", _before(r"favou?rite \w+(?:er|or|ist|ian|man|woman) (?:is|was)")),
     Sign("person", 3.0, "after", pattern(rf", (?:my|our|his|her|their|meine?|unsere?) (?:\w+ )?{RELATION}\b")),
     Sign("person", 1.4, "before", _before(_CONVERSE)),
     Sign("person", 0.7, "before", _before(_TOWARDS)),
@@ -254,7 +257,8 @@ VERBAL: Final = pattern(
 )
 PET_BEFORE: Final = _before(rf"{PET}s?(?:'s name)?(?:\s+(?:is|ist))?(?:\s+(?:named|called|namens|heißt))?,?")
 PET_AFTER: Final = pattern(
-    rf", (?:my|our|his|her|their|meine?|unsere?) (?:\w+ )?{PET}\b|(?: and \w+)? (?:is|are) (?:my|our)(?: \w+)? {PET}s?\b"
+    rf", (?:my|our|his|her|their|meine?|unsere?) (?:\w+ )?{PET}\b"
+    rf"|(?: and \w+)? (?:is|are) (?:my|our)(?: \w+)? {PET}s?\b"
 )
 SAYS: Final = pattern(rf"'s {_THEIRS}\b{_DOES}")
 _HELLO: Final = either(

@@ -28,6 +28,20 @@ _WISHES: Final = pattern(
     )
     + r"\b"
 )
+_ORDERS: Final = pattern(
+    r"(?:please |now |just |first |then )?"
+    + either(
+        "write, rewrite, translate, summari[sz]e, explain, fix, sort, turn, make, give, draft, find, book, show",
+        "list, add, remove",
+        "send, check, create, draw, calculate, compute, tell, help, compare, try, count, open, close, set",
+        "remind, play, read, look",
+        "search, change, rephrase, shorten, proofread, convert, generate, suggest, recommend, let, keep, carry",
+        "ask, use, put, go",
+        "pass, take, do, don't, press, call me, schreib, erklär, übersetz, mach, zeig, such, gib, erzähl, fass",
+    )
+    + r"(?:e|t)?\b"
+)
+_SUPPOSES: Final = pattern(r"(?:(?:even|what|only) )?(?:if|suppose|supposing|imagine|pretend|wenn|falls|angenommen)\b")
 _OURS: Final = pattern(r"\b(?:my|our|mine|mein\w{0,2}|unser\w{0,2})\b")
 _PAST: Final = pattern(
     r"\b"
@@ -67,7 +81,7 @@ _CAPITAL: Final = re.compile("(?<=[\\w,;] )[\"']?(?!I\\b|I')[A-Z\u00c0-\u00de][\
 WEIGHTS: Final = {
     "rare": 0.2, "new": 0.3, "short": -0.3, "names": 0.5, "number": 1.6, "date": 1.6, "answer": 0.9, "asked": 0.3,
     "ours": 0.4, "past": 0.1, "points": -0.2, "wishes": -0.3, "hedges": -0.4, "called": 2.0, "begins": 0.7,
-    "cheers": -0.3, "echoed": 0.2, "lists": 0.4, "opening": -0.3,
+    "cheers": -0.3, "echoed": 0.2, "lists": 0.4, "opening": -0.3, "orders": -2.0, "supposes": -2.0,
 }  # fmt: skip
 _BIAS: Final = -2.9
 
@@ -92,9 +106,9 @@ def rare_words(text: str, known: frozenset[str]) -> list[str]:
 
 
 def signs(
-    text: str, rare: Sequence[str], new: int, *, dated: bool, asked: bool, opening: bool, echoed: bool
+    text: str, rare: Sequence[str], new: int, *, dated: bool, asked: bool, opening: bool, echoed: bool, ordered: bool
 ) -> dict[str, float]:
-    """Return how strongly each sign shows in a clause."""
+    """Return how strongly each sign shows in a clause. `ordered`: orders go to an assistant, and are no advice."""
     return {
         "rare": min(len(rare), _RARE_MAX),
         "new": min(new, _RARE_MAX),
@@ -115,6 +129,8 @@ def signs(
         "echoed": echoed,
         "lists": len(_LISTS.findall(text)) >= 2,
         "opening": opening,
+        "supposes": bool(_SUPPOSES.match(text)),
+        "orders": ordered and bool(_ORDERS.match(text)),
     }
 
 

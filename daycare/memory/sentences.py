@@ -12,7 +12,7 @@ _SENTENCES_MAX: Final = 60  # of one message
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _LINK: Final = re.compile(r"\bhttps?://\S+")
-_MARKS: Final = re.compile(r"[*_`#]{1,3}(?=\w)|(?<=\w)[*`]{1,3}")
+_MARKS: Final = re.compile(r"(?<![\w*_`#])[*_`#]{1,3}(?=\w)|(?<=\w)[*_`]{1,3}(?![\w*_`])")
 _SPACE: Final = re.compile(r"[ \t\r\f\v\u00a0\u200b]+")
 # After these a full stop ends no sentence.
 _SHORT: Final = pattern(

@@ -11,15 +11,15 @@ comparison runs over memory that the processor's cache holds, and growing copies
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daycare.memory.arrays import Floats, NDArray, Numbers, np
+from daycare.memory.arrays import Floats, Halves, NDArray, Numbers, np
 
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
 FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
 DIMENSIONS_MAX: Final = FAR // 3 - 1
+_STEP_ROWS: Final = 512  # made into bits at once
 _STEP: Final = 0.65  # of the query's root mean square: sizes 0 to 3, the best of those tried
 
 Words = NDArray[np.uint64]
-Halves = NDArray[np.float16]
 Distances = NDArray[np.uint16]
 
 
@@ -59,7 +59,7 @@ class Signs:
             at = self._rows % PANEL_ROWS
             if not at:
                 self._panels.append(np.zeros((self._words, PANEL_ROWS), np.uint64))
-            part = rows[done : done + PANEL_ROWS - at]
+            part = rows[done : done + min(_STEP_ROWS, PANEL_ROWS - at)]
             self._panels[-1][:, at : at + len(part)] = _packed(_keys(part) > self._centre_keys).T
             self._rows += len(part)
             done += len(part)
@@ -112,9 +112,9 @@ def distances(panels: Sequence[Words], rows: int, query: Query) -> Distances:
 
 def nearest(found: Distances, count: int) -> Numbers:
     """Return the places of the `count` smallest distances, in order of place; fewer when the others are `FAR`."""
-    summed = np.cumsum(np.bincount(found, minlength=FAR + 1)[:FAR])
+    summed = np.cumsum(np.bincount(found)[:FAR])
     limit = int(np.searchsorted(summed, count))
-    if limit == FAR:
+    if limit == len(summed):
         return np.flatnonzero(found != FAR)
     places = np.flatnonzero(found <= limit)
     spare = len(places) - count
@@ -126,7 +126,9 @@ def nearest(found: Distances, count: int) -> Numbers:
 def _keys(halves: Halves) -> NDArray[np.int16]:
     """Return integers in the order of the numbers: comparing halves as such is ten times slower."""
     bits = halves.view("<i2")
-    keys: NDArray[np.int16] = bits ^ ((bits >> 15) & 0x7FFF)
+    keys: NDArray[np.int16] = bits >> 15
+    keys &= 0x7FFF
+    keys ^= bits
     return keys
 
 

@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from daycare.memory.arrays import Bools, Floats, NDArray, Numbers, np
+from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np, widened
 from daycare.memory.matrix import Matrix, Rows
-from daycare.memory.signs import DIMENSIONS_MAX, FAR, Halves, Signs, Words, distances, nearest
+from daycare.memory.signs import DIMENSIONS_MAX, FAR, Signs, Words, distances, nearest
 from daycare.store.records_memories import VectorPage
 
 EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 10,900 rows of 384 dimensions
@@ -86,6 +86,11 @@ class VectorBlock:
         return self._held.size * row_bytes > SLOW_BYTES
 
     @property
+    def worn(self) -> bool:
+        """Whether so much was removed that it is to be made anew: its centre and sample are those of other rows."""
+        return not self.exact and 2 * self.size < self._sample.seen
+
+    @property
     def nbytes(self) -> int:
         """How much memory it takes."""
         held = self._held
@@ -147,7 +152,7 @@ class VectorBlock:
             found = distances(held.panels, held.size, self._signs.query(query))
             found[~_eligible(held, where)] = FAR
             page = fetch(held.numbers[nearest(found, max(SHORTLIST, SHORTLIST_FOLD * count))].tolist())
-            numbers, scores = np.array(page.numbers, np.int64), self._read(page).astype(np.float32) @ query
+            numbers, scores = np.array(page.numbers, np.int64), widened(self._read(page)) @ query
         return Found(*_best(numbers, scores, count), mean, deviation)
 
     def scores(self, query: Floats) -> tuple[Numbers, Floats] | None:
@@ -173,7 +178,7 @@ class VectorBlock:
             found[there & ~held.living.flags[places]] = np.nan
         else:
             page = fetch(np.unique(wanted[there]).tolist())
-            known, scores = np.array(page.numbers, np.int64), self._read(page).astype(np.float32) @ query
+            known, scores = np.array(page.numbers, np.int64), widened(self._read(page)) @ query
             at = np.searchsorted(known, wanted[there])
             at[at == len(known)] -= 1
             found[there] = np.where(known[at] == wanted[there], scores[at], np.nan) if len(known) else np.nan
@@ -200,7 +205,7 @@ class VectorBlock:
         held.living.flags = flags
         order = _ordered(held, numbers)
         if self._signs is None:
-            self._matrix.extend(rows)
+            self._matrix.extend(widened(rows))
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
             if self._matrix.nbytes > self._exact_max_bytes:
                 self._shrink()
@@ -243,7 +248,7 @@ class _Sample:
     def __init__(self, dimensions: int) -> None:
         self.rows: Floats = np.empty((0, dimensions), np.float32)
         self._numbers = np.empty(0, np.int64)
-        self._seen = 0
+        self.seen = 0
         self._random = np.random.default_rng(0)
 
     @property
@@ -251,15 +256,15 @@ class _Sample:
         return self.rows.nbytes + self._numbers.nbytes
 
     def add(self, numbers: Numbers, rows: Halves) -> None:
-        first = max(0, SAMPLE_ROWS - self._seen)
+        first = max(0, SAMPLE_ROWS - self.seen)
         if first:
             self._numbers = np.concatenate((self._numbers, numbers[:first]))
             self.rows = np.concatenate((self.rows, rows[:first]))
-        slots = self._random.integers(0, self._seen + first + 1 + np.arange(max(0, len(rows) - first)))
+        slots = self._random.integers(0, self.seen + first + 1 + np.arange(max(0, len(rows) - first)))
         taken = np.flatnonzero(slots < len(self.rows))
         self._numbers[slots[taken]] = numbers[first:][taken]
         self.rows[slots[taken]] = rows[first:][taken]
-        self._seen += len(rows)
+        self.seen += len(rows)
 
     def remove(self, numbers: Numbers) -> None:
         gone = np.isin(self._numbers, numbers)
@@ -285,8 +290,9 @@ class Blocks:
     def get(self, scope: str, model: str) -> VectorBlock | None:
         """Return a block, None if it has to be made."""
         block = self._blocks.get((scope, model))
-        if block is not None:
-            self._blocks.move_to_end((scope, model))
+        if block is None or block.worn:
+            return None
+        self._blocks.move_to_end((scope, model))
         return block
 
     def put(self, scope: str, model: str, block: VectorBlock) -> None:

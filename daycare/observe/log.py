@@ -181,6 +181,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ProviderAway: "warning",
     events.CompactionFailed: "warning",
     events.IdentityHeld: "warning",
+    events.EmbedderAway: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.PluginFailed: "warning",

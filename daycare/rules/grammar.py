@@ -40,6 +40,7 @@ _RULES: Final = (
     ("unasked", "", "nact + check", 5, ""),
     ("unasked", "", "without + inform + user", 6, ""),
     ("unasked", "", "later", 0, ""),
+    ("unasked", "", "lay + aside + check", 6, ""),
     ("unasked", "", "without + check|ask", 4, ""),
     ("unasked", "", "nask + check|user", 5, ""),
     ("override", "danger", "ignore + rules + prior|all|you|ai|authority|user", 7, "benign"),

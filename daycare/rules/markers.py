@@ -123,7 +123,7 @@ _MARKS: Final = tuple(
             r"\b(?:identity_propose|memory_(?:write|append|delete)) ?\(|\b(?:identity_propose|"
             r"memory_(?:write|append|delete)|send_e?mail|send_message|run_shell|shell_exec|"
             r"execute_command|delete_files?|transfer_(?:money|funds)|http_(?:post|get)|make_payment|"
-            r"run_command)\b ?(?:tool\b|with\b|mit\b|avec\b|con\b|com\b|и\b|на\b|to\b)",
+            r"run_command)\b ?(?:tool\b|on\b|with\b|mit\b|avec\b|con\b|com\b|и\b|на\b|to\b)",
         ),
         (
             "tool",

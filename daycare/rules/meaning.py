@@ -30,6 +30,7 @@ _UNLESS_WORDS: Final = 5  # how near an everyday word must stand to make a meani
 _SAID_MAX_WORDS: Final = 4_096
 _PHRASE_MAX_WORDS: Final = 16
 _JOINED_MIN_CHARS: Final = 12  # a longer word that nobody knows may be several
+_JOINED_SURE_CHARS: Final = 18  # ... and one that is longer may be even if its end is known
 _LETTER_FAR, _STOP_FAR, _LINE_FAR, _BROKEN_FAR = 1, 5, 3, 1
 _BROKEN_WORDS: Final = 3
 _DETERMINERS: Final = frozenset(("the", "a", "an", "my", "our", "his", "her", "their", "this", "your"))
@@ -53,7 +54,6 @@ class Reader:
 
     def __init__(self, text: str, hidden: bool = False) -> None:
         self._hidden = hidden  # who hides a text has a reason
-        self._grave = False  # the segment before was a danger
         self.addresses: list[tuple[int, int, str]] = []
         self.shifted: list[tuple[int, int]] = []  # places of words that mean something with rot13
         self.backwards: list[tuple[int, int]] = []  # ... read backwards
@@ -62,7 +62,6 @@ class Reader:
         self._grammar = grammar()
         self._scales = scales()
         self._near: Known = {}
-        self._features: set[int] = set()  # of the segment before
         # Of each token: its classes, how far from the beginning it is, its place, and where its phrase begins.
         self._classes: list[int] = []
         self._far = array("q")
@@ -70,6 +69,7 @@ class Reader:
         self._ends = array("q")
         self._firsts: dict[int, int] = {}
         self._said: list[str] = []
+        self._lemma = ""  # of the last of them, when that is a form of an English verb
         self._tokens: list[int] = []  # of each word said, its token
         self._rows: list[Row] = []  # of the segment before
 
@@ -88,12 +88,14 @@ class Reader:
                 in_segment += 1
                 word = found[0]
                 known = words[word]
+                start, end = found.span()
                 if known is None and len(word) < _JOINED_MIN_CHARS:
                     self._said.append(word)
+                    self._lemma = ""
                     self._tokens.append(len(self._classes))
-                    self._add(0, here, found.start(), found.end())
+                    self._add(0, here, start, end)
                 else:
-                    self._word(known.word if known else word, known, found.start(), found.end(), here, determined)
+                    self._word(known.word if known else word, known, start, end, here, determined)
                 determined = word in _DETERMINERS
             elif sort == "running":
                 self._running(found[0], found.start(), here)
@@ -135,16 +137,14 @@ class Reader:
 
     def _word(self, word: str, known: Vocable | None, start: int, end: int, far: int, determined: bool) -> None:
         mine, first = 0, len(self._classes)
-        if known is None:
-            if word.isalpha():
-                self.joined.append((start, end))
-        else:
+        if (known is None or len(word) >= _JOINED_SURE_CHARS) and word.isalpha():
+            self.joined.append((start, end))
+        if known is not None:
             mine = known.classes
             if determined:  # a noun
                 mine &= ~self._grammar.orders
             words = self._grammar.words
-            phrases = known.phrases(self._said[-1], words.lemma(self._said[-1])) if known.endings and self._said else ()
-            for phrase, meaning in phrases:
+            for phrase, meaning in known.phrases(self._said[-1], self._lemma) if known.endings and self._said else ():
                 length = len(phrase)
                 if not words.same(self._said[-length:], phrase):
                     continue
@@ -159,6 +159,7 @@ class Reader:
             if known.backwards:
                 self.backwards.append((start, end))
         self._said.append(word)
+        self._lemma = known.lemma if known else ""
         self._tokens.append(len(self._classes))
         if first < len(self._classes):
             self._firsts[len(self._classes)] = first
@@ -199,7 +200,7 @@ class Reader:
         if not fresh:
             return
         rows = self._derived(rows)
-        weight = self._weigh(rows, since)
+        weight = self._weigh(rows[since:])
         light, grave = (_LIGHT_HIDDEN, _GRAVE_HIDDEN) if self._hidden else (_LIGHT, 0.0)
         words = self._grammar
         ruled = [row for row in rows if row[2] & words.ruled]
@@ -215,7 +216,8 @@ class Reader:
                 )
                 if excused and weight.unexcused < _EXCUSED_WARNED:
                     continue
-                severe = rule.severity == "danger" and not excused and weight.all > light
+                heavy = weight.all > light or min(involved) < segment
+                severe = rule.severity == "danger" and not excused and heavy
                 danger = danger or severe
                 yield self._meaning(rule.kind, severe, involved)
                 break
@@ -224,18 +226,12 @@ class Reader:
             severe = bool(tokens) and weight.all > grave and not self._reported(before, tokens[0], tokens[-1])
             if tokens and (severe or weight.unexcused > _HEAVY_WARNED):
                 yield self._meaning(kind(rows, self._grammar), severe, tokens)
-                danger = severe
-        self._grave = danger
 
-    def _weigh(self, rows: list[Row], since: int) -> Weight:
-        """Return what the rows weigh together; those from `since` are new."""
+    def _weigh(self, rows: list[Row]) -> Weight:
+        """Return what the rows weigh together."""
         if not any(row[3] & self._grammar.orders or row[2] & self._grammar.hot for row in rows):
-            self._features = set()
             return HARMLESS
-        inside, across = self._scales.features(rows, since, self._near)
-        features = inside if self._grave or not since else self._features | across | inside
-        self._features = inside
-        return self._scales.weigh(features)
+        return self._scales.weigh(self._scales.features(rows, self._near))
 
     def _meaning(self, name: str, severe: bool, tokens: list[int]) -> Meaning:
         start, end = min(self._starts[token] for token in tokens), max(self._ends[token] for token in tokens)

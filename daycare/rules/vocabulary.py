@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from daycare.rules.normal import fold, lookalike, unleet
 
 WORD_MAX_CHARS: Final = 64  # a longer one goes on in the next token
-_KNOWN_MAX_WORDS: Final = 20_000  # looked up and remembered; some 3 MB, more than a text of 100 KB has
+_KNOWN_MAX_WORDS: Final = 10_000  # looked up and remembered; some 2 MB, more than most texts of 100 KB have
 _PIECE_MAX_CHARS: Final = 14
 _LETTER_COST = 9  # of a letter that is in no word
 _WORD_COSTS: Final = (0, 0, 7, 6, *(5,) * (_PIECE_MAX_CHARS - 3))  # by length: short ones are in everything
@@ -73,7 +73,7 @@ _TURNED_MIN_CHARS: Final = 4  # shorter words turned round or shifted are too of
 _RUNNING: Final = "\u3005\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks between words
 
 TOKEN: Final = re.compile(
-    rf"(?P<plain>[a-z]{{1,{WORD_MAX_CHARS}}}+(?=[ ,]))|(?P<running>[{_RUNNING}]{{1,32}})"  # most words, at once
+    rf"(?P<plain>[a-z]{{1,{WORD_MAX_CHARS}}}+(?=[ ,\n]))|(?P<running>[{_RUNNING}]{{1,32}})"  # most words, at once
     rf"|(?P<url>(?:(?:h(?:tt|xx)ps?|ftp|wss?)://|www\.(?=\w))[^\s<>\"'`\u3000-\u303f\uff00-\uffef{_RUNNING}]{{1,2000}}+"
     rf"|data:[a-z]+/[a-z]|javascript:(?=[a-z(]))"
     rf"|(?P<mail>(?:mailto:)?[a-z0-9_.+-]{{1,64}}+@(?:[a-z0-9-]{{1,63}}+\.){{1,4}}[a-z]{{2,24}})"
@@ -91,6 +91,10 @@ _ROT13: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdef
 Phrase = tuple[tuple[str, ...], int]  # the words before the last one, and the classes of all
 
 
+_NONE: Final[list[Phrase]] = []
+_NO_ENDINGS: Final[dict[str, list[Phrase]]] = {}  # one for all words that end no phrase
+
+
 class Vocable(NamedTuple):
     """What is known of a word."""
 
@@ -103,10 +107,13 @@ class Vocable(NamedTuple):
 
     def phrases(self, before: str, lemma: str) -> list[Phrase]:
         """Return the phrases that this word may end when it comes behind that one."""
-        stems, exact = self.endings.get("", []), self.endings.get(before, [])
-        if lemma != before:
-            exact = exact + self.endings.get(lemma, [])
-        return exact + stems if stems else exact
+        endings = self.endings
+        found = endings.get(before, _NONE)
+        if "" in endings:
+            found = found + endings[""]
+        if lemma and lemma in endings:
+            found = found + endings[lemma]
+        return found
 
 
 class Vocabulary(dict[str, Vocable | None]):
@@ -215,7 +222,7 @@ class Vocabulary(dict[str, Vocable | None]):
             return None
         backwards = self._signals_in(word[::-1])
         shifted = word.isascii() and self._signals_in(word.translate(_ROT13))
-        return Vocable(0, {}, word, shifted, backwards) if shifted or backwards else None
+        return Vocable(0, _NO_ENDINGS, word, shifted, backwards) if shifted or backwards else None
 
     def _signals_in(self, word: str) -> bool:
         found = self._look_up(word, forms=False)
@@ -234,11 +241,11 @@ class Vocabulary(dict[str, Vocable | None]):
             lemma, inflected = self._inflected(word)
             classes |= inflected
         if classes or endings:
-            before: dict[str, list[Phrase]] = {}
+            before: dict[str, list[Phrase]] = {} if endings else _NO_ENDINGS
             for phrase, meaning in endings:
                 before.setdefault("" if phrase[-1].endswith("*") else phrase[-1], []).append((phrase, meaning))
             return Vocable(classes, before, word, lemma=lemma)
-        return Vocable(0, {}, word) if word in self._spoken else None
+        return Vocable(0, _NO_ENDINGS, word) if word in self._spoken else None
 
     def _inflected(self, word: str) -> tuple[str, int]:
         """Return the English verb that `word` is a form of, and its classes and the form."""

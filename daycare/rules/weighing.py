@@ -82,60 +82,46 @@ class Scales:
         """Return the classes of a row; an order counts as such too."""
         return row[2] | (row[3] & self._orders) << self._told_shift
 
-    def features(self, rows: Sequence[Row], since: int, known: Known) -> tuple[set[int], set[int]]:
-        """Return the features of the rows from number `since` on: among each other, and with those before.
-
-        `known` is what is known of rows, by their classes.
-        """
+    def features(self, rows: Sequence[Row], known: Known) -> set[int]:
+        """Return the features of rows; `known` is what is known of single ones, by their classes."""
         shift, orders, used = self._told_shift, self._orders, self._used
         masks = [(row[2] | (row[3] & orders) << shift) & used for row in rows]
-        inside: set[int] = set()
-        across: set[int] = set()
-        for number in range(since, len(rows)):
-            mine = masks[number]
+        found: set[int] = set()
+        for number, mine in enumerate(masks):
             if not mine:
                 continue
             own = known.get(mine)
             if own is None:
                 own = known[mine] = self._own(mine)
             features, wanted, partners = own
-            if features:
-                inside.update(features)
-            if not wanted:
-                continue
-            far, near, before = rows[number][1] - NEAR, 0, 0
-            for other in range(number - 1, max(-1, number - 1 - _NEIGHBOURS_MAX), -1):
-                if rows[other][1] < far:
-                    break
-                if other >= since:
+            found.update(features)
+            if wanted:
+                far, near = rows[number][1] - NEAR, 0
+                for other in range(number - 1, max(-1, number - 1 - _NEIGHBOURS_MAX), -1):
+                    if rows[other][1] < far:
+                        break
                     near |= masks[other]
-                else:
-                    before |= masks[other]
-            if near & wanted:
-                _find(partners, near, inside)
-            if before & wanted:
-                _find(partners, before, across)
-        return inside, across
+                if near & wanted:
+                    _find(partners, near, found)
+        return found
 
     def weigh(self, features: set[int]) -> Weight:
         """Return what the features weigh together."""
         weight = self._bias + sum(map(self._weights.__getitem__, features))
         return Weight(weight, weight - sum(map(self._weights.__getitem__, features & self._excuses)))
 
-    def names(self, rows: Sequence[Row], since: int) -> tuple[set[str], set[str]]:
-        """Return the names of what `features` returns, and of those that have no weight."""
+    def names(self, rows: Sequence[Row]) -> set[str]:
+        """Return the names of the features of rows, those that have no weight as well."""
         atoms = [self._names_of(self.classes(row)) for row in rows]
-        inside: set[str] = set()
-        across: set[str] = set()
-        for number in range(since, len(rows)):
-            inside.update(atoms[number])
-            inside.update(_pair(one, other) for one, other in combinations(atoms[number], 2))
+        found: set[str] = set()
+        for number, mine in enumerate(atoms):
+            found.update(mine)
+            found.update(_pair(one, other) for one, other in combinations(mine, 2))
             for other in range(number - 1, max(-1, number - 1 - _NEIGHBOURS_MAX), -1):
                 if rows[other][1] < rows[number][1] - NEAR:
                     break
-                pairs = (_pair(one, another) for one in atoms[number] for another in atoms[other])
-                (inside if other >= since else across).update(pairs)
-        return inside, across
+                found.update(_pair(one, another) for one in mine for another in atoms[other])
+        return found
 
     def _names_of(self, classes: int) -> list[str]:
         return [name for bit, name in self._names.items() if classes & bit and name not in _UNWEIGHED]

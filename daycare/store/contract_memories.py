@@ -24,7 +24,8 @@ class MemoryStore(Protocol):
     """Memories by scope. A scope is whose they are, such as `ann` or `ann/subuser/bob`.
 
     Every read but those of workers names its scopes, and returns nothing of others: the condition is part of the
-    query. What is not async blocks for long over many rows: call it in a thread.
+    query. What is not async blocks for long over many rows: call it in a thread. When an agent dies or a person is
+    removed, what is remembered of them stays until it expires or somebody forgets it.
     """
 
     # -- the log -----------------------------------------------------------------------------------------------------
@@ -86,17 +87,17 @@ class MemoryStore(Protocol):
     def postings(self, scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
         """Return where words are in a scope, the rarest first, until there are `postings_max` numbers; at least one.
 
-        Words of one stem are one. Of a word that is in more memories than that, and looked for alone, these are of the
-        newest, once each, and `memories` is an estimate.
+        Words of one stem are one. Of a word that is in more memories than that, and looked for alone, these are the
+        newest, and `memories` is an estimate.
         """
         ...
 
     def found(
         self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int, tiers: Sequence[Tier] = ()
     ) -> list[tuple[int, float]]:
-        """Return (number, BM25) of the best memories of one scope that have any of these words, in order of number.
+        """Return (number, score) of the best memories of one scope that have any of these words, in order of number.
 
-        Of the words those that `postings` would return.
+        The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return.
         """
         ...
 
@@ -204,9 +205,10 @@ class MemoryStore(Protocol):
         """Remove memories, the words of turns (agent id, turn) and of versions of documents, for good and together.
 
         What is left of each is a hash. With memories goes what was learned from nothing else; with a turn the turns
-        that came of it (those of its trace), and of each its history, journal, log entries, files, results, recorded
-        events, letters, requests and reminders' words, and the summaries that cover it; a reply that was not delivered
-        yet is not any more. With a version go others of this document with its text. Nothing of it is in the database's
+        that came of it (later ones of its trace), and of each its history, journal, log entries, files, results,
+        recorded events, letters, requests and reminders' words, and the summaries that cover it; a reply that was not
+        delivered yet is not any more. What workers and searches noted since then in the same words goes as well,
+        uncounted. With a version go others of this document with its text. Nothing of it is in the database's
         files when this returns. Idempotent. Raises, with nothing changed, `ConflictError` for a turn that has not
         ended, and for the newest version of a document; `BusyError` FORGET_UNFINISHED when it is forgotten, but
         somebody reads the files so long that old pages of them could not be overwritten: a repeat does that.

@@ -91,10 +91,7 @@ class Memory(NewMemory, frozen=True, kw_only=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """Of a memory what ranking needs of all of them: who said it when, in which conversation.
-
-    `words` is how many the index has of it.
-    """
+    """Of a memory what ranking needs of all of them: who said it when, in which conversation."""
 
     no: int
     tier: Tier
@@ -105,16 +102,16 @@ class Shape(msgspec.Struct, frozen=True):
     speaker: str
     at_ms: int
     until_ms: int | None  # a fact's `valid_until_ms`
-    words: int
 
 
 class Postings(msgspec.Struct, frozen=True):
-    """Where a word is: `numbers` are little-endian int64, each memory's as often as the word is in it, rising.
+    """Which memories have a word: `numbers` are little-endian int64, rising. `memories` is how many of the scope do.
 
-    `stem` is the word as the index has it; `memories` is how many of the scope have it.
+    `stem` is the word as the index has it, `words` are those asked for that are forms of it.
     """
 
     stem: str
+    words: tuple[str, ...]
     memories: int
     numbers: bytes
 
@@ -134,7 +131,7 @@ class Uncurated(msgspec.Struct, frozen=True, kw_only=True):
     """What a memory worker of an agent has not looked at: entries after `after` up to `through`.
 
     `session` is that of the newest entry, `current` the one that the agent is in; `compacted`: a summary has been made
-    that covers some of them. Times are of the oldest and the newest entry.
+    that covers some of them. Times are of the oldest and the newest entry. Of `entries` 2,000 are counted at most.
     """
 
     agent_id: str

@@ -75,6 +75,7 @@ async def live(
     plugins: Sequence[Plugin] = (),
     config: Config | None = None,
     clock: Clock | None = None,
+    curates: bool = False,
 ) -> bool:
     """Let `story` happen in a house over the file in `tmp`, until it ends or the doom strikes; return whether it did.
 
@@ -84,7 +85,14 @@ async def live(
     try:
         async with (
             open_house(
-                tmp, model, location="daycare.db", plugins=plugins, config=config, clock=clock, work=False
+                tmp,
+                model,
+                location="daycare.db",
+                plugins=plugins,
+                config=config,
+                clock=clock,
+                work=False,
+                curates=curates,
             ) as house,
             trio.open_nursery() as nursery,
         ):

@@ -153,11 +153,12 @@ def test_no_text_closes_its_block_or_opens_another(one: str, two: str, three: st
     hostile = everything(
         identity=Passage(f"i{one}"), soul=Passage(f"s{two}"), user=Passage(f"u{three}"), memory=Passage(f"m{four}"),
         others=(Entry("/ann/agent/x", one),), skills=(Entry(f"s{two}.md", three),),
-        daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))), recalled=(("log", f"r{two}"),),
+        daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))),
+        recalled=(("entity", f"r{two}"), ("log", f"r{one}")),
     )  # fmt: skip
     told = system(hostile, agent(system_prompt=f"x{three}")).removeprefix(BASE)
     assert re.findall(TAG, told) == SHAPE
-    assert len(re.findall(MARK, told, re.IGNORECASE)) == 2 * 6
+    assert len(re.findall(MARK, told, re.IGNORECASE)) == 2 * 7
 
 
 @given(texts)

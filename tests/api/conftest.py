@@ -17,6 +17,8 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.memory_controls import MemoryControls
+from daycare.agent.scribe import Scribe
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
@@ -27,13 +29,17 @@ from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Path as Address
+from daycare.base.recollection import IngestionSection, RetrievalSection
 from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.memory.documents import Documents
+from daycare.memory.forgetting import Forgetting
+from daycare.memory.search import Search
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
 from daycare.plugin import Inbound
+from daycare.schedule.curation import Curation
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, TurnEnd, User
 from daycare.store.sqlite.store import open_store
@@ -252,7 +258,7 @@ async def open_api(
             )
 
         async def status() -> Mapping[str, Any]:
-            return {"version": "test", "user": "ann"}
+            return {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
 
         async def read_file(number: int, user: str) -> tuple[File, bytes] | None:
             file, data = await store.files.get(number, user), await store.files.read(number, user)
@@ -265,6 +271,17 @@ async def open_api(
             """Nobody is there."""
 
         stops: list[tuple[bool, str]] = []
+        search = Search(store, RetrievalSection(), None)
+        curation = Curation(store, directory, router, clock, IngestionSection(), keep_days=30)
+        memories = MemoryControls(
+            store,
+            search,
+            Forgetting(store, lambda scope, traces: None),
+            Scribe(store, directory, IngestionSection()).catch_up,
+            curation.look,
+            bus,
+            clock,
+        )
         services = Services(
             store=store,
             directory=directory,
@@ -282,6 +299,7 @@ async def open_api(
             mode=mode,
             documents=Documents(store, directory.all_of, lambda agent: ()),
             sharing=Sharing(store, folder / "memory"),
+            memories=memories,
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

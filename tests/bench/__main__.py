@@ -6,9 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import inbox, latency, scale, start, wake
+from . import inbox, latency, memory_curation, memory_quality, memory_speed, scale, start, wake
 
-_BENCHMARKS = {"inbox": inbox, "latency": latency, "wake": wake, "scale": scale, "start": start}
+_BENCHMARKS = {
+    "inbox": inbox,
+    "latency": latency,
+    "wake": wake,
+    "scale": scale,
+    "start": start,
+    "memory-curation": memory_curation,
+    "memory-quality": memory_quality,
+    "memory-speed": memory_speed,
+}
 
 
 def main() -> None:

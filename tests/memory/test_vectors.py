@@ -4,13 +4,13 @@ import random
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.memory.arrays import Bools, Floats, Numbers, np
+from daycare.memory.arrays import Bools, Floats, Numbers, np, widened
 from daycare.memory.signs import FAR, PANEL_ROWS, Signs, distances, nearest
 from daycare.memory.vectors import SAMPLE_ROWS, Blocks, Found, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
@@ -62,7 +62,14 @@ class Rows:
 
 
 def cosines(rows: Mapping[int, Floats], query: Floats) -> dict[int, float]:
-    return {number: float(row @ query) for number, row in rows.items()}
+    return dict(zip(rows, (np.array([*rows.values()]) @ query).tolist(), strict=True)) if rows else {}
+
+
+def compared(rows: Mapping[int, Floats], queries: Floats) -> Iterator[tuple[Floats, dict[int, float]]]:
+    """Yield each query with the cosines of all rows."""
+    whole = np.array([*rows.values()])
+    for query in queries:
+        yield query, dict(zip(rows, (whole @ query).tolist(), strict=True))
 
 
 def filled(count: int, dimensions: int, exact_max_bytes: int, seed: int = 1) -> Rows:
@@ -76,8 +83,7 @@ def filled(count: int, dimensions: int, exact_max_bytes: int, seed: int = 1) -> 
 def test_a_small_block_finds_exactly_what_comparing_every_row_finds() -> None:
     held = filled(3_000, 96, EXACT)
     assert held.block.exact
-    for query in made(20, 96, 2):
-        true = cosines(held.rows, query)
+    for query, true in compared(held.rows, made(20, 96, 2)):
         found = held.search(query, 25)
         assert found.numbers.tolist() == sorted(true, key=lambda number: (-true[number], -number))[:25]
         assert found.scores == pytest.approx([true[number] for number in found.numbers.tolist()], abs=1e-6)
@@ -93,8 +99,8 @@ def test_a_large_block_misses_hardly_any_of_the_nearest_and_tells_their_true_cos
     assert not held.block.exact
     hits = 0
     noise = np.random.default_rng(2).standard_normal((20, dimensions), dtype=np.float32) / dimensions**0.5
-    for query in _unit(np.array([held.rows[number] for number in range(500, 20_000, 1_000)]) + noise):
-        true = cosines(held.rows, query)
+    near = _unit(np.array([held.rows[number] for number in range(500, 20_000, 1_000)]) + noise)
+    for query, true in compared(held.rows, near):
         found = held.search(query, 10)
         assert found.scores == pytest.approx([true[number] for number in found.numbers.tolist()], abs=1e-5)
         assert found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
@@ -104,8 +110,8 @@ def test_a_large_block_misses_hardly_any_of_the_nearest_and_tells_their_true_cos
 
 def test_a_large_block_knows_mean_and_deviation_of_all_its_cosines_nearly() -> None:
     held = filled(20_000, 128, BITS)
-    for query in made(20, 128, 3):
-        true = [*cosines(held.rows, query).values()]
+    for query, cosine in compared(held.rows, made(20, 128, 3)):
+        true = [*cosine.values()]
         found = held.search(query, 10)
         assert found.deviation == pytest.approx(np.std(true), rel=0.1)
         assert found.mean == pytest.approx(np.mean(true), abs=0.15 * float(np.std(true)))
@@ -348,6 +354,16 @@ def test_blocks_that_were_not_asked_for_the_longest_make_room() -> None:
     assert [blocks.get("ann", "other") is not None, len(blocks)] == [True, 1]
 
 
+def test_a_large_block_that_lost_most_of_its_rows_is_made_anew() -> None:
+    blocks = Blocks()
+    held = filled(3_000, 16, BITS)
+    blocks.put("ann", "m", held.block)
+    blocks.remove("ann", range(1, 1_400))
+    assert blocks.get("ann", "m") is held.block
+    blocks.remove("ann", range(1_400, 1_600))
+    assert blocks.get("ann", "m") is None
+
+
 def test_a_forgotten_memory_leaves_the_blocks_of_its_scope_whatever_their_model() -> None:
     blocks = Blocks()
     for scope, model in (("ann", "a"), ("ann", "b"), ("ben", "a")):
@@ -359,6 +375,12 @@ def test_a_forgotten_memory_leaves_the_blocks_of_its_scope_whatever_their_model(
     assert [*blocks._blocks] == [("ann", "b")]
     blocks.drop("ann")
     assert not len(blocks)
+
+
+def test_every_finite_half_is_widened_as_numpy_does_it() -> None:
+    halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    halves = halves[np.isfinite(halves)]
+    assert np.array_equal(widened(halves).view(np.uint32), halves.astype(np.float32).view(np.uint32))
 
 
 def test_numpy_computes_in_one_thread_and_programs_started_later_do_not_hear_of_it() -> None:

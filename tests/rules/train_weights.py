@@ -28,7 +28,7 @@ PAGES: Final = (
 PAGE_MAX_CHARS: Final = 150_000
 SEED: Final = 7
 COST: Final = 0.01  # of an error, beside the squares of the weights
-SHIFT: Final = -0.05  # what a danger may weigh less: what is missed costs more than a false alarm
+SHIFT: Final = -0.03  # what a danger may weigh less: what is missed costs more than a false alarm
 ROUNDS: Final = 30
 SEEN_MIN: Final = 5  # texts that have a feature which is learned
 WEIGHT_MIN: Final = 0.015
@@ -43,18 +43,12 @@ class Passages(Reader):
     def __init__(self, text: str) -> None:
         super().__init__(plain(text))
         self.found: list[Passage] = []
-        self._last: set[str] = set()
         for _ in self.read():
             pass
 
-    def _weigh(self, rows: list[weighing.Row], since: int) -> weighing.Weight:
-        weight = super()._weigh(rows, since)
-        if weight is weighing.HARMLESS:
-            self._last = set()
-        else:
-            inside, across = weighing.scales().names(rows, since)
-            self.found.append(frozenset(self._last | across | inside if since else inside))
-            self._last = inside
+    def _weigh(self, rows: list[weighing.Row]) -> weighing.Weight:
+        if super()._weigh(rows) is not weighing.HARMLESS:
+            self.found.append(frozenset(weighing.scales().names(rows)))
         return weighing.HARMLESS  # so that what is learned does not depend on what was
 
 

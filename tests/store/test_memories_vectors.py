@@ -197,3 +197,10 @@ async def test_whatever_happens_exactly_what_has_no_vector_waits_for_one(steps: 
             assert set(await without(store, limit=1_000)) == set(living) - set(having)
             for no in having:
                 assert (await only(store, no)).text
+            db = store._db
+            counted = db.execute("SELECT sum(living), sum(words) FROM memory_scopes").fetchall()
+            there = db.execute("SELECT count(*), sum(words) FROM memories WHERE text IS NOT NULL").fetchall()
+            assert counted in (there, [(None, None)], [(0, 0)]), "what is counted along is what there is"
+            assert [no for (no,) in db.execute("SELECT DISTINCT doc FROM memory_postings ORDER BY doc")] == living
+            names = db.execute("SELECT DISTINCT no FROM memory_names ORDER BY no").fetchall()
+            assert {no for (no,) in names} <= set(living)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from importlib import resources
+from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,16 @@ from daycare.base.errors import BrokenError, DaycareError, UnavailableError
 from daycare.base.limits import START_CHECK_MAX_BYTES
 
 MEMORY = "memory:"
+_IN_MEMORY = "file:/daycare-"  # what the names of databases in memory begin with
+_in_memory = count_from(1)
 BUSY_TIMEOUT_MS = 10_000  # another process may hold the file for a backup
 _STATEMENTS = 256  # every statement of the store stays prepared
 _CACHE_KIB = 16 * 1024  # the tail of every table and index; with the default of 2 MB commits spill half-way
+
+
+def file_of(location: str) -> str:
+    """Return what to open for a location: of a memory store a new database that several connections can share."""
+    return f"{_IN_MEMORY}{next(_in_memory)}?vfs=memdb" if location == MEMORY else location
 
 
 def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
@@ -96,8 +104,8 @@ class _ReadingCursor(apsw.Cursor):
 
 
 def _connect(location: str, flags: int, vfs: str | None) -> apsw.Connection:
-    name = ":memory:" if location == MEMORY else location
-    db = apsw.Connection(name, flags=flags, vfs=vfs, statementcachesize=_STATEMENTS)
+    uri = apsw.SQLITE_OPEN_URI if location.startswith(_IN_MEMORY) else 0
+    db = apsw.Connection(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     return db
 
@@ -122,7 +130,7 @@ def migrate(db: apsw.Connection, location: str) -> list[str]:
             f"opening {location}: its schema is number {version}, this daycare knows up to {newest}",
             hint=f"install the newer daycare again, or restore {location}.before-{newest + 1:04d} made by its upgrade",
         )
-    if version and version < newest and location != MEMORY:
+    if version and version < newest:
         snapshot(db, Path(f"{location}.before-{version + 1:04d}"))
     applied = []
     for number, name, sql in known:

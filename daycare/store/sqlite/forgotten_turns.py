@@ -5,7 +5,7 @@ can still be told. `Shreds` collects what was there, for the file to be searched
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +15,7 @@ from daycare.base.errors import ConflictError
 from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows
-from daycare.store.sqlite.memory_rows import fetch, those
+from daycare.store.sqlite.memory_rows import fetch, stemmer, those
 from daycare.store.sqlite.turns import seqs_of
 from daycare.store.sqlite.writer import Tx
 
@@ -31,35 +31,52 @@ def came_of(tx: Tx, turns: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
 
     Raises `ConflictError` if one of them has not ended.
     """
-    found: dict[int, str] = {}
+    first: dict[str, int] = {}
+    found: set[tuple[int, str]] = set()
     for agent_id, turn in turns:
-        for later, whose, ended in fetch(
-            tx.db,
-            "SELECT t.turn, t.agent_id, EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)"
-            " FROM turns t JOIN turns o ON o.turn = ? AND o.agent_id = ?"
-            " WHERE t.turn >= o.turn AND t.trace = o.trace AND t.user = o.user"
-            " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn)",
-            (turn, agent_id),
-        ):
-            if not ended:
-                what = f"forgetting turn {turn}: turn {later} has not ended"
-                raise ConflictError("TURN_OPEN", what, hint="try it again when it has")
-            found[later] = whose
-    return [(agent_id, turn) for turn, agent_id in sorted(found.items())]
+        row = tx.one("SELECT trace FROM turns WHERE turn = ? AND agent_id = ?", (turn, agent_id))
+        if row is not None:
+            found.add((turn, agent_id))
+            first[row[0]] = min(turn, first.get(row[0], turn))
+    later = fetch(
+        tx.db,
+        f"SELECT turn, agent_id FROM turns WHERE trace <> '' AND {_since('turn')}",  # noqa: S608
+        (_json(first),),
+    )
+    found.update((turn, agent_id) for turn, agent_id in later)
+    for turn, _ in sorted(found):
+        if tx.one("SELECT 1 FROM history WHERE turn = ?", (turn,)) is None:
+            what = f"forgetting turns: turn {turn} is one of them or came of one, and has not ended"
+            raise ConflictError("TURN_OPEN", what, hint="try it again when it has")
+    gone = fetch(
+        tx.db,
+        "SELECT turn FROM forgotten_turns WHERE turn IN (SELECT value FROM carray(?))",
+        (those(turn for turn, _ in found),),
+    )
+    return [(agent_id, turn) for turn, agent_id in sorted(found) if (turn,) not in gone]
 
 
-def notes_since(tx: Tx, turns: Iterable[int]) -> list[tuple[str, int]]:
-    """Return the turns of memory workers and searches of the same users since the first of these: working notes."""
+def notes_since(tx: Tx, turns: Iterable[int], words: Set[str]) -> list[tuple[str, int]]:
+    """Return turns of memory workers and searches of the same users since the first of these: working notes.
+
+    Those that have any of the words, which are stems.
+    """
     rows = fetch(
         tx.db,
-        "SELECT t.agent_id, t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
+        "SELECT t.agent_id, t.turn, h.messages, (SELECT group_concat(body) FROM steps s WHERE s.turn = t.turn)"
+        " FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h USING (turn)"
         " WHERE a.kind IN ('memory', 'search')"
         " AND a.user IN (SELECT user FROM turns WHERE turn IN (SELECT value FROM carray(?1)))"
         " AND t.turn >= (SELECT min(value) FROM carray(?1))"
         " AND NOT EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = t.turn) ORDER BY t.turn",
         (those(turns),),
     )
-    return [(str(agent_id), int(turn)) for agent_id, turn in rows]
+    stems = stemmer(tx.db)
+    return [
+        (str(agent_id), int(turn))
+        for agent_id, turn, messages, bodies in rows
+        if not words.isdisjoint(stems(f"{messages} {bodies or ''}"))
+    ]
 
 
 def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *, traces: bool = True) -> int:
@@ -80,8 +97,8 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
     since = _json(dict(began) if traces else {})
     replies = fetch(
         tx.db,
-        f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?)) OR {_since('created_at')}",  # noqa: S608
-        (those(numbers), since),
+        f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?2)) OR {_since('created_at')}",  # noqa: S608
+        (since, those(numbers)),
     )
     for _, turn in turns:
         _forget_history(tx, turn, shreds)
@@ -97,7 +114,10 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
 
 def _since(column: str) -> str:
     """Return the condition that a row is of one of the traces, and as old as this says at most."""
-    return f"EXISTS (SELECT 1 FROM json_each(?) j WHERE j.key = trace AND {column} >= j.value)"  # noqa: S608
+    return (
+        "trace IN (SELECT key FROM json_each(?1))"  # noqa: S608
+        f" AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
+    )
 
 
 def forget_requests(tx: Tx, numbers: Iterable[int], shreds: list[str]) -> None:
@@ -164,9 +184,9 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
     """Results of rows that these turns answered, and words of rows that came of them and still wait."""
     rows = fetch(
         tx.db,
-        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?)) OR seq IN"  # noqa: S608
-        f" (SELECT value FROM carray(?)) OR {_since('created_at')}",
-        (those(turns), those(seqs), since),
+        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?2)) OR seq IN"  # noqa: S608
+        f" (SELECT value FROM carray(?3)) OR {_since('created_at')}",
+        (since, those(turns), those(seqs)),
     )
     for seq, text, result in rows:
         shreds += [words for words in (text, result) if words]
@@ -192,7 +212,7 @@ def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shr
     rows = fetch(
         tx.db,
         f"SELECT no, source, body FROM dead_letters WHERE {_since('created_at')} OR (source = 'inbox' AND seq IN"  # noqa: S608
-        " (SELECT value FROM carray(?))) OR (source = 'outbox' AND seq IN (SELECT value FROM carray(?)))",
+        " (SELECT value FROM carray(?2))) OR (source = 'outbox' AND seq IN (SELECT value FROM carray(?3)))",
         (since, those(seqs), those(replies)),
     )
     for no, source, body in rows:

@@ -72,7 +72,8 @@ def _forget(
         "SELECT DISTINCT agent_id FROM memories WHERE no IN (SELECT value FROM carray(?)) AND tier = 'log'",
         (those(gone),),
     )
-    notes = [each for each in notes_since(tx, of_turns or _turns_of(tx, gone)) if each not in ended]
+    words = {stem for text in (*said, *told) for stem in _telling(tx, text)}
+    notes = [each for each in notes_since(tx, of_turns or _turns_of(tx, gone), words) if each not in ended]
     shreds = list(said)
     for no, lost in _lose_sources(tx, gone, of_turns).items():
         shreds += _trim(tx, no, lost, [*said, *told])
@@ -109,7 +110,7 @@ def _with_derived(tx: Tx, chosen: Sequence[int], turns: Sequence[int]) -> list[i
         "SELECT DISTINCT no FROM memory_sources s WHERE (source IN (SELECT value FROM carray(?1))"
         " OR turn IN (SELECT value FROM carray(?2))) AND NOT EXISTS (SELECT 1 FROM memory_sources o WHERE o.no = s.no"
         " AND o.source NOT IN (SELECT value FROM carray(?1)) AND o.turn NOT IN (SELECT value FROM carray(?2)))",
-        (those(found), those(turns)),
+        (those(found.union(chosen)), those(turns)),
     )
     return sorted(found | {no for (no,) in derived})
 
@@ -131,12 +132,11 @@ def _trim(tx: Tx, no: int, lost: int, forgotten: Sequence[str]) -> list[str]:
     entity = extra_from(row[0]).entity if row else None
     if entity is None or row is None:
         return []
-    stems = stemmer(tx.db)
-    known = {stem for text in (entity.name, *_still_said(tx, no)) for stem in stems(text)}
-    only = {stem for text in forgotten for stem in stems(text)} - known
+    known = {stem for text in (entity.name, *_still_said(tx, no)) for stem in _telling(tx, text)}
+    only = {stem for text in forgotten for stem in _telling(tx, text)} - known
 
     def tells(text: str) -> bool:
-        return any(stem in only and (len(stem) >= _TELLING_CHARS or stem.isdigit()) for stem in stems(text))
+        return not only.isdisjoint(_telling(tx, text))
 
     kept: EntityPart = replace(
         entity,
@@ -149,6 +149,11 @@ def _trim(tx: Tx, no: int, lost: int, forgotten: Sequence[str]) -> list[str]:
         return []
     describe(tx, no, Extra(entity=kept), text=", ".join((kept.name, *kept.aliases)))
     return [row[1], entity.description, *entity.aliases]
+
+
+def _telling(tx: Tx, text: str) -> list[str]:
+    """Return the stems of a text that tell something."""
+    return [stem for stem in stemmer(tx.db)(text) if len(stem) >= _TELLING_CHARS or stem.isdigit()]
 
 
 def _still_said(tx: Tx, no: int) -> list[str]:

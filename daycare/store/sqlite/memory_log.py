@@ -6,7 +6,7 @@ are few, so a look at what is new reads nothing else. A turn's own commit has no
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 import msgspec
@@ -34,25 +34,37 @@ class MemoryLog(Part):
         return await self._write(lambda tx: _log(tx, turns, entries), sum(len(it.text) for it in entries))
 
 
+class _Ended(NamedTuple):
+    """A turn that has ended; `next_ms` is when the agent's next turn began, none if there is no next one."""
+
+    turn: int
+    agent_id: str
+    session: int
+    ended_at: int
+    next_ms: int | None
+
+
 def _unlogged(db: apsw.Connection, limit: int) -> list[EndedTurn]:
     gaps = _gaps(db)
     for size in (limit * 4**more for more in count()):
-        window: list[tuple[int, str, int, int]] = []
+        window: list[_Ended] = []
         for first, last in gaps:
-            window += fetch(
+            rows = fetch(
                 db,
-                "SELECT turn, agent_id, session, ended_at FROM history WHERE turn BETWEEN ? AND ?"
-                " ORDER BY turn LIMIT ?",
+                "SELECT turn, agent_id, session, ended_at, (SELECT started_at FROM turns n WHERE n.agent_id ="
+                " history.agent_id AND n.turn > history.turn ORDER BY n.turn LIMIT 1)"
+                " FROM history WHERE turn BETWEEN ? AND ? ORDER BY turn LIMIT ?",
                 (first, last, size - len(window)),
             )
+            window += (_Ended(*row) for row in rows)
             if len(window) == size:
                 break
-        seen = {turn for turn, *_ in window}
-        ready = [row for row in window if not _goes_before(db, row, gaps, seen)]
+        seen = {it.turn for it in window}
+        ready = [it for it in window if not _goes_before(db, it, gaps, seen)]
         if ready or len(window) < size:
             break  # else all wait for turns outside of the window
-    ready.sort(key=lambda row: (row[3], row[0]))
-    return [_ended(db, row) for row in ready[:limit]]
+    ready.sort(key=lambda it: (it.ended_at, it.turn))
+    return _with_messages(db, ready[:limit])
 
 
 def _gaps(db: apsw.Connection) -> list[tuple[int, int]]:
@@ -66,41 +78,40 @@ def _gaps(db: apsw.Connection) -> list[tuple[int, int]]:
     return [*gaps, (free, _LAST)]
 
 
-def _goes_before(
-    db: apsw.Connection, row: tuple[int, str, int, int], gaps: Iterable[tuple[int, int]], seen: Collection[int]
-) -> bool:
+def _goes_before(db: apsw.Connection, it: _Ended, gaps: Iterable[tuple[int, int]], seen: Collection[int]) -> bool:
     """Return whether another turn of the agent, which is not `seen`, ended earlier and is not in the log yet.
 
     Only one that was set aside ends after the next one has begun.
     """
-    turn, agent_id, _, ended_at = row
-    following = db.execute(
-        "SELECT started_at FROM turns WHERE agent_id = ? AND turn > ? ORDER BY turn LIMIT 1", (agent_id, turn)
-    ).fetchone()
-    if following is None or int(str(following[0])) >= ended_at:
+    if it.next_ms is None or it.next_ms >= it.ended_at:
         return False
     earlier = fetch(
         db,
         "SELECT turn FROM turns JOIN history h USING (turn) WHERE turns.agent_id = ? AND turn > ? AND h.ended_at < ?",
-        (agent_id, turn, ended_at),
+        (it.agent_id, it.turn, it.ended_at),
     )
     return any(other not in seen and any(first <= other <= last for first, last in gaps) for (other,) in earlier)
 
 
-def _ended(db: apsw.Connection, row: tuple[int, str, int, int]) -> EndedTurn:
-    turn, agent_id, session, ended_at = row
-    found = db.execute(
-        "SELECT h.messages, t.trace FROM history h JOIN turns t USING (turn) WHERE h.turn = ?", (turn,)
-    ).fetchone()
-    assert found is not None, f"turn {turn} has ended and is never deleted"
-    return EndedTurn(
-        turn=turn,
-        agent_id=agent_id,
-        session=session,
-        ended_at=ended_at,
-        trace=str(found[1]),
-        messages=_decode(str(found[0])),
+def _with_messages(db: apsw.Connection, turns: Sequence[_Ended]) -> list[EndedTurn]:
+    rows = fetch(
+        db,
+        "SELECT turn, h.messages, t.trace FROM history h JOIN turns t USING (turn)"
+        " WHERE turn IN (SELECT value FROM carray(?))",
+        (those(it.turn for it in turns),),
     )
+    found = {turn: (messages, trace) for turn, messages, trace in rows}
+    return [
+        EndedTurn(
+            turn=it.turn,
+            agent_id=it.agent_id,
+            session=it.session,
+            ended_at=it.ended_at,
+            trace=found[it.turn][1],
+            messages=_decode(found[it.turn][0]),
+        )
+        for it in turns
+    ]
 
 
 def _log(tx: Tx, turns: Sequence[EndedTurn], entries: Sequence[NewMemory]) -> list[int]:

@@ -123,9 +123,9 @@ def insert(tx: Tx, new: Sequence[NewMemory], documents: Sequence[int] = ()) -> l
         rows.append(
             (
                 no,
-                it.tier.value,
+                it.tier,
                 it.user,
-                it.origin.value,
+                it.origin,
                 it.agent_id,
                 it.path,
                 it.session,

@@ -6,7 +6,7 @@ frequent word says little and costs most: rarest first, a search reads a bounded
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log1p
 from typing import Any, Final
 
@@ -65,31 +65,33 @@ class MemorySearch(Part):
             there = span(db, scope)
             if there is None or not there.living:
                 return []
-            found = self._postings(db, there, terms, postings_max)
-            rows = _lengths(db, {no for each in found for no in _numbers(each)}, tiers)
-        scores = dict.fromkeys(rows, 0.0)
+            rarity: dict[int, float] = {}  # of all words that a memory has, together
+            for each in self._postings(db, there, terms, postings_max):
+                rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
+                for no in _numbers(each):
+                    rarity[no] = rarity.get(no, 0.0) + rare
+            lengths = _lengths(db, rarity, tiers)
         average = max(1.0, there.words / there.living)
-        for each in found:
-            rarity = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
-            for no, times in Counter(_numbers(each)).items():
-                if no in rows:
-                    damping = _SATURATION * (1 - _LENGTH + _LENGTH * rows[no] / average)
-                    scores[no] += rarity * times * (_SATURATION + 1) / (times + damping)
-        best = sorted(scores.items(), key=lambda it: (-it[1], -it[0]))[:limit]
-        return sorted(best)
+        damping = _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
+        scores = [(no, rarity[no] * (_SATURATION + 1) / (1 + damping[0] + damping[1] * words)) for no, words in lengths]
+        return sorted(sorted(scores, key=lambda it: (-it[1], -it[0]))[:limit])
 
     def _postings(self, db: apsw.Connection, there: Span, terms: Sequence[str], most: int) -> list[Postings]:
-        stems = list(dict.fromkeys(stem for term, of in ((term, stemmer(db)) for term in terms) for stem in of(term)))
+        stems = stemmer(db)
+        words: dict[str, list[str]] = {}
+        for word in terms:
+            for stem in stems(word):
+                words.setdefault(stem, []).append(word)
         rare, frequent = [], []
-        for stem in stems:
-            numbers = None if self._is_frequent(there, stem, most) else _instances(db, there, stem, most)
+        for stem in words:
+            numbers = None if self._is_frequent(there, stem, most) else _having(db, there, stem, most)
             if numbers is None:
                 frequent.append(stem)
                 self._note_frequent(there, stem, most)
             elif numbers:
-                rare.append(_listed(stem, numbers))
+                rare.append(_listed(stem, words[stem], numbers))
         if not rare:  # there are only frequent ones: that of them which is rarer lately, as far as it reaches back
-            newest = [_newest(db, there, stem, most) for stem in frequent]
+            newest = [_newest(db, there, stem, words[stem], most) for stem in frequent]
             return [min(newest, key=lambda it: it.memories)] if newest else []
         chosen: list[Postings] = []
         for each in sorted(rare, key=lambda it: it.memories):
@@ -120,15 +122,15 @@ class MemorySearch(Part):
                 return []
             rows = fetch(
                 db,
-                "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms, words FROM memories"
+                "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms FROM memories"
                 " WHERE no BETWEEN ? AND ? AND text IS NOT NULL ORDER BY no LIMIT ?",
                 (max(after + 1, there.first), there.last, limit),
             )
         same: dict[str, str] = {}  # a scope has few agents and speakers, and each row brings its own copies
         one = same.setdefault
         return [
-            Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until, words)
-            for no, tier, agent, path, session, turn, who, at, until, words in rows
+            Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until)
+            for no, tier, agent, path, session, turn, who, at, until in rows
         ]
 
     def gone(self, scope: str) -> int:
@@ -299,8 +301,8 @@ def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int
     return [no for (no,) in rows]
 
 
-def _instances(db: apsw.Connection, there: Span, stem: str, most: int) -> list[int] | None:
-    """Return the number of each memory with a word, as often as it is in there; None if there are too many."""
+def _having(db: apsw.Connection, there: Span, stem: str, most: int) -> list[int] | None:
+    """Return the memories with a word, in order; None if there are too many."""
     [(numbers,)] = fetch(
         db,
         "SELECT json_group_array(doc) FROM (SELECT doc FROM memory_postings WHERE term = ? LIMIT ?)",
@@ -311,7 +313,7 @@ def _instances(db: apsw.Connection, there: Span, stem: str, most: int) -> list[i
     return found if len(found) <= most else None
 
 
-def _newest(db: apsw.Connection, there: Span, stem: str, most: int) -> Postings:
+def _newest(db: apsw.Connection, there: Span, stem: str, words: Sequence[str], most: int) -> Postings:
     """Return the newest memories with a frequent word, and how many have it if it is as frequent in the others."""
     [(numbers,)] = fetch(
         db,
@@ -321,15 +323,15 @@ def _newest(db: apsw.Connection, there: Span, stem: str, most: int) -> Postings:
     )
     found = _decode(numbers)[::-1]
     if not found:
-        return _listed(stem, found)
+        return _listed(stem, words, found)
     newest = count(db, "SELECT max(no) FROM memories WHERE no BETWEEN ? AND ?", (there.first, there.last))
     share = len(found) / (newest - found[0] + 1)
-    return _listed(stem, found, max(len(found), min(there.living, int(share * there.living))))
+    return _listed(stem, words, found, max(len(found), min(there.living, int(share * there.living))))
 
 
-def _listed(stem: str, numbers: list[int], memories: int | None = None) -> Postings:
+def _listed(stem: str, words: Sequence[str], numbers: Sequence[int], memories: int | None = None) -> Postings:
     listed = struct.pack(f"<{len(numbers)}q", *numbers)
-    return Postings(stem, len(set(numbers)) if memories is None else memories, listed)
+    return Postings(stem, tuple(dict.fromkeys(words)), len(numbers) if memories is None else memories, listed)
 
 
 def _numbers(found: Postings) -> tuple[int, ...]:
@@ -341,12 +343,11 @@ def _has(words: Sequence[str], text: str | None) -> bool:
     return all(word in said for word in words)
 
 
-def _lengths(db: apsw.Connection, numbers: set[int], tiers: Sequence[Tier]) -> dict[int, int]:
-    """Return how many words memories have, those of some tiers."""
+def _lengths(db: apsw.Connection, numbers: Iterable[int], tiers: Sequence[Tier]) -> list[tuple[Any, ...]]:
+    """Return (number, words) of memories, those of some tiers."""
     among = f" AND tier IN ({', '.join('?' * len(tiers))})" if tiers else ""
-    rows: list[tuple[Any, ...]] = fetch(
+    return fetch(
         db,
         f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",  # noqa: S608
-        (those(sorted(numbers)), *(tier.value for tier in tiers)),
+        (those(numbers), *(tier.value for tier in tiers)),
     )
-    return dict(rows)

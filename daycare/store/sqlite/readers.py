@@ -5,17 +5,16 @@ from contextlib import contextmanager
 
 import apsw
 
-from daycare.store.sqlite.database import MEMORY, connect_reader
+from daycare.store.sqlite.database import connect_reader
 
 _KEPT_MAX = 4  # threads that search at the same time; more than the machine has cores gains nothing
 
 
 class Readers:
-    """Lends out connections, each to one thread at a time; a memory store has one for all."""
+    """Lends out connections, each to one thread at a time."""
 
-    def __init__(self, location: str, shared: apsw.Connection, vfs: str | None = None) -> None:
-        self._location = location
-        self._shared = shared
+    def __init__(self, file: str, vfs: str | None = None) -> None:
+        self._file = file
         self._vfs = vfs
         self._idle: list[apsw.Connection] = []  # pop and append are atomic
         self._closed = False
@@ -23,13 +22,10 @@ class Readers:
     @contextmanager
     def lent(self) -> Iterator[apsw.Connection]:
         """Lend a connection for the length of the block."""
-        if self._location == MEMORY:
-            yield self._shared
-            return
         try:
             db = self._idle.pop()
         except IndexError:
-            db = connect_reader(self._location, self._vfs)
+            db = connect_reader(self._file, self._vfs)
         try:
             yield db
         finally:

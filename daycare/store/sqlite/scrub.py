@@ -55,6 +55,7 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
     Also of what earlier tries that were given up were about; as that is not known any more, the file is written anew.
     """
     tries = count(reader, "SELECT count(*) FROM forgetting")
+    last = count(reader, "SELECT coalesce(max(no), 0) FROM forgetting")
     if not tries:
         return
     for index in _INDEXES:
@@ -64,7 +65,7 @@ async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) ->
         if tries > 1 or not pieces or await _shown(writer, reader, pieces):
             await writer.alone(_rewrite)
             await _overwrite(writer)
-    await writer.write(lambda tx: tx.run("DELETE FROM forgetting"))
+    await writer.write(lambda tx: tx.run("DELETE FROM forgetting WHERE no <= ?", (last,)))
 
 
 async def _shown(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) -> bool:

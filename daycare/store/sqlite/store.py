@@ -11,7 +11,7 @@ from daycare.store.records import Commit
 from daycare.store.sqlite import lives, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
-from daycare.store.sqlite.database import MEMORY, describing, open_reader, open_writer
+from daycare.store.sqlite.database import MEMORY, describing, file_of, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.files import Files
@@ -33,14 +33,15 @@ class SqliteStore:
     """The store's groups over one writing and one reading connection; see `contract.Store`."""
 
     def __init__(self, location: str, clock: Clock, *, inline: bool, vfs: str | None = None) -> None:
+        file = file_of(location)
         with ExitStack() as opened:
-            self._db = opened.enter_context(closing(open_writer(location, vfs)))
+            self._db = opened.enter_context(closing(open_writer(file, vfs)))
             self._reader = opened.enter_context(closing(open_reader(location, self._db, vfs)))
             with describing(location):
                 scrub.recover(self._db)
                 self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
             opened.pop_all()
-        self._readers = Readers(location, self._reader, vfs)
+        self._readers = Readers(file, vfs)
         parts = (self._writer, self._reader)
         self.location = location
         self.people = People(*parts)

@@ -4,6 +4,7 @@ The kills come at random moments, while it starts, and at named points: before a
 life, at moments of the calls to Telegram, and while the model thinks.
 """
 
+import math
 import random
 import time
 from collections import Counter
@@ -38,6 +39,7 @@ MOMENT_S: Final = 2.5
 ATTEMPTS_LEFT: Final = 3  # of a turn, when it is let be: one that crashes interrupt five times is given up
 STRIKE_S: Final = 10.0  # a point that does not come by then: the daemon is killed as it is
 SKIP_MAX: Final = 3
+STUCK_S: Final = 600.0  # of one thing that a person waits for: daemons that die at once do not get on
 REST_S: Final = 20.0  # by then all decided requests say so
 _QUIET_S: Final = 300.0
 
@@ -116,10 +118,7 @@ async def run(kills: int, chats: int, seed: int) -> Report:
         killer = Killer(stage)
         proposer.on_asked.append(killer.asked)
         phones = [
-            Phone(stage, room, random.Random(rng.random()), rng.uniform(*PATIENCE_S))
-            if rng.random() > PATIENT_SHARE
-            else Phone(stage, room, random.Random(rng.random()))
-            for room in stage.rooms
+            Phone(stage, room, random.Random(rng.random()), _patience_s(rng), stuck_s=STUCK_S) for room in stage.rooms
         ]
         people = _People(phones, rng)
         hits: Counter[str] = Counter()
@@ -154,6 +153,10 @@ async def run(kills: int, chats: int, seed: int) -> Report:
             "seconds": round(time.perf_counter() - began, 1),
         }
     return report
+
+
+def _patience_s(rng: random.Random) -> float:
+    return math.inf if rng.random() < PATIENT_SHARE else rng.uniform(*PATIENCE_S)
 
 
 async def at_rest(stage: Stage, deeds: Sequence[Deed]) -> papers.Papers:

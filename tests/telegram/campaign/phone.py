@@ -23,7 +23,7 @@ Plan = Literal["approve", "edit", "reject", "undo", "race", "stale", "ignore"]
 
 LOOK_S: Final = 0.05
 REPLY_S: Final = 6.0  # after which everybody replies again
-STUCK_S: Final = 120.0  # so long nothing has happened, whatever they did: it will not
+STUCK_S: Final = 60.0  # so long nothing has happened, whatever they did: it will not
 _RETRY_S: Final = 0.05
 _AGAIN: Final = ("was changed meanwhile", "what you saw is not what it says now")
 _ANSWERS: Final = {"Approved": "approved", "Approved with your text": "edited", "Rejected": "rejected"}
@@ -71,16 +71,22 @@ class StuckError(Exception):
 
 
 class Phone:
-    """One person and their chat. They press again when nothing has happened for `patience_s`, and then twice that."""
+    """One person and their chat. They press again when nothing has happened for `patience_s`, and then twice that.
+
+    They give up when they have waited for one thing for `stuck_s`.
+    """
 
     race_s = 0.03  # about as long as a press takes to the desk: either of two deciders may be first
 
-    def __init__(self, stage: Stage, room: Room, rng: random.Random, patience_s: float = math.inf) -> None:
+    def __init__(
+        self, stage: Stage, room: Room, rng: random.Random, patience_s: float = math.inf, stuck_s: float = STUCK_S
+    ) -> None:
         self.deeds: list[Deed] = []
         self.stage = stage
         self._room = room
         self._rng = rng
         self._patience_s = patience_s
+        self._stuck_s = stuck_s
         self._impatient = trio.Event()
         self._begin = 0  # messages up to this one are of earlier deeds
 
@@ -208,7 +214,7 @@ class Phone:
 
     async def _call(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> Any:
         """Call the API, again and again while there is no daemon."""
-        with trio.move_on_after(STUCK_S):
+        with trio.move_on_after(self._stuck_s):
             while True:
                 try:
                     async with client_of(self.stage.home.socket) as client:
@@ -228,7 +234,7 @@ class Phone:
     ) -> T:
         """Wait until something is seen; do it again whenever patience is over."""
         patience_s = self._patience_s if patience_s is None else patience_s
-        with trio.move_on_after(STUCK_S):
+        with trio.move_on_after(self._stuck_s):
             while True:
                 impatient, until = self._impatient, trio.current_time() + patience_s
                 while not impatient.is_set() and trio.current_time() < until:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Mapping
 from contextlib import redirect_stdout, suppress
 from importlib import import_module
@@ -124,7 +125,8 @@ def _serve() -> None:
                     alive.discard(pid)
                 print(json.dumps(status), flush=True)
     for pid in alive:
-        os.killpg(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
 
 
 def _status(pid: int) -> int | None:
@@ -146,8 +148,10 @@ def _start(command: list[str], environment: dict[str, str], folder: str, errors:
         os.close(told)
         os.close(tell)
         _become(command, environment, folder, errors)
-    finally:
-        os._exit(70)  # `sys.exit` is for what was before the fork
+    finally:  # it never goes back to what was before the fork
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(70)
 
 
 def _become(command: list[str], environment: dict[str, str], folder: str, errors: str) -> None:

@@ -1,0 +1,88 @@
+"""What the index of words is told of a text, and which words of a question are looked for.
+
+The store's index cuts at what is no letter and joins the forms of an English word (porter). What it does not know is
+done here: names in programs are told in parts, and scripts without spaces in pairs of characters, with single Chinese
+ones and Korean syllables beside them. On short questions in Chinese, Japanese and Korean the right memory is the first
+in 98 %, of pairs alone in 91 %, of triples in 66 %, as the text stands in 20 %.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from daycare.memory import thesaurus
+from daycare.memory.stop_words import STOP_WORDS
+
+TERMS_MAX: Final = 24  # looked for of one question: each is a look into the index
+
+_HAN: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+_HANGUL: Final = "\u1100-\u11ff\u3131-\u318e\uac00-\ud7af"
+_RUN: Final = re.compile(f"(?P<whole>[{_HAN}]+|[{_HANGUL}]+)|[{_HIRAGANA}]+|[{_KATAKANA}]+")
+_SPACELESS: Final = re.compile(f"[{_HAN}{_HIRAGANA}{_KATAKANA}{_HANGUL}]")
+_NAMED: Final = re.compile(r"\b(?=\w*[a-z0-9][A-Z])\w+")
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+class Term(NamedTuple):
+    """What is looked for: the forms of a word, and words that may be meant by it. `weight` is of a whole one."""
+
+    words: tuple[str, ...]
+    kin: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+def indexed(text: str) -> str:
+    """Return what the index is told of a text; the text itself if there is nothing to add."""
+    if _NAMED.search(text):
+        text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", text)
+    return _RUN.sub(_grams, text) if _SPACELESS.search(text) else text
+
+
+def words_of(question: str) -> list[str]:
+    """Return the words of a question in lower case, as the index has them."""
+    text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", question)
+    return [word.lower() for word in _WORD.findall(_RUN.sub(_pairs, text))]
+
+
+def language_of(words: list[str]) -> str:
+    """Return of which language most of these words are stop words: English if none stands out."""
+    counts = {language: sum(word in stop for word in words) for language, stop in STOP_WORDS.items()}
+    return max(counts, key=lambda language: (counts[language], language == "en"))
+
+
+def telling(question: str) -> list[str]:
+    """Return the words that say what a question is about, each once; all if none does."""
+    words = words_of(question)
+    stop = STOP_WORDS[language_of(words)]
+    return list(dict.fromkeys([word for word in words if word not in stop]))
+
+
+def terms(words: list[str], weight: float = 1.0) -> list[Term]:
+    """Return what to look for, for words such as `telling` returns."""
+    return [Term((word, *thesaurus.forms(word)), thesaurus.kin(word), weight) for word in words[:TERMS_MAX]]
+
+
+def topic(question: str, names: Iterable[str] = ()) -> str:
+    """Return what of a question is to be embedded: grammar and asking draw a vector away from what it is about.
+
+    So do `names` of speakers: they stand in what others say to them.
+    """
+    speakers = {word for name in names for word in words_of(name)}
+    return " ".join(word for word in telling(question) if word not in speakers) or question
+
+
+def _parts(name: str) -> str:
+    return " ".join(part for part in _PART.findall(name) if len(part) > 1)
+
+
+def _grams(found: re.Match[str]) -> str:
+    run = found[0]
+    singles = f"{' '.join(run)} " if found["whole"] and len(run) > 1 else ""
+    return f" {singles}{_pairs(found)[1:]}"
+
+
+def _pairs(found: re.Match[str]) -> str:
+    run = found[0]
+    return f" {' '.join(run[at : at + 2] for at in range(max(1, len(run) - 1)))} "

@@ -1,0 +1,395 @@
+"""Ranking what is remembered: which of a scope's memories answer a question, and what each signal says of it.
+
+Scores are log-odds, so what signals say adds up: how much of what a question asks about a memory has in its words; how
+much of it was said just before and after, and in the same conversation; who said it when; what kind of text it is; how
+near its vector is. The weights are the rounded ones of a conditional logistic regression over five long dialogues.
+
+Words count as in BM25, by how rare they are in the scope, over stretches of a conversation: a memory alone, with two
+neighbours on each side, with four. So the index needs no second column, and no length of a text.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import log, log1p, sqrt
+from typing import Final, NamedTuple
+
+from daycare.memory.analysis import Term
+from daycare.memory.arrays import Floats, Numbers, np
+from daycare.memory.question import Question
+from daycare.memory.structure import NOWHERE, TIERS, Limits, Places, Structure
+from daycare.memory.traits import Traits
+from daycare.store.records_memories import Postings, Tier
+
+ALL_MAX: Final = 2_048  # memories of a scope of which every one is scored; in larger ones those that are likely ...
+WORDED_MAX: Final = 500  # ... by their words ...
+NEAR_MAX: Final = 200  # ... by their vectors ...
+TIMED_MAX: Final = 500  # ... by their time, with the neighbours of each
+READ_MAX: Final = 100  # of the best, whose texts are looked at
+
+_SATURATION: Final = 1.2  # BM25's k1
+_KIN: Final = 0.4  # of a word, what one that may be meant by it is worth
+_AROUND: Final = 2  # neighbours on each side
+_WIDE: Final = 4
+_DAY_MS: Final = 86_400_000
+_FADING_DAYS: Final = 7  # beside the time that is asked for, until a memory of then counts a third
+_MONTH_DAYS: Final = 30
+
+
+class Weights(NamedTuple):
+    """What each signal adds, and the factors of the tiers. `recency` is for a memory of this minute."""
+
+    words: float = 0.7
+    around: float = 0.6
+    wide: float = 0.6
+    session: float = 0.6
+    answers: float = 0.6  # what was said before asks, and has the words
+    speaker: float = 2.5
+    time: float = 4.0
+    opens: float = 0.7  # the first of a conversation
+    asks: float = -0.6
+    says: float = 0.2
+    times: float = 0.3
+    wanted_time: float = 2.0
+    wanted_number: float = 0.7
+    wanted_name: float = 1.4
+    cosine: float = 0.3
+    cosine_around: float = 0.3
+    recency: float = 0.0
+    tiers: Mapping[Tier, float] = {}
+
+
+class Group(NamedTuple):
+    """Where a term of the question is: memories with its word, and with another one that may be meant by it.
+
+    Numbers rise, each once. `own_in` and `kin_in` are how many have them; they may be more than are listed.
+    """
+
+    own: Numbers
+    own_in: int
+    kin: Numbers
+    kin_in: int
+    weight: float = 1.0
+
+
+class Nearness(NamedTuple):
+    """Cosines with the question, of all memories or of some, and mean and deviation of those of all."""
+
+    numbers: Numbers
+    scores: Floats
+    mean: float
+    deviation: float
+
+
+class Ranked(NamedTuple):
+    """The best memories as far as their texts do not matter, the best first. `parts` is what each signal adds.
+
+    `before` is the number of what was said before each, 0 if nothing was, and `answers` what that adds if it asks.
+    """
+
+    numbers: Numbers
+    scores: Floats
+    parts: Mapping[str, Floats]
+    before: Numbers
+    answers: Floats
+
+    @property
+    def unread(self) -> list[int]:
+        """Which memories' texts `finish` wants to look at."""
+        found: list[int] = np.union1d(self.numbers, self.before[self.answers > 0]).tolist()
+        return found
+
+
+class Scored(NamedTuple):
+    """A memory's number and score, and what each signal adds to it."""
+
+    no: int
+    score: float
+    parts: Mapping[str, float]
+
+
+def gather(terms: Sequence[Term], found: Mapping[str, Postings]) -> list[Group]:
+    """Return where each term is, from the postings of words; each stem counts for the first term that has it."""
+    groups: list[Group] = []
+    taken: set[str] = set()
+    for term in terms:
+        own = {found[word].stem: found[word] for word in term.words if word in found}
+        kin = {found[word].stem: found[word] for word in term.kin if word in found}
+        own = {stem: each for stem, each in own.items() if stem not in taken}
+        kin = {stem: each for stem, each in kin.items() if stem not in taken and stem not in own}
+        taken |= own.keys()
+        if own or kin:
+            groups.append(Group(*_joined(own.values()), *_joined(kin.values()), term.weight))
+    return groups
+
+
+def rank(
+    structure: Structure,
+    groups: Sequence[Group],
+    question: Question,
+    now_ms: int,
+    *,
+    near: Nearness | None = None,
+    limits: Limits | None = None,
+    weights: Weights | None = None,
+) -> Ranked:
+    """Return the best memories of a scope, `READ_MAX` at most. Takes 1 to 5 ms, whatever the scope's size."""
+    limits, weights = limits or Limits(), weights or Weights()
+    tiers = tuple(tier for tier in limits.tiers if weights.tiers.get(tier, 1.0) > 0)
+    scene = _Scene(structure, groups, question, near)
+    places = scene.places[structure.admits(scene.places, limits._replace(tiers=tiers))]
+    parts = _words(scene, places, weights)
+    answers = parts.pop("answers")
+    if near is not None:
+        parts |= _vectors(scene, places, weights)
+    parts["speaker"] = weights.speaker * _of_speakers(structure.speaker[places], question)
+    parts["time"] = weights.time * scene.timely(places)
+    parts["opens"] = weights.opens * ((structure.before[places] == NOWHERE) & (structure.tier[places] == 0))
+    if weights.recency:
+        days = np.maximum(now_ms - structure.at_ms[places], 0) / _DAY_MS
+        parts["recency"] = (weights.recency * 0.5 ** (days / _MONTH_DAYS)).astype(np.float32)
+    if weights.tiers:
+        factors = np.array([log(max(weights.tiers.get(tier, 1.0), 1e-9)) for tier in TIERS], np.float32)
+        parts["tier"] = factors[structure.tier[places]]
+    scores = _summed(parts)
+    best = _best(scores, places, READ_MAX)
+    before = structure.before[places[best]]
+    return Ranked(
+        structure.numbers[places[best]],
+        scores[best],
+        {name: part[best] for name, part in parts.items()},
+        np.where(before == NOWHERE, 0, structure.numbers[before]),
+        np.where(before == NOWHERE, 0, answers[best]),
+    )
+
+
+def finish(
+    ranked: Ranked, question: Question, traits: Mapping[int, Traits], count: int, weights: Weights | None = None
+) -> list[Scored]:
+    """Return the best memories by all signals, the best first; those without traits, whose texts are gone, left out."""
+    weights = weights or Weights()
+    there = [at for at, no in enumerate(ranked.numbers.tolist()) if no in traits]
+    texts = [traits[no] for no in ranked.numbers[there].tolist()]
+    asked = [(before := traits.get(no)) is not None and before.asks for no in ranked.before[there].tolist()]
+    parts = {name: part[there] for name, part in ranked.parts.items()}
+    parts["answers"] = ranked.answers[there] * _floats(asked)
+    parts["asks"] = weights.asks * _floats([text.asks for text in texts])
+    parts["says"] = weights.says * _floats([text.says for text in texts])
+    parts["times"] = (weights.times + weights.wanted_time * question.wants_time) * _floats([it.times for it in texts])
+    if question.wants_number:
+        parts["number"] = weights.wanted_number * _floats([text.numbers for text in texts])
+    if question.wants_name:
+        parts["name"] = weights.wanted_name * _floats([text.names for text in texts])
+    return _scored(ranked.numbers[there], parts, count)
+
+
+def plain(
+    structure: Structure,
+    groups: Sequence[Group],
+    question: Question,
+    *,
+    near: Nearness | None = None,
+    limits: Limits | None = None,
+    text: float = 0.7,
+    vector: float = 0.3,
+) -> list[Scored]:
+    """Return the best memories by a weighted sum of words and vectors alone, each from 0 to 1, as many others do."""
+    scene = _Scene(structure, groups, question, near)
+    places = scene.places[structure.admits(scene.places, limits or Limits())]
+    parts = {"words": text * _spread(scene.own_words(places))}
+    if near is not None:
+        parts["cosine"] = vector * _spread(scene.cosines[places])
+    return _scored(structure.numbers[places], parts, READ_MAX)
+
+
+class _Scene:
+    """A question laid over a structure: which memories are likely, and where its terms and vectors are.
+
+    Arrays by place have one more row, for what is `NOWHERE`: it has no words.
+    """
+
+    def __init__(
+        self, structure: Structure, groups: Sequence[Group], question: Question, near: Nearness | None
+    ) -> None:
+        self.structure = structure
+        self.question = question
+        rows = structure.size + 1
+        self.own = np.zeros(rows, np.float32)  # words of each memory alone
+        self.shares = np.zeros(rows, np.float32)  # how much of one term each has, while that is looked at
+        self.terms = [self._term(group) for group in groups]
+        self.scale = np.float32(1 / sqrt(sum(rarity for *_, rarity in self.terms) or 1))
+        self.cosines = np.zeros(rows, np.float32)  # in deviations from the mean, which is what nobody knows
+        self._near = np.empty(0, np.int64)
+        if near is not None:
+            order = np.argsort(near.numbers)
+            numbers, known = near.numbers[order], near.scores[order]
+            there = structure.has(numbers)
+            places, known = structure.places(numbers[there]), known[there]
+            self.cosines[places] = (known - near.mean) / (near.deviation or 1)
+            self._near = places[_best(known, places, NEAR_MAX)]
+        self.places = self._likely()
+
+    def _term(self, group: Group) -> tuple[Numbers, Floats, float]:
+        """Return where a term is, how much of it, and how much it weighs."""
+        structure, shares = self.structure, self.shares
+        own, kin = structure.places(group.own), structure.places(group.kin)
+        rarity = _rarity(structure.living, group.own_in)
+        shares[own] = 1
+        places = np.concatenate([own, kin[shares[kin] == 0]])
+        shares[kin] = np.maximum(shares[kin], _KIN * min(1.0, _rarity(structure.living, group.kin_in) / rarity))
+        found = shares[places]
+        shares[places] = 0
+        rarity *= group.weight
+        self.own[places] += rarity * _saturated(found)
+        return places, found, rarity
+
+    def _likely(self) -> Numbers:
+        """Return which memories are scored: what has words, is near, or of the time, and what stands beside it."""
+        structure = self.structure
+        if structure.size <= ALL_MAX:
+            return np.arange(structure.size)
+        worded = np.flatnonzero(self.own[:-1])
+        if len(worded) > WORDED_MAX:
+            before, after = structure.before[worded], structure.after[worded]
+            worded = worded[_best(self.own[worded] + self.own[before] + self.own[after], worded, WORDED_MAX)]
+        timed = [
+            np.flatnonzero((structure.at_ms >= span.begin_ms) & (structure.at_ms < span.end_ms))[-TIMED_MAX:]
+            for span in self.question.spans
+        ]
+        seeds = np.concatenate([worded, self._near, *timed])
+        likely = np.zeros(structure.size + 1, np.bool_)
+        likely[self.beside(seeds, _AROUND)] = True
+        found: Numbers = np.flatnonzero(likely[:-1])
+        return found
+
+    def beside(self, places: Numbers, reach: int) -> Numbers:
+        """Return places with those before and after them in their conversations: a row for each distance."""
+        structure = self.structure
+        rows = np.empty((2 * reach + 1, len(places)), np.int64)
+        rows[reach] = places
+        for step in range(reach):
+            rows[reach - step - 1] = structure.before[rows[reach - step]]
+            rows[reach + step + 1] = structure.after[rows[reach + step]]
+        return rows
+
+    def own_words(self, places: Numbers) -> Floats:
+        """Return how much of the question memories have in their own words."""
+        found: Floats = self.own[places] * self.scale
+        return found
+
+    def timely(self, places: Numbers) -> Floats:
+        """Return how near memories are to the times that the question names: 1 within, fading around."""
+        found = np.zeros(len(places), np.float32)
+        at_ms = self.structure.at_ms[places]
+        for span in self.question.spans:
+            away = np.maximum(np.maximum(span.begin_ms - at_ms, at_ms - span.end_ms), 0) / _DAY_MS
+            np.maximum(found, span.weight * np.exp(-away / _FADING_DAYS), out=found)
+        return found
+
+
+def _words(scene: _Scene, places: Numbers, weights: Weights) -> dict[str, Floats]:
+    """Return what the question's words say of memories: of each alone, of what stands beside it, of the conversation.
+
+    What was learned has no neighbours but those of the words that it comes from; if those are gone, it speaks for them.
+    """
+    structure = scene.structure
+    anchors = structure.anchor[places].astype(np.int64)
+    rows = scene.beside(np.where(anchors == NOWHERE, places, anchors), _WIDE)
+    alone = anchors == NOWHERE
+    own = scene.own_words(places)
+    around, wide, before = (np.zeros(len(places), np.float32) for _ in range(3))
+    shares, near = scene.shares, slice(_WIDE - _AROUND, _WIDE + _AROUND + 1)
+    for where, found, rarity in scene.terms:
+        shares[where] = found
+        window = shares[rows]
+        shares[where] = 0
+        around += rarity * _saturated(window[near].sum(axis=0))
+        wide += rarity * _saturated(window.sum(axis=0))
+        before += rarity * _saturated(window[_WIDE - 1])
+    scale = scene.scale
+    session = _sessions(scene)[structure.session[np.where(alone, places, anchors)]] * scale
+    return {
+        "words": weights.words * own,
+        "around": weights.around * np.where(alone, own, around * scale),
+        "wide": weights.wide * np.where(alone, own, wide * scale),
+        "session": weights.session * np.where(alone, own, session),
+        "answers": weights.answers * before * scale,
+    }
+
+
+def _sessions(scene: _Scene) -> Floats:
+    """Return for each conversation the most that one of its memories has of the question."""
+    structure = scene.structure
+    found = np.zeros(structure.sessions, np.float32)
+    worded = np.flatnonzero(scene.own[:-1])
+    worded = worded[structure.tier[worded] == 0]
+    np.maximum.at(found, structure.session[worded], scene.own[worded])
+    return found
+
+
+def _vectors(scene: _Scene, places: Numbers, weights: Weights) -> dict[str, Floats]:
+    anchors = scene.structure.anchor[places].astype(np.int64)
+    rows = scene.beside(np.where(anchors == NOWHERE, places, anchors), _AROUND)
+    own, there = scene.cosines[places], rows != NOWHERE
+    around = (scene.cosines[rows] * there).sum(axis=0) / there.sum(axis=0)
+    return {"cosine": weights.cosine * own, "cosine_around": weights.cosine_around * around}
+
+
+def _of_speakers(codes: Places, question: Question) -> Floats:
+    found = np.zeros(len(codes), np.float32)
+    for code, weight in question.speakers.items():
+        found[codes == code] = weight
+    return found
+
+
+def _joined(found: Collection[Postings]) -> tuple[Numbers, int]:
+    """Return the numbers of memories with any of some words, and how many there are."""
+    numbers = np.frombuffer(b"".join(each.numbers for each in found), "<i8")
+    if len(found) > 1:
+        numbers = np.sort(numbers)
+    if len(numbers):
+        numbers = numbers[np.r_[True, numbers[1:] != numbers[:-1]]]
+    return numbers, max([len(numbers), *(each.memories for each in found)])
+
+
+def _rarity(memories: int, having: int) -> float:
+    return log1p((max(memories - having, 0) + 0.5) / (having + 0.5))
+
+
+def _saturated(shares: Floats) -> Floats:
+    found: Floats = shares * np.float32(_SATURATION + 1) / (shares + np.float32(_SATURATION))
+    return found
+
+
+def _floats(values: Sequence[float]) -> Floats:
+    return np.array(values, np.float32)
+
+
+def _scored(numbers: Numbers, parts: Mapping[str, Floats], count: int) -> list[Scored]:
+    scores = _summed(parts)
+    best = _best(scores, numbers, count)
+    rows = zip(*(part[best].tolist() for part in parts.values()), strict=True)
+    return [
+        Scored(no, score, {name: value for name, value in zip(parts, row, strict=True) if value})
+        for no, score, row in zip(numbers[best].tolist(), scores[best].tolist(), rows, strict=True)
+    ]
+
+
+def _summed(parts: Mapping[str, Floats]) -> Floats:
+    found: Floats = np.add.reduce(list(parts.values())).astype(np.float32)
+    return found
+
+
+def _spread(values: Floats) -> Floats:
+    if not len(values):
+        return values
+    least, most = values.min(), values.max()
+    found: Floats = (values - least) / ((most - least) or 1)
+    return found
+
+
+def _best(scores: Floats, places: Numbers, count: int) -> Numbers:
+    """Return where the best scores are, the best first and the newest first of equals."""
+    kept = np.arange(len(scores))
+    if len(scores) > count:
+        kept = np.argpartition(scores, len(scores) - count)[len(scores) - count :]
+    found: Numbers = kept[np.lexsort((-places[kept], -scores[kept]))]
+    return found

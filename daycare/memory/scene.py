@@ -1,0 +1,189 @@
+"""One scope as search sees it: its structure and its vectors in memory, following the rows of the store."""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX
+from daycare.base.recollection import RetrievalSection
+from daycare.memory import ranking, traits
+from daycare.memory.queries import Query
+from daycare.memory.question import People, Question, read
+from daycare.memory.ranking import Group, Nearness, Ranked, Scored, Weights
+from daycare.memory.structure import Limits, Structure
+from daycare.memory.vectors import VectorBlock
+from daycare.store.contract_memories import MemoryStore
+from daycare.store.records_memories import Memory, Shape, Tier, VectorPage
+
+FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
+ENOUGH: Final = 0.25  # of what the best memory has to do with the question: less is chance
+_ABOUT: Final = ("words", "around", "wide", "cosine", "cosine_around", "time", "answers")
+
+
+class Ranking(NamedTuple):
+    """What was found before the texts were looked at."""
+
+    question: Question
+    ranked: Ranked | None
+    scored: Sequence[Scored]
+    weights: Weights
+
+    @property
+    def unread(self) -> list[int]:
+        """Of which memories `finish` wants the texts."""
+        return self.ranked.unread if self.ranked is not None else [each.no for each in self.scored]
+
+    def finish(self, memories: Sequence[Memory]) -> list[tuple[Memory, float, dict[str, float]]]:
+        """Return memories with their scores and their parts, the best first, what is mere chance left out."""
+        found = {memory.no: memory for memory in memories if memory.text}
+        scored = self.scored
+        if self.ranked is not None:
+            texts = {no: traits.of(memory.text) for no, memory in found.items()}
+            scored = ranking.finish(self.ranked, self.question, texts, len(texts), self.weights)
+        enough = ENOUGH * max((_about(each) for each in scored), default=0.0)
+        return [
+            (found[each.no], each.score, {name: round(part, 3) for name, part in each.parts.items()})
+            for each in scored
+            if each.no in found and _about(each) > max(enough, 0.0)
+        ]
+
+
+class Scene:
+    """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
+
+    def __init__(self, store: MemoryStore, scope: str, model: Callable[[], str], section: RetrievalSection) -> None:
+        self._store = store
+        self._scope = scope
+        self._model = model
+        self._section = section
+        factors = {
+            Tier.LOG: section.weights.logs,
+            Tier.FACT: section.weights.facts,
+            Tier.ENTITY: section.weights.entities,
+        }
+        changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
+        self._weights = Weights(recency=section.weights.recency, tiers=changed)
+        self._structure = Structure()
+        self._last = 0
+        self._gone = 0
+        self._block: VectorBlock | None = None
+        self._block_model = ""
+        self._fresh: list[int] = []  # memories whose vectors are to be read (again)
+
+    @property
+    def size(self) -> int:
+        """How many memories there are."""
+        return self._structure.living
+
+    def catch_up(self) -> tuple[list[int], bool]:
+        """Read what was added, a bounded part; return what was changed or deleted, and whether there is more."""
+        gone = self._store.gone(self._scope)  # before what is read: what changes meanwhile is looked at next time
+        changed = self._store.gone_since(self._scope, self._gone) if self._last else []
+        if changed is None:
+            self._structure, self._block, self._last, changed = Structure(), None, 0, []
+        shapes = self._store.shapes(self._scope, after=self._last, limit=SEARCH_INLINE_ROWS)
+        self._take(shapes)
+        self._gone = gone
+        return changed, len(shapes) == SEARCH_INLINE_ROWS
+
+    def catch_up_all(self) -> None:
+        """Read all that was added. Blocks."""
+        while shapes := self._store.shapes(self._scope, after=self._last):
+            self._take(shapes)
+
+    def revise(self, changed: Sequence[int], memories: Sequence[Memory]) -> None:
+        """Follow what was changed or deleted: `memories` are those of them that are still there."""
+        there = {memory.no: memory for memory in memories if memory.text}
+        gone = [no for no in changed if no not in there]
+        self._structure.remove(gone)
+        if self._block is not None:
+            self._block.remove(list(changed))
+        for no, memory in there.items():
+            self._structure.end(no, memory.fact.valid_until_ms if memory.fact is not None else None)
+        self.embedded(list(there))
+
+    def embedded(self, numbers: Sequence[int]) -> None:
+        """Note that memories, of any scope, have a vector now."""
+        if self._block is not None:
+            self._fresh += numbers
+        if len(self._fresh) > FRESH_MAX:
+            self._block, self._fresh = None, []
+
+    def rank(self, query: Query) -> Ranking:
+        """Rank the memories for a question. Blocks for some milliseconds."""
+        structure = self._structure
+        people = People(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
+        question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
+        groups = self._groups(question)
+        near = self._near(query)
+        if not groups and not question.spans and near is None:
+            return Ranking(question, None, (), self._weights)
+        limits = Limits(
+            tiers=query.tiers,
+            since_ms=query.since_ms,
+            until_ms=query.until_ms,
+            now_ms=None if query.superseded else query.now_ms,
+            agent_id=query.agent_id,
+            shown=query.shown,
+            under=query.under,
+        )
+        if self._section.merge == "plain":
+            weights = self._section.weights
+            found = ranking.plain(
+                structure, groups, question, near=near, limits=limits, text=weights.text, vector=weights.vector
+            )
+            return Ranking(question, None, found, self._weights)
+        ranked = ranking.rank(
+            structure, groups, question, query.now_ms, near=near, limits=limits, weights=self._weights
+        )
+        return Ranking(question, ranked, (), self._weights)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _take(self, shapes: Sequence[Shape]) -> None:
+        if shapes:
+            self._structure.append(shapes)
+            self._last = shapes[-1].no
+            self.embedded([shape.no for shape in shapes])
+
+    def _groups(self, question: Question) -> list[Group]:
+        words = dict.fromkeys(word for term in question.terms for word in (*term.words, *term.kin))
+        found = {}
+        for word in words:
+            postings = self._store.postings(self._scope, [word], postings_max=SEARCH_POSTINGS_MAX)
+            if postings:
+                found[word] = postings[0]
+        return ranking.gather(question.terms, found)
+
+    def _near(self, query: Query) -> Nearness | None:
+        model = self._model()
+        if query.vector is None or not model:
+            return None
+        block = self._block
+        if block is None or self._block_model != model or block.dimensions != len(query.vector):
+            block = self._block = VectorBlock(len(query.vector))
+            self._block_model, self._fresh = model, []
+            for page in self._store.vectors(self._scope, model):
+                block.extend(page)
+        elif self._fresh:
+            mine = [no for no in dict.fromkeys(self._fresh) if self._is_mine(no)]
+            self._fresh = []
+            page = self._store.vectors_of(model, mine)
+            if page.numbers:
+                block.extend(page)
+        if not block.size:
+            return None
+
+        def fetch(numbers: Sequence[int]) -> VectorPage:
+            return self._store.vectors_of(model, numbers)
+
+        count = block.size if block.exact else ranking.NEAR_MAX
+        found = block.search(query.vector, count, fetch)
+        return Nearness(found.numbers, found.scores, found.mean, found.deviation)
+
+    def _is_mine(self, number: int) -> bool:
+        return self._last >> 32 == number >> 32
+
+
+def _about(scored: Scored) -> float:
+    """Return what a memory has to do with a question, apart from who said it and what kind of text it is."""
+    return sum(scored.parts.get(name, 0.0) for name in _ABOUT)

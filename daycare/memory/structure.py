@@ -1,0 +1,269 @@
+"""What ranking knows of all memories of a scope: who said each when, and what was said before and after.
+
+Parallel arrays in order of number, some 50 bytes a memory, that grow by doubling. A place is where a memory stands in
+them; -1 is nowhere.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from daycare.memory.arrays import Bools, NDArray, Numbers, np
+from daycare.memory.question import called
+from daycare.store.records_memories import Shape, Tier
+
+NOWHERE: Final = -1
+TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here
+_CODES: Final = {tier: code for code, tier in enumerate(TIERS)}
+_SPARE: Final = 64  # rows of room in a new one
+
+Places = NDArray[np.int32]
+
+
+class Limits(NamedTuple):
+    """Which memories may be found: of these tiers, said from `since_ms` until before `until_ms`.
+
+    Facts that held only before `now_ms` are left out, with None they are not. Passages of documents are those that all
+    share and those of `agent_id`. Of what was said in the agent's session `shown[0]`
+    only turns up to `shown[1]` are found. `under` is
+    the root of a subtree of agents.
+    """
+
+    tiers: Sequence[Tier] = TIERS
+    since_ms: int | None = None
+    until_ms: int | None = None
+    now_ms: int | None = None
+    agent_id: str = ""
+    shown: tuple[int, int] | None = None
+    under: str = ""
+
+
+class Structure:
+    """The structure of one scope. Not to be changed while it is read."""
+
+    def __init__(self, shapes: Sequence[Shape] = ()) -> None:
+        self.size = 0
+        self.removed = 0
+        self.speakers: list[str] = []  # a code is the place in here
+        self.called: dict[str, frozenset[int]] = {}
+        self._speaker_codes: dict[str, int] = {}
+        self._agents: dict[str, int] = {}
+        self._paths: list[str] = []
+        self._sessions: dict[tuple[int, int], int] = {}
+        self._last: list[int] = []  # by session: the place of what was said last
+        self._ended: dict[int, int] = {}  # place of a fact that holds no longer -> until when it did
+        self._numbers = np.empty(_SPARE, np.int64)
+        self._at_ms = np.empty(_SPARE, np.int64)
+        self._turns = np.empty(_SPARE, np.int64)
+        self._session = np.empty(_SPARE, np.int32)
+        self._speaker = np.empty(_SPARE, np.int32)
+        self._agent = np.empty(_SPARE, np.int32)
+        self._before = np.full(_SPARE, NOWHERE, np.int32)
+        self._after = np.full(_SPARE, NOWHERE, np.int32)
+        self._anchor = np.empty(_SPARE, np.int32)
+        self._tier = np.empty(_SPARE, np.int8)
+        self._living = np.empty(_SPARE, np.bool_)
+        self.append(shapes)
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    @property
+    def numbers(self) -> Numbers:
+        """The memories' numbers, rising."""
+        return self._numbers[: self.size]
+
+    @property
+    def at_ms(self) -> Numbers:
+        """When each was said."""
+        return self._at_ms[: self.size]
+
+    @property
+    def session(self) -> Places:
+        """The code of the conversation of each."""
+        return self._session[: self.size]
+
+    @property
+    def speaker(self) -> Places:
+        """The code of who said each."""
+        return self._speaker[: self.size]
+
+    @property
+    def before(self) -> Places:
+        """Where what was said before each in the same conversation is; with one more row, for `NOWHERE`."""
+        return self._before[: self.size + 1]
+
+    @property
+    def after(self) -> Places:
+        """Where what was said after each in the same conversation is; with one more row, for `NOWHERE`."""
+        return self._after[: self.size + 1]
+
+    @property
+    def anchor(self) -> Places:
+        """Where the words that each comes from are: of a log entry itself, of what was learned its first source."""
+        return self._anchor[: self.size]
+
+    @property
+    def tier(self) -> NDArray[np.int8]:
+        """The code of each tier."""
+        return self._tier[: self.size]
+
+    @property
+    def living(self) -> int:
+        """How many memories there are."""
+        return self.size - self.removed
+
+    @property
+    def sessions(self) -> int:
+        """How many conversations there are."""
+        return len(self._last)
+
+    def has(self, numbers: Numbers) -> Bools:
+        """Return which memories are there."""
+        if not self.size:
+            return np.zeros(len(numbers), np.bool_)
+        at = np.minimum(np.searchsorted(self.numbers, numbers), self.size - 1)
+        found: Bools = (self._numbers[at] == numbers) & self._living[at]
+        return found
+
+    def places(self, numbers: Numbers) -> Numbers:
+        """Return where memories are; those that are not there are left out."""
+        found: Numbers = np.searchsorted(self.numbers, numbers)
+        there = self.has(numbers)
+        return found if there.all() else found[there]
+
+    def speaker_code(self, name: str) -> int | None:
+        """Return the code of a speaker, None if nothing of them is there."""
+        return self._speaker_codes.get(name)
+
+    def admits(self, places: Numbers, limits: Limits) -> Bools:
+        """Return which of these memories may be found."""
+        tier, agent = self._tier[places], self._agent[places]
+        wanted = np.array([each in limits.tiers for each in TIERS])
+        found: Bools = self._living[places] & wanted[tier]
+        own = self._agents.get(limits.agent_id, NOWHERE)
+        if Tier.CHUNK in limits.tiers:
+            found &= (tier != _CODES[Tier.CHUNK]) | (agent == own) | (agent == self._agents.get("", NOWHERE))
+        if limits.since_ms is not None:
+            found &= self._at_ms[places] >= limits.since_ms
+        if limits.until_ms is not None:
+            found &= self._at_ms[places] < limits.until_ms
+        if limits.now_ms is not None and self._ended:
+            over = [place for place, until in self._ended.items() if until <= limits.now_ms]
+            found &= ~np.isin(places, over)
+        if limits.under:
+            inside = [f"{path}/".startswith(f"{limits.under}/") for path in self._paths]
+            found &= np.array(inside, np.bool_)[agent]
+        if limits.shown is not None:
+            session = self._sessions.get((own, limits.shown[0]), NOWHERE)
+            found &= (self._session[places] != session) | (tier > 0) | (self._turns[places] <= limits.shown[1])
+        return found
+
+    # -- changes -----------------------------------------------------------------------------------------------------
+
+    def append(self, shapes: Sequence[Shape]) -> None:
+        """Add memories with higher numbers than those that are there, in order of number."""
+        if not shapes:
+            return
+        assert not self.size or shapes[0].no > self._numbers[self.size - 1], "memories out of order"
+        begin, end = self.size, self.size + len(shapes)
+        self._reserve(end)
+        new = slice(begin, end)
+        self._numbers[new] = [shape.no for shape in shapes]
+        self._at_ms[new] = [shape.at_ms for shape in shapes]
+        self._turns[new] = [shape.turn for shape in shapes]
+        self._tier[new] = [_CODES[shape.tier] for shape in shapes]
+        self._agent[new] = [self._agent_code(shape.agent_id, shape.path) for shape in shapes]
+        self._speaker[new] = [self._code_of(shape.speaker) for shape in shapes]
+        self._session[new] = [
+            self._session_code(agent, shape.session)
+            for agent, shape in zip(self._agent[new].tolist(), shapes, strict=True)
+        ]
+        self._living[new] = True
+        self._ended |= {begin + at: shape.until_ms for at, shape in enumerate(shapes) if shape.until_ms is not None}
+        self.size = end
+        self._chain(begin)
+        self._tie(begin)
+
+    def remove(self, numbers: Sequence[int]) -> None:
+        """Remove memories, those of them that are there."""
+        places = self.places(np.sort(np.asarray(numbers, np.int64)))
+        self._living[places] = False
+        self.removed += len(places)
+        for place in places.tolist():
+            self._ended.pop(place, None)
+
+    def end(self, number: int, until_ms: int | None) -> None:
+        """Note until when a fact held; None: it still does."""
+        for place in self.places(np.array([number], np.int64)).tolist():
+            self._ended.pop(place, None)
+            if until_ms is not None:
+                self._ended[place] = until_ms
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _chain(self, begin: int) -> None:
+        """Tie what was said from `begin` on to what was said before it in the same conversation."""
+        logs = begin + np.flatnonzero(self._tier[begin : self.size] == _CODES[Tier.LOG])
+        self._before[begin : self.size + 1] = self._after[begin : self.size + 1] = NOWHERE
+        self._anchor[begin : self.size] = NOWHERE
+        self._anchor[logs] = logs
+        if not len(logs):
+            return
+        logs = logs[np.argsort(self._session[logs], kind="stable")]
+        sessions = self._session[logs]
+        first = np.flatnonzero(np.r_[True, sessions[1:] != sessions[:-1]])
+        before = np.r_[NOWHERE, logs[:-1]]
+        before[first] = [self._last[session] for session in sessions[first].tolist()]
+        self._before[logs] = before
+        tied = before != NOWHERE
+        self._after[before[tied]] = logs[tied]
+        last = np.r_[first[1:] - 1, len(logs) - 1]
+        for session, place in zip(sessions[last].tolist(), logs[last].tolist(), strict=True):
+            self._last[session] = place
+
+    def _tie(self, begin: int) -> None:
+        """Tie facts from `begin` on to the words that they come from. An entity comes from many."""
+        facts = begin + np.flatnonzero(self._tier[begin : self.size] == _CODES[Tier.FACT])
+        if not len(facts):
+            return
+        logs = np.flatnonzero(self._tier[: self.size] == _CODES[Tier.LOG])
+        logs = logs[np.argsort(self._turns[logs], kind="stable")]
+        turns = self._turns[logs]
+        at = np.searchsorted(turns, self._turns[facts])
+        known = at < len(logs)
+        known[known] = turns[at[known]] == self._turns[facts[known]]
+        self._anchor[facts[known]] = logs[at[known]]
+
+    def _agent_code(self, agent_id: str, path: str) -> int:
+        code = self._agents.get(agent_id)
+        if code is None:
+            code = self._agents[agent_id] = len(self._paths)
+            self._paths.append(path)
+        return code
+
+    def _code_of(self, speaker: str) -> int:
+        code = self._speaker_codes.get(speaker)
+        if code is None:
+            code = self._speaker_codes[speaker] = len(self.speakers)
+            self.speakers.append(speaker)
+            self.called = called(self.speakers)
+        return code
+
+    def _session_code(self, agent: int, session: int) -> int:
+        code = self._sessions.get((agent, session))
+        if code is None:
+            code = self._sessions[agent, session] = len(self._last)
+            self._last.append(NOWHERE)
+        return code
+
+    def _reserve(self, total: int) -> None:
+        if total < len(self._numbers):  # neighbours have a row more
+            return
+        room = max(total + 1, 2 * len(self._numbers))
+        for name, array in [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]:
+            setattr(self, name, _grown(array, self.size, room))
+
+
+def _grown(array: NDArray[Any], size: int, room: int) -> NDArray[Any]:
+    larger = np.empty(room, array.dtype)
+    larger[: size + 1] = array[: size + 1]
+    return larger

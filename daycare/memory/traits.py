@@ -1,0 +1,68 @@
+"""What a text is like, apart from what it is about: whether it asks, tells a time, a number or a name, says much."""
+
+import re
+from math import log1p
+from typing import Final, NamedTuple
+
+from daycare.memory.patterns import words
+from daycare.memory.stop_words import EVERY_STOP_WORD
+
+_LOOKED_AT: Final = 1_000  # characters of a text: what it is like shows early
+_WORD: Final = re.compile(r"[^\W_]+")
+_ASKS: Final = ("?", "\uff1f", "\u061f")
+_CLOSING: Final = "\"')]}*_ \t\r\n\u201d\u2019\u00bb"
+_NAME: Final = re.compile(r"[^\W\d_][,;]? [A-Z\u00c0-\u00de][^\W\d_]")  # a capital that begins no sentence
+_DIGIT: Final = re.compile(r"\d")
+_TIME: Final = re.compile(r"\b(?:(?:19|20)\d\d|\d{1,2}:\d\d)\b")
+_TIMES: Final = words(
+    """
+    ago april august autumn day days december fall february fri friday january july june just last march may mon monday
+    month months morning next night november october recently saturday sat september since spring summer sun sunday
+    thu thursday today tomorrow tonight tue tuesday wed wednesday week weekend weeks winter year years yesterday
+    """,
+    """
+    abend dezember dienstag donnerstag februar freitag frühjahr gestern heute herbst jahr jahre jahren januar juli juni
+    kürzlich letzte letzten letztes mai mittwoch monat monate montag morgen märz nacht neulich nächste nächsten oktober
+    samstag seit sommer sonntag tag tage tagen vorgestern woche wochen wochenende
+    """,
+    """
+    ans an année août aujourd avril depuis demain dernier dernière décembre dimanche février hier janvier jeudi jour
+    jours juillet juin lundi mardi matin mai mars mercredi mois nuit octobre prochain samedi semaine septembre soir
+    vendredi
+    """,
+    """
+    abril agosto anoche ayer año años diciembre domingo enero febrero hace hoy jueves julio junio lunes martes marzo
+    mayo mañana mes meses miércoles noche noviembre octubre pasada pasado próximo septiembre semana sábado viernes
+    """,
+)
+_NUMBERS: Final = words(
+    """
+    couple dozen eight few first five four hundred nine once one second seven several six ten third thousand three twice
+    two acht drei dritte eins einmal elf erste fünf hundert neun paar sechs sieben tausend vier zehn zwei zweimal zwölf
+    cinq deux dix fois huit mille neuf quatre sept trois cien cinco cuatro diez dos mil nueve ocho seis siete tres veces
+    """
+)
+
+
+class Traits(NamedTuple):
+    """What a text is like. `says` is about the logarithm of how much it says."""
+
+    asks: bool
+    times: bool
+    numbers: bool
+    names: bool
+    says: float
+
+
+def of(text: str) -> Traits:
+    """Return what a text is like."""
+    text = text[:_LOOKED_AT]
+    found = set(_WORD.findall(text.lower()))
+    digits = _DIGIT.search(text) is not None
+    return Traits(
+        asks=text.rstrip(_CLOSING).endswith(_ASKS),
+        times=not found.isdisjoint(_TIMES) or (digits and _TIME.search(text) is not None),
+        numbers=digits or not found.isdisjoint(_NUMBERS),
+        names=_NAME.search(text) is not None,
+        says=log1p(len(found - EVERY_STOP_WORD)),
+    )
