@@ -385,6 +385,8 @@ class Daemon:
             self.courier.wake(commit.connectors)
         if commit.timers:
             self.timers.changed()
+        if commit.memories or commit.agents:
+            self.curation.wake()
         self.recollections.committed(turns=bool(commit.completed), memories=commit.memories, documents=commit.documents)
         for letter in commit.dead:
             self.bus.publish(

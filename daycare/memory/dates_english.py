@@ -146,6 +146,8 @@ def _month_near(found: re.Match[str], said: Said) -> Found:
         return periods.month(int(found["year"]), number), "keep"
     if found["which"]:
         return said.month(number, _which(found["which"])), "replace"
+    if found.string[: found.start()].lower().endswith("since "):
+        said = said._replace(past=True)
     return said.month(number), "year"
 
 
@@ -243,7 +245,7 @@ RULES: Final = (
     (_rule(rf"{_behind('in during')}(?P<which>)(?:the )?{_SEASON}(?P<year>)(?! of)"), _season),
     (_rule(rf"(?:{_WHICH} )?{_MONTH},? (?:of )?{_YEAR}"), _month_near),
     (_rule(rf"{_WHICH} {_MONTH}(?P<year>)"), _month_near),
-    (_rule(rf"{_BEFORE_MONTH}(?P<which>){_MONTH}(?P<year>)(?! (?:\d|I\b|we\b|you\b))"), _month_near),
+    (_rule(rf"{_BEFORE_MONTH}(?P<which>)(?!may (?:I|we|you)\b){_MONTH}(?P<year>)(?! \d)"), _month_near),
     (_rule(rf"(?:{_WHICH} |(?P<to>(?<=\bto ))|{_BEFORE_DAY})(?:the )?{_WEEKDAY}\b{_PART}"), _weekday),
     (_rule(rf"(?P<which>)(?P<to>(?!))?(?P<weekday>{_LONG_DAY})"
            rf"(?:\s(?:morning|afternoon|evening|night)\b|(?={_APOSTROPHE}s\b))"), _weekday),

@@ -117,6 +117,8 @@ def _month_near(found: re.Match[str], said: Said) -> Found:
     if found["year"]:
         return periods.month(int(found["year"]), _month_of(found)), "keep"
     which = _which(found["which"])
+    if found.string[: found.start()].lower().endswith("seit "):
+        said = said._replace(past=True)
     return said.month(_month_of(found), which), "replace" if which else "year"
 
 

@@ -1,23 +1,13 @@
 """The names that a range of conversation mentions, gathered: one entity for each, with its other names and sources."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from daycare.memory.learned import ALIASES_MAX, ENTITIES_MAX, EntityKind, NewEntity
+from daycare.memory.learned import ALIASES_MAX, ENTITIES_MAX, EntityKind, NewEntity, plain
 from daycare.memory.names import Mention
 
-_TITLE: Final = re.compile(
-    r"^(?:(?:dr|mr|mrs|ms|prof)\.?|miss|professor|doctor|uncle|aunt(?:ie)?|herrn?|frau|tante|onkel|the|die|der|das)\s+",
-    re.IGNORECASE,
-)
 _SHORT_MIN_CHARS: Final = 3  # of a short form: "Mel" for Melanie
-
-
-def plain(name: str) -> str:
-    """Return a name in the form in which names are compared: without title and case."""
-    return " ".join(_TITLE.sub("", name.strip()).casefold().split())
 
 
 class Gathering:

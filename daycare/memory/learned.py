@@ -1,5 +1,6 @@
 """What extractors return, whichever they are: facts and entities, with the lines of the conversation they come from."""
 
+import re
 from typing import Final, Literal
 
 import msgspec
@@ -16,6 +17,10 @@ ENTITIES_MAX: Final = 100  # of one range
 
 Kind = Literal["fact", "preference", "date", "plan", "request"]
 EntityKind = Literal["person", "place", "thing", "concept"]
+_TITLE: Final = re.compile(
+    r"^(?:(?:dr|mr|mrs|ms|prof)\.?|miss|professor|doctor|uncle|aunt(?:ie)?|herrn?|frau|tante|onkel|the|die|der|das)\s+",
+    re.IGNORECASE,
+)
 RULES: Final = "rules"  # what `Learned.by` says of the extractor that needs no model
 
 
@@ -66,3 +71,8 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[NewFact, ...] = ()
     entities: tuple[NewEntity, ...] = ()
     by: str
+
+
+def plain(name: str) -> str:
+    """Return a name in the form in which names are compared: without title and case."""
+    return " ".join(_TITLE.sub("", name.strip()).casefold().split())

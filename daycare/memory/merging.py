@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daycare.memory.entities import plain
-from daycare.memory.learned import ALIASES_MAX, EntityKind, NewEntity, NewFact
+from daycare.memory.learned import ALIASES_MAX, EntityKind, NewEntity, NewFact, plain
 from daycare.memory.patterns import pattern, words
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
@@ -118,7 +117,9 @@ def repeats(new: NewFact, old: NewFact | KnownFact) -> bool:
     """Tell whether a new fact says no more than an older one. Whether that one still holds is not looked at."""
     if plain(new.subject) != plain(old.subject):
         return False
-    if new.attribute and old.attribute and not _ends_itself(new):
+    if _ends_itself(new):
+        return old.valid_until_ms is not None and _plain(new.statement) == _plain(old.statement)
+    if new.attribute and old.attribute:
         return _attribute(new) == _attribute(old) and _same_value(new.value, old.value)
     return _plain(new.statement) == _plain(old.statement)
 
@@ -148,7 +149,7 @@ class _Row:
 
     def end(self, at_ms: int) -> None:
         """Let it hold no longer; when it was last said it did."""
-        until = max(at_ms, self.said_ms, self.fact.valid_from_ms or at_ms)
+        until = max(at_ms, self.said_ms, _first(self.fact.valid_from_ms, at_ms))
         self.fact = msgspec.structs.replace(self.fact, valid_until_ms=until)
 
 
@@ -168,11 +169,12 @@ class _Merging:
                 return
         later = [row for row in rows if row.said_ms > said_ms and _contradicts(fact, row.fact)]
         if later and fact.valid_until_ms is None:  # read late: it held until the other one was said
-            until = min(row.fact.valid_from_ms or row.said_ms for row in later)
-            fact = msgspec.structs.replace(fact, valid_until_ms=max(until, said_ms, fact.valid_from_ms or until))
+            until = min(_first(row.fact.valid_from_ms, row.said_ms) for row in later)
+            until = max(until, said_ms, _first(fact.valid_from_ms, until))
+            fact = msgspec.structs.replace(fact, valid_until_ms=until)
         for row in rows:
             if row.said_ms <= said_ms and supersedes(fact, row.fact):
-                row.end(fact.valid_from_ms or fact.valid_until_ms or said_ms)
+                row.end(_first(fact.valid_from_ms, fact.valid_until_ms, said_ms))
                 if isinstance(row.fact, KnownFact):
                     self._ended[row.fact.id] = len(self._added)
         self._added.append(_Row(fact, said_ms))
@@ -277,3 +279,8 @@ def _is_many(attribute: str) -> bool:
 def _ends_itself(fact: NewFact) -> bool:
     """Tell whether a fact says of something only that it is over."""
     return fact.valid_from_ms is None and fact.valid_until_ms is not None
+
+
+def _first(*times: int | None) -> int:
+    """Return the first time that there is."""
+    return next(time for time in times if time is not None)

@@ -40,8 +40,12 @@ TITLE: Final = either(
     r"(?:Dr|Mr|Mrs|Ms|Prof)\.?, Miss, Professor, Doctor, Uncle, Aunt, Auntie, Grandma, Grandpa, Sir, Captain, Coach",
     "Father, Sister, Herrn?, Frau, Onkel, Tante, Oma, Opa",
 )
-RELATIVE_OF: Final = pattern(
-    rf"\b(?:my|our|his|her|their|meine[rnm]?|mein|unsere?r?)\s+(?:\w+\s+)?(?P<what>{RELATION}|{PET}),?\s+"
+_CLOSE: Final = either(
+    "little, big, older, younger, old, eldest, oldest, youngest, best, dear, good, new, twin, kleine, kleiner, große",
+    "großer, beste, bester, alte, alter, ältere, älterer, jüngere, jüngerer",
+)
+RELATIVE_OF: Final = pattern(  # the speaker's own: whose "his sister" is does not show
+    rf"\b(?:my|our|meine[rnm]?|mein|unsere?r?)\s+(?:{_CLOSE}\s+)?(?P<what>{RELATION}|{PET}),?\s+"
     r"(?:is\s+)?(?:named\s+|called\s+)?$"
 )
 A_RELATION: Final = pattern(rf"{RELATION}s?$")

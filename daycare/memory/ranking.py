@@ -13,17 +13,18 @@ from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
 from daycare.memory.analysis import Term
-from daycare.memory.arrays import Floats, Numbers, np
+from daycare.memory.arrays import Floats, NDArray, Numbers, np
 from daycare.memory.question import Question
 from daycare.memory.structure import NOWHERE, TIERS, Limits, Places, Structure
-from daycare.memory.traits import Traits
+from daycare.memory.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
 from daycare.store.records_memories import Postings, Tier
 
 ALL_MAX: Final = 2_048  # memories of a scope of which every one is scored; in larger ones those that are likely ...
 WORDED_MAX: Final = 500  # ... by their words ...
 NEAR_MAX: Final = 200  # ... by their vectors ...
 TIMED_MAX: Final = 500  # ... by their time, with the neighbours of each
-READ_MAX: Final = 100  # of the best, whose texts are looked at
+READ_MAX: Final = 80  # of the best, whose texts are looked at: twice as many lines as a prompt has room for
+LEAST: Final = 1.0  # of what words, vectors and time say: less has one answer in 500
 
 _SATURATION: Final = 1.2  # BM25's k1
 _KIN: Final = 0.4  # of a word, what one that may be meant by it is worth
@@ -32,6 +33,7 @@ _WIDE: Final = 4
 _DAY_MS: Final = 86_400_000
 _FADING_DAYS: Final = 7  # beside the time that is asked for, until a memory of then counts a third
 _MONTH_DAYS: Final = 30
+_ABOUT: Final = frozenset(("words", "around", "wide", "session", "answers", "cosine", "cosine_around", "time"))
 
 
 class Weights(NamedTuple):
@@ -51,8 +53,8 @@ class Weights(NamedTuple):
     wanted_time: float = 2.0
     wanted_number: float = 0.7
     wanted_name: float = 1.4
-    cosine: float = 0.3
-    cosine_around: float = 0.3
+    cosine: float = 0.4
+    cosine_around: float = 0.4
     recency: float = 0.0
     tiers: Mapping[Tier, float] = {}
 
@@ -80,22 +82,15 @@ class Nearness(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """The best memories as far as their texts do not matter, the best first. `parts` is what each signal adds.
+    """The best memories as far as their texts do not matter, by place. `parts` is what each signal adds.
 
-    `before` is the number of what was said before each, 0 if nothing was, and `answers` what that adds if it asks.
+    `before` is where what was said before each is, `answers` what that adds if it asks.
     """
 
-    numbers: Numbers
-    scores: Floats
+    places: Numbers
     parts: Mapping[str, Floats]
-    before: Numbers
+    before: Places
     answers: Floats
-
-    @property
-    def unread(self) -> list[int]:
-        """Which memories' texts `finish` wants to look at."""
-        found: list[int] = np.union1d(self.numbers, self.before[self.answers > 0]).tolist()
-        return found
 
 
 class Scored(NamedTuple):
@@ -149,36 +144,41 @@ def rank(
     if weights.tiers:
         factors = np.array([log(max(weights.tiers.get(tier, 1.0), 1e-9)) for tier in TIERS], np.float32)
         parts["tier"] = factors[structure.tier[places]]
-    scores = _summed(parts)
-    best = _best(scores, places, READ_MAX)
-    before = structure.before[places[best]]
-    return Ranked(
-        structure.numbers[places[best]],
-        scores[best],
-        {name: part[best] for name, part in parts.items()},
-        np.where(before == NOWHERE, 0, structure.numbers[before]),
-        np.where(before == NOWHERE, 0, answers[best]),
-    )
+    best = _best(_summed(parts), places, READ_MAX)
+    places = places[best]
+    parts = {name: part[best] for name, part in parts.items()}
+    return Ranked(places, parts, structure.before[places], answers[best])
+
+
+def unread(structure: Structure, ranked: Ranked) -> list[int]:
+    """Return the numbers of the memories whose texts `finish` needs to have been looked at."""
+    wanted = np.union1d(ranked.places, ranked.before[ranked.answers > 0])
+    wanted = wanted[structure.traits[wanted] == 0]
+    found: list[int] = structure.numbers[wanted].tolist()
+    return found
 
 
 def finish(
-    ranked: Ranked, question: Question, traits: Mapping[int, Traits], count: int, weights: Weights | None = None
+    structure: Structure, ranked: Ranked, question: Question, count: int, weights: Weights | None = None
 ) -> list[Scored]:
-    """Return the best memories by all signals, the best first; those without traits, whose texts are gone, left out."""
+    """Return the best memories by all signals, the best first; what nobody could look at is gone and left out.
+
+    So is what has too little to do with the question, whoever said it when.
+    """
     weights = weights or Weights()
-    there = [at for at, no in enumerate(ranked.numbers.tolist()) if no in traits]
-    texts = [traits[no] for no in ranked.numbers[there].tolist()]
-    asked = [(before := traits.get(no)) is not None and before.asks for no in ranked.before[there].tolist()]
-    parts = {name: part[there] for name, part in ranked.parts.items()}
-    parts["answers"] = ranked.answers[there] * _floats(asked)
-    parts["asks"] = weights.asks * _floats([text.asks for text in texts])
-    parts["says"] = weights.says * _floats([text.says for text in texts])
-    parts["times"] = (weights.times + weights.wanted_time * question.wants_time) * _floats([it.times for it in texts])
+    traits = structure.traits[ranked.places]
+    before = structure.traits[ranked.before] * (ranked.before != NOWHERE)
+    parts = {**ranked.parts, "answers": ranked.answers * _has(before, ASKS)}
+    about = np.add.reduce([part for name, part in parts.items() if name in _ABOUT])
+    parts["asks"] = weights.asks * _has(traits, ASKS)
+    parts["says"] = weights.says * np.log1p(traits // SAYS, dtype=np.float32)
+    parts["times"] = (weights.times + weights.wanted_time * question.wants_time) * _has(traits, TIMES)
     if question.wants_number:
-        parts["number"] = weights.wanted_number * _floats([text.numbers for text in texts])
+        parts["number"] = weights.wanted_number * _has(traits, NUMBERS)
     if question.wants_name:
-        parts["name"] = weights.wanted_name * _floats([text.names for text in texts])
-    return _scored(ranked.numbers[there], parts, count)
+        parts["name"] = weights.wanted_name * _has(traits, NAMES)
+    kept = np.flatnonzero((traits > 0) & (about >= LEAST))
+    return _scored(structure.numbers[ranked.places[kept]], {name: part[kept] for name, part in parts.items()}, count)
 
 
 def plain(
@@ -359,8 +359,9 @@ def _saturated(shares: Floats) -> Floats:
     return found
 
 
-def _floats(values: Sequence[float]) -> Floats:
-    return np.array(values, np.float32)
+def _has(traits: NDArray[np.uint16], trait: int) -> Floats:
+    found: Floats = (traits & trait != 0).astype(np.float32)
+    return found
 
 
 def _scored(numbers: Numbers, parts: Mapping[str, Floats], count: int) -> list[Scored]:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX
 from daycare.base.recollection import RetrievalSection
-from daycare.memory import ranking, traits
+from daycare.memory import ranking
 from daycare.memory.queries import Query
 from daycare.memory.question import People, Question, read
 from daycare.memory.ranking import Group, Nearness, Ranked, Scored, Weights
@@ -15,36 +15,15 @@ from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import Memory, Shape, Tier, VectorPage
 
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
-ENOUGH: Final = 0.25  # of what the best memory has to do with the question: less is chance
-_ABOUT: Final = ("words", "around", "wide", "cosine", "cosine_around", "time", "answers")
 
 
 class Ranking(NamedTuple):
-    """What was found before the texts were looked at."""
+    """What was found before the texts were looked at. `unread` are the numbers of those that have to be."""
 
     question: Question
     ranked: Ranked | None
     scored: Sequence[Scored]
-    weights: Weights
-
-    @property
-    def unread(self) -> list[int]:
-        """Of which memories `finish` wants the texts."""
-        return self.ranked.unread if self.ranked is not None else [each.no for each in self.scored]
-
-    def finish(self, memories: Sequence[Memory]) -> list[tuple[Memory, float, dict[str, float]]]:
-        """Return memories with their scores and their parts, the best first, what is mere chance left out."""
-        found = {memory.no: memory for memory in memories if memory.text}
-        scored = self.scored
-        if self.ranked is not None:
-            texts = {no: traits.of(memory.text) for no, memory in found.items()}
-            scored = ranking.finish(self.ranked, self.question, texts, len(texts), self.weights)
-        enough = ENOUGH * max((_about(each) for each in scored), default=0.0)
-        return [
-            (found[each.no], each.score, {name: round(part, 3) for name, part in each.parts.items()})
-            for each in scored
-            if each.no in found and _about(each) > max(enough, 0.0)
-        ]
+    unread: Sequence[int] = ()
 
 
 class Scene:
@@ -92,14 +71,11 @@ class Scene:
 
     def revise(self, changed: Sequence[int], memories: Sequence[Memory]) -> None:
         """Follow what was changed or deleted: `memories` are those of them that are still there."""
-        there = {memory.no: memory for memory in memories if memory.text}
-        gone = [no for no in changed if no not in there]
-        self._structure.remove(gone)
+        there = [_shape(memory) for memory in memories if memory.text]
+        self._structure.renew(changed, there)
         if self._block is not None:
             self._block.remove(list(changed))
-        for no, memory in there.items():
-            self._structure.end(no, memory.fact.valid_until_ms if memory.fact is not None else None)
-        self.embedded(list(there))
+        self.embedded([shape.no for shape in there])
 
     def embedded(self, numbers: Sequence[int]) -> None:
         """Note that memories, of any scope, have a vector now."""
@@ -116,7 +92,7 @@ class Scene:
         groups = self._groups(question)
         near = self._near(query)
         if not groups and not question.spans and near is None:
-            return Ranking(question, None, (), self._weights)
+            return Ranking(question, None, ())
         limits = Limits(
             tiers=query.tiers,
             since_ms=query.since_ms,
@@ -131,11 +107,19 @@ class Scene:
             found = ranking.plain(
                 structure, groups, question, near=near, limits=limits, text=weights.text, vector=weights.vector
             )
-            return Ranking(question, None, found, self._weights)
+            return Ranking(question, None, found)
         ranked = ranking.rank(
             structure, groups, question, query.now_ms, near=near, limits=limits, weights=self._weights
         )
-        return Ranking(question, ranked, (), self._weights)
+        return Ranking(question, ranked, (), ranking.unread(structure, ranked))
+
+    def finish(self, found: Ranking, unread: Sequence[Memory], count: int) -> Sequence[Scored]:
+        """Return the best memories by all signals, the best first, once those that had to be looked at are here."""
+        if found.ranked is None:
+            return found.scored[:count]
+        texts = {memory.no: memory.text for memory in unread if memory.text}
+        self._structure.look(texts)
+        return ranking.finish(self._structure, found.ranked, found.question, count, self._weights)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -184,6 +168,15 @@ class Scene:
         return self._last >> 32 == number >> 32
 
 
-def _about(scored: Scored) -> float:
-    """Return what a memory has to do with a question, apart from who said it and what kind of text it is."""
-    return sum(scored.parts.get(name, 0.0) for name in _ABOUT)
+def _shape(memory: Memory) -> Shape:
+    return Shape(
+        no=memory.no,
+        tier=memory.tier,
+        agent_id=memory.agent_id,
+        path=memory.path,
+        session=memory.session,
+        turn=memory.turn,
+        speaker=memory.speaker,
+        at_ms=memory.at_ms,
+        until_ms=memory.fact.valid_until_ms if memory.fact is not None else None,
+    )

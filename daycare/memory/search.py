@@ -58,12 +58,13 @@ class Search:
             if not scene.size:
                 return []
             if scene.size <= SEARCH_INLINE_ROWS:
-                await trio.lowlevel.checkpoint()
-                ranking = scene.rank(query)
+                found = scene.rank(query)
             else:
-                ranking = await to_thread.run_sync(scene.rank, query)
-            memories = await self._store.memories.get([scope], ranking.unread)
-        return [Hit(memory, score, parts) for memory, score, parts in ranking.finish(memories)]
+                found = await to_thread.run_sync(scene.rank, query)
+            unread = await self._store.memories.get([scope], found.unread)
+            scored = {each.no: each for each in scene.finish(found, unread, 2 * query.limit)}
+            memories = await self._store.memories.get([scope], list(scored))
+        return [Hit(memory, scored[memory.no].score, scored[memory.no].parts) for memory in memories if memory.text]
 
     async def _scene(self, scope: str) -> "Scene":
         """Return what is kept of a scope, as its rows are now."""

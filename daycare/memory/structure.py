@@ -4,9 +4,10 @@ Parallel arrays in order of number, some 50 bytes a memory, that grow by doublin
 them; -1 is nowhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from daycare.memory import traits
 from daycare.memory.arrays import Bools, NDArray, Numbers, np
 from daycare.memory.question import called
 from daycare.store.records_memories import Shape, Tier
@@ -62,6 +63,7 @@ class Structure:
         self._anchor = np.empty(_SPARE, np.int32)
         self._tier = np.empty(_SPARE, np.int8)
         self._living = np.empty(_SPARE, np.bool_)
+        self._traits = np.empty(_SPARE, np.uint16)
         self.append(shapes)
 
     # -- what is there -----------------------------------------------------------------------------------------------
@@ -105,6 +107,11 @@ class Structure:
     def tier(self) -> NDArray[np.int8]:
         """The code of each tier."""
         return self._tier[: self.size]
+
+    @property
+    def traits(self) -> NDArray[np.uint16]:
+        """What the text of each is like, 0 where nobody has looked at it."""
+        return self._traits[: self.size]
 
     @property
     def living(self) -> int:
@@ -178,23 +185,31 @@ class Structure:
             for agent, shape in zip(self._agent[new].tolist(), shapes, strict=True)
         ]
         self._living[new] = True
+        self._traits[new] = 0
         self._ended |= {begin + at: shape.until_ms for at, shape in enumerate(shapes) if shape.until_ms is not None}
         self.size = end
         self._chain(begin)
         self._tie(begin)
 
-    def remove(self, numbers: Sequence[int]) -> None:
-        """Remove memories, those of them that are there."""
+    def look(self, texts: Mapping[int, str]) -> None:
+        """Note what the texts of memories, by number, are like."""
+        numbers = np.array(sorted(texts), np.int64)
+        numbers = numbers[self.has(numbers)]
+        self._traits[self.places(numbers)] = [traits.of(texts[no]) for no in numbers.tolist()]
+
+    def renew(self, numbers: Sequence[int], shapes: Sequence[Shape]) -> None:
+        """Take in that memories were changed or deleted: `shapes` are of those of them that are still there."""
         places = self.places(np.sort(np.asarray(numbers, np.int64)))
+        self._traits[places] = 0
         self._living[places] = False
-        self.removed += len(places)
         for place in places.tolist():
             self._ended.pop(place, None)
-
-    def end(self, number: int, until_ms: int | None) -> None:
-        """Note until when a fact held; None: it still does."""
-        for place in self.places(np.array([number], np.int64)).tolist():
-            self._ended.pop(place, None)
+        still = {shape.no: shape.until_ms for shape in shapes}
+        there = places[np.isin(self._numbers[places], list(still))]
+        self._living[there] = True
+        self.removed += len(places) - len(there)
+        for place in there.tolist():
+            until_ms = still[int(self._numbers[place])]
             if until_ms is not None:
                 self._ended[place] = until_ms
 

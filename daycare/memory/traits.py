@@ -1,15 +1,26 @@
-"""What a text is like, apart from what it is about: whether it asks, tells a time, a number or a name, says much."""
+"""What a text is like, apart from what it is about: whether it asks, tells a time, a number or a name, says much.
+
+Traits are one number, so that those of a million memories are an array: a bit for each, and how many words say
+something. 0 is of a text that nobody has looked at.
+"""
 
 import re
-from math import log1p
-from typing import Final, NamedTuple
+from typing import Final
 
 from daycare.memory.patterns import words
 from daycare.memory.stop_words import EVERY_STOP_WORD
 
+KNOWN: Final = 1
+ASKS: Final = 2
+TIMES: Final = 4
+NUMBERS: Final = 8
+NAMES: Final = 16
+SAYS: Final = 32  # and up: the number of words
+
+_SAYS_MAX: Final = 1_000
 _LOOKED_AT: Final = 1_000  # characters of a text: what it is like shows early
 _WORD: Final = re.compile(r"[^\W_]+")
-_ASKS: Final = ("?", "\uff1f", "\u061f")
+_QUESTION_MARKS: Final = ("?", "\uff1f", "\u061f")
 _CLOSING: Final = "\"')]}*_ \t\r\n\u201d\u2019\u00bb"
 _NAME: Final = re.compile(r"[^\W\d_][,;]? [A-Z\u00c0-\u00de][^\W\d_]")  # a capital that begins no sentence
 _DIGIT: Final = re.compile(r"\d")
@@ -44,25 +55,18 @@ _NUMBERS: Final = words(
 )
 
 
-class Traits(NamedTuple):
-    """What a text is like. `says` is about the logarithm of how much it says."""
-
-    asks: bool
-    times: bool
-    numbers: bool
-    names: bool
-    says: float
-
-
-def of(text: str) -> Traits:
+def of(text: str) -> int:
     """Return what a text is like."""
     text = text[:_LOOKED_AT]
     found = set(_WORD.findall(text.lower()))
     digits = _DIGIT.search(text) is not None
-    return Traits(
-        asks=text.rstrip(_CLOSING).endswith(_ASKS),
-        times=not found.isdisjoint(_TIMES) or (digits and _TIME.search(text) is not None),
-        numbers=digits or not found.isdisjoint(_NUMBERS),
-        names=_NAME.search(text) is not None,
-        says=log1p(len(found - EVERY_STOP_WORD)),
-    )
+    traits = KNOWN + SAYS * min(len(found - EVERY_STOP_WORD), _SAYS_MAX)
+    if text.rstrip(_CLOSING).endswith(_QUESTION_MARKS):
+        traits |= ASKS
+    if not found.isdisjoint(_TIMES) or (digits and _TIME.search(text) is not None):
+        traits |= TIMES
+    if digits or not found.isdisjoint(_NUMBERS):
+        traits |= NUMBERS
+    if _NAME.search(text) is not None:
+        traits |= NAMES
+    return traits

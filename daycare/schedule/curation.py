@@ -6,7 +6,7 @@ delay it. A hand-off is a message like every other: once per range and day, in t
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import trio
 
@@ -15,7 +15,7 @@ from daycare.actors.router import Router
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
+from daycare.base.limits import EXPIRE_EVERY_S, HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
@@ -35,15 +35,22 @@ class Curation:
     clock: Clock
     section: IngestionSection
     keep_days: int
+    _news: trio.Event = field(default_factory=trio.Event)
+
+    def wake(self) -> None:
+        """Something was added to the log."""
+        self._news.set()
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
-        while True:
-            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                if self.section.background:
+        """Look when something was added, and now and then, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._expire)
+            while self.section.background:
+                self._news = trio.Event()  # before looking: what is added after the look sets this one
+                with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
                     await self.look()
-                await self._expire()
-            await trio.sleep(HANDOFF_LOOK_S)
+                with trio.move_on_after(HANDOFF_LOOK_S):
+                    await self._news.wait()
 
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
@@ -75,11 +82,14 @@ class Curation:
         await self.router.post(envelope, self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id))
 
     async def _expire(self) -> None:
-        before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
-        deleted = 1
-        while deleted:
-            deleted = await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
-            await trio.sleep(1.0)
+        while True:
+            before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
+            deleted = 1
+            with suppress(UnavailableError, BusyError):
+                while deleted:
+                    deleted = await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
+                    await trio.sleep(1.0)
+            await trio.sleep(EXPIRE_EVERY_S)
 
 
 def due(each: Uncurated, section: IngestionSection, now_ms: int) -> str:

@@ -97,7 +97,8 @@ class MemoryStore(Protocol):
     ) -> list[tuple[int, float]]:
         """Return (number, score) of the best memories of one scope that have any of these words, in order of number.
 
-        The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return.
+        The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return; of
+        many memories only those with the rarest of them are weighed.
         """
         ...
 

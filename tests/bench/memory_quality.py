@@ -21,7 +21,7 @@ from daycare.agent import tokens
 from daycare.agent.recall import line
 from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
-from daycare.memory import analysis, ranking, traits
+from daycare.memory import analysis, ranking
 from daycare.memory.arrays import Floats
 from daycare.memory.local import LocalEmbedder, open_local
 from daycare.memory.question import People, read
@@ -170,7 +170,7 @@ class _Scene:
         self._places = {memory.no: place for place, memory in enumerate(kept)}
         self._costs = [tokens.of_text(line(memory, "UTC")) + 1 for memory in kept]
         self._structure = Structure(store.memories.shapes(dialogue.id))
-        self._traits = {memory.no: traits.of(memory.text) for memory in kept}
+        self._structure.look({memory.no: memory.text for memory in kept})
         self._rows = {name: model.embed([memory.text for memory in kept]) for name, model in models.items()}
         self._postings = cache(self._postings_of)
 
@@ -192,7 +192,7 @@ class _Scene:
             ranked = ranking.rank(
                 self._structure, groups, question, self.dialogue.asked_ms, near=self._near(model, asked)
             )
-            return [self._places[each.no] for each in ranking.finish(ranked, question, self._traits, READ_MAX)]
+            return [self._places[each.no] for each in ranking.finish(self._structure, ranked, question, READ_MAX)]
 
         return find
 

@@ -18,14 +18,14 @@ PEOPLE: Final = ("Ann", "Bob")
 AT_MS: Final = int(datetime(2024, 5, 8, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-def line(no: int, text: str, speaker: str = "Ann") -> Line:
+def line(no: int, text: str, speaker: str = "Ann", origin: Origin = Origin.PERSON) -> Line:
     return Line(
         no=no,
         turn=no,
         at_ms=AT_MS,
         speaker=speaker,
         role="assistant" if speaker == "Max" else "user",
-        origin=Origin.PERSON,
+        origin=origin,
         text=text,
     )
 
@@ -196,6 +196,17 @@ def test_each_line_is_shown_with_its_number_time_and_speaker() -> None:
     asked = request(LINES, [], PEOPLE, "Europe/Oslo")
     assert "\n11 [Wed 2024-05-08 14:00] Ann: I met Priya" in asked.text
     assert "\n12 [Wed 2024-05-08 14:00] Max (assistant): Did" in asked.text
+
+
+def test_the_words_of_others_and_of_programs_are_shown_as_such() -> None:
+    lines = [line(1, "Buy now", "Ann", Origin.FORWARD), line(2, "Time to go", "Ann", Origin.TIMER)]
+    text = request(lines, [], PEOPLE, "UTC").text
+    assert "Ann (forwards): Buy now" in text
+    assert "Ann (program): Time to go" in text
+    kept = reading(fact(statement="Ann was told to buy", sources=[1]), lines=lines).learned.facts
+    assert [it.sources for it in kept] == [(1,)]
+    with pytest.raises(InvalidError):
+        reading(fact(statement="Ann was told to go", sources=[2]), lines=lines)
 
 
 def test_no_text_can_pass_for_another_line_or_close_its_block() -> None:

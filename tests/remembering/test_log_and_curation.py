@@ -106,7 +106,7 @@ async def test_a_worker_is_woken_before_the_conversation_is_quiet(
 async def test_without_background_only_process_wakes_workers(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path, config=OFFLINE) as house:
         await house.talk(SAID[1])
-        await trio.sleep(100 * HOUR_S)
+        await trio.sleep(30 * HOUR_S)
         assert await memories(house, Tier.FACT) == []
         assert await house.daemon.memories.process() == 1
         await trio.sleep(60)
@@ -115,12 +115,13 @@ async def test_without_background_only_process_wakes_workers(tmp_path: Path, aut
 
 
 async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    config = Config(memory=MemorySection(keep_days=2))
+    async with open_house(tmp_path, config=config) as house:
         await house.talk(SAID[1])
-        await trio.sleep(40 * 24 * HOUR_S)
+        await trio.sleep(3 * 24 * HOUR_S)
         assert len(await memories(house, Tier.LOG)) == 2, "nobody has looked at it"
         await house.daemon.memories.process()
-        await trio.sleep(HOUR_S)
+        await trio.sleep(2 * HOUR_S)
         assert await memories(house, Tier.LOG) == []
         [fact] = await memories(house, Tier.FACT)
         assert await house.store.memories.turns_of("ann", [fact.no]) == [(fact.agent_id, fact.turn)]

@@ -6,7 +6,7 @@ frequent word says little and costs most: rarest first, a search reads a bounded
 
 import struct
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import log1p
 from typing import Any, Final
 
@@ -34,6 +34,8 @@ from daycare.store.sqlite.writer import Writer
 
 _SATURATION: Final = 1.2  # BM25's k1 ...
 _LENGTH: Final = 0.75  # ... and b, as FTS5 has them
+_WEIGHED: Final = 4  # for each that is wanted: a short text may come before one with rarer words
+_LOOKED_UP: Final = 500  # rows at a time
 _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hundred
 _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
@@ -70,7 +72,7 @@ class MemorySearch(Part):
                 rare = log1p((max(0, there.living - each.memories) + 0.5) / (each.memories + 0.5))
                 for no in _numbers(each):
                     rarity[no] = rarity.get(no, 0.0) + rare
-            lengths = _lengths(db, rarity, tiers)
+            lengths = _lengths(db, sorted(rarity, key=lambda no: (-rarity[no], -no)), tiers, _WEIGHED * limit)
         average = max(1.0, there.words / there.living)
         damping = _SATURATION * (1 - _LENGTH), _SATURATION * _LENGTH / average
         scores = [(no, rarity[no] * (_SATURATION + 1) / (1 + damping[0] + damping[1] * words)) for no, words in lengths]
@@ -343,11 +345,16 @@ def _has(words: Sequence[str], text: str | None) -> bool:
     return all(word in said for word in words)
 
 
-def _lengths(db: apsw.Connection, numbers: Iterable[int], tiers: Sequence[Tier]) -> list[tuple[Any, ...]]:
-    """Return (number, words) of memories, those of some tiers."""
+def _lengths(db: apsw.Connection, numbers: Sequence[int], tiers: Sequence[Tier], enough: int) -> list[tuple[Any, ...]]:
+    """Return (number, words) of the first of these memories that are of some tiers, until there are enough."""
     among = f" AND tier IN ({', '.join('?' * len(tiers))})" if tiers else ""
-    return fetch(
-        db,
-        f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",  # noqa: S608
-        (those(numbers), *(tier.value for tier in tiers)),
-    )
+    found: list[tuple[Any, ...]] = []
+    for at in range(0, len(numbers), _LOOKED_UP):
+        found += fetch(
+            db,
+            f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",  # noqa: S608
+            (those(numbers[at : at + _LOOKED_UP]), *(tier.value for tier in tiers)),
+        )
+        if len(found) >= enough:
+            break
+    return found

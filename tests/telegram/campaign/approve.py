@@ -40,7 +40,7 @@ ATTEMPTS_LEFT: Final = 3  # of a turn, when it is let be: one that crashes inter
 STRIKE_S: Final = 10.0  # a point that does not come by then: the daemon is killed as it is
 SKIP_MAX: Final = 3
 STUCK_S: Final = 600.0  # of one thing that a person waits for: daemons that die at once do not get on
-REST_S: Final = 20.0  # by then all decided requests say so
+REST_S: Final = 180.0  # by then all decided requests say so: that is less urgent than anything else
 _QUIET_S: Final = 300.0
 
 HEARD: Final = "SELECT count(*) FROM inbox"
