@@ -38,7 +38,6 @@ from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock, SystemClock
-from daycare.base.consent import Consent, chosen
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
 from daycare.base.limits import STRANGERS_MAX
@@ -154,7 +153,7 @@ class Daemon:
                 self.directory.all_of,
                 self._file,
                 store.files.put,
-                lambda agent, *call: self.remembering[agent.config.approvals].of(agent, *call),
+                lambda *call: self.remembering.of(*call),
             ),
             clock,
             store.files.put,
@@ -168,19 +167,16 @@ class Daemon:
             store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
         ).add_to(self.commands)
         self.documents = Documents(store, self.directory.all_of, runner.specs)
-        self.remembering = {
-            policy: Remembering(
-                store,
-                self.documents,
-                self.approvals,
-                findings_of,
-                chosen(config.approvals, policy),
-                clock,
-                trusted=[tool.spec.name for tool in builtin.plugin.tools],
-                outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
-            )
-            for policy in (None, *Consent)  # as people choose it for their agents
-        }
+        self.remembering = Remembering(
+            store,
+            self.documents,
+            self.approvals,
+            findings_of,
+            config.approvals,
+            clock,
+            trusted=[tool.spec.name for tool in builtin.plugin.tools],
+            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
+        )
         self.prompts = Prompts(
             store,
             DocumentShelf(store.documents, self.documents, self.bus, clock),
@@ -191,15 +187,8 @@ class Daemon:
             vault.derived("prompt"),
             clock,
         )
-        self.recollections = Recollections(
-            store,
-            self.directory,
-            self.pool,
-            config.memory,
-            loader(home, config, plugins, store.secrets, vault),
-            self.bus,
-            clock,
-        )
+        load = loader(home, config, plugins, store.secrets, vault)
+        self.recollections = Recollections(store, self.directory, self.pool, config.memory, load, self.bus, clock)
         self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)

@@ -16,7 +16,7 @@ from daycare.agent.blocks import block
 from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock
-from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, ApprovalsSection, Consent
+from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, ApprovalsSection, Consent, chosen
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import (
     APPROVALS_PAGE,
@@ -192,7 +192,7 @@ class TurnMemory:
         before = await self._before(steps)
         direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
         call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
-        need = needed(self._home.section, *call, direct=direct)
+        need = needed(chosen(self._home.section, self._agent.config.approvals), *call, direct=direct)
         if draft.approver != "user":
             need = Need(Consent.ALWAYS)  # what concerns everybody
         approver = await self._approver(tool, draft, action, need)

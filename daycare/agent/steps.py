@@ -120,8 +120,8 @@ class Thinker:
     ) -> Thought | Aside:
         """Think until the model has answered, or has to wait for others.
 
-        `recalled` stands in the prompt and is journaled with the first step: what is done upon it may need to know.
-        Raises when a model call fails: the journal is kept for the retry.
+        `recalled` stands in the prompt; it is journaled with the first step. Raises when a model call fails: the
+        journal is kept for the retry.
         """
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
@@ -254,8 +254,7 @@ class Thinker:
         steps = []
         if course.recalled.memories:
             steps.append(course.recalled.step(course.turn.turn, course.number(), message.at_ms))
-            spend = replace(spend, step=course.next_step)
-            course.recalled = NOTHING
+            spend, course.recalled = replace(spend, step=course.next_step), NOTHING
         step = Step(
             turn=course.turn.turn,
             step=course.number(),

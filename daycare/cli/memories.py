@@ -48,7 +48,7 @@ def search(
     limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
     agent: AgentOption = None,
 ) -> None:
-    """Find what fits best: things that were said, facts, people and things, passages of documents."""
+    """Find what fits best: things that were said, facts, people and things; and documents that have the words."""
     if tier not in (None, *_TIERS):
         raise InvalidError("TIER_UNKNOWN", f"searching in {tier}: expected one of {', '.join(_TIERS)}")
     with cli.connect() as client:
@@ -63,7 +63,9 @@ def search(
             limit=limit,
             agent=agent,
         )
-    cli.out(found, lambda each: memories_table(each["found"], scored=True))
+        asked = {"query": " ".join(words), "limit": limit, "agent": agent}
+        found["documents"] = [] if tier else client.call("GET", "/v1/memory/search", **asked)["found"]
+    cli.out(found, _found)
 
 
 def facts(
@@ -167,6 +169,15 @@ def memories_table(found: list[Json], *, scored: bool = False) -> Any:
         for each in found
     )
     return table(("no#", "tier", "said", "who", "what", *(["score#"] if scored else [])), rows)
+
+
+def _found(document: Json) -> Any:
+    from rich.console import Group
+
+    parts: list[Any] = [memories_table(document["found"], scored=True)] if document["found"] else []
+    for each in document["documents"]:
+        parts += [pairs([(each["path"], one_line(each["passage"], 400))])]
+    return Group(*parts) if parts else "nothing found"
 
 
 def _who(each: Json) -> str:

@@ -61,9 +61,13 @@ def extract(lines: Sequence[Line], people: Collection[str], zone: str, *, share:
 
     `zone` is where the people are, for "yesterday". `share` of the range's bytes is filled with facts.
     """
-    lines = lines[:LINES_MAX]
-    reader = Reader(lines, people, dates.zone_of(zone))
-    clauses = list(reader.clauses())
+    reader = Reader(lines[:LINES_MAX], people, dates.zone_of(zone))
+    return conclude(reader, list(reader.clauses()), share=share)
+
+
+def conclude(reader: "Reader", clauses: Sequence[Clause], *, share: float = KEPT_SHARE) -> Learned:
+    """Return what was told, from all clauses of a reader: whoever may not block for long reads them one by one."""
+    lines = reader.lines
     facts = [fact for clause in clauses for fact in reader.claimed(clause)]
     room = max(int(share * salience.size(line.text for line in lines)), KEPT_MIN_BYTES) - sum(map(kept_bytes, facts))
     rest = [clause for clause in clauses if not clause.claims]
@@ -87,7 +91,7 @@ class Reader:
 
     def __init__(self, lines: Sequence[Line], people: Collection[str], zone: tzinfo) -> None:
         self.gathering = Gathering(people)
-        self._lines = lines
+        self.lines = lines
         self._people = people
         self._zone = zone
         self._names = frozenset(name.lower() for person in people for name in person.split())
@@ -97,7 +101,7 @@ class Reader:
     def clauses(self) -> Iterator[Clause]:
         """Yield the clauses of people that may become facts."""
         question = ""  # the last one of the line before
-        for at, line in enumerate(self._lines):
+        for at, line in enumerate(self.lines):
             text = sentences.clean(line.text)
             if line.speaker in self._people and line.origin in _HUMAN:
                 yield from self._of_line(at, line, text, question)
@@ -106,7 +110,7 @@ class Reader:
 
     def _of_line(self, at: int, line: Line, text: str, question: str) -> Iterator[Clause]:
         language, said_on = sentences.language_of(text), dates.today(line.at_ms, self._zone)
-        asker = self._lines[at - 1] if question and self._lines[at - 1].speaker != line.speaker else None
+        asker = self.lines[at - 1] if question and self.lines[at - 1].speaker != line.speaker else None
         echo, heard = self._echo(at), set[str]()
         opening, subject = True, ""
         for sentence in sentences.sentences(text):
@@ -144,9 +148,9 @@ class Reader:
 
     def _echo(self, at: int) -> frozenset[str]:
         """Return the rare words of what somebody else says next."""
-        if at + 1 >= len(self._lines) or self._lines[at + 1].speaker == self._lines[at].speaker:
+        if at + 1 >= len(self.lines) or self.lines[at + 1].speaker == self.lines[at].speaker:
             return frozenset()
-        return frozenset(salience.rare_words(sentences.clean(self._lines[at + 1].text), self._names))
+        return frozenset(salience.rare_words(sentences.clean(self.lines[at + 1].text), self._names))
 
     def claimed(self, clause: Clause) -> Iterator[NewFact]:
         """Yield a fact for each claim of a clause; "remember" stands for itself only if nothing else does."""

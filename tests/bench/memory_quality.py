@@ -7,11 +7,11 @@ this runs; the weights were fitted once, on five dialogues.
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import apsw
 import numpy as np
@@ -20,15 +20,15 @@ import trio
 from daycare.agent import tokens
 from daycare.agent.recall import line
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
-from daycare.memory import analysis, ranking
-from daycare.memory.arrays import Floats
-from daycare.memory.local import LocalEmbedder, open_local
-from daycare.memory.question import People, read
-from daycare.memory.ranking import READ_MAX, Nearness
-from daycare.memory.structure import Structure
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, RetrievalSection
+from daycare.memory import analysis
+from daycare.memory.embedding import Embedding, Model
+from daycare.memory.local import LocalEmbedder, open_local, threaded
+from daycare.memory.queries import Query
+from daycare.memory.search import Search
+from daycare.memory.vectors import VectorBlock
 from daycare.store.contract import Store
-from daycare.store.records_memories import Memory, Postings
+from daycare.store.records_memories import Memory
 from daycare.store.sqlite.store import open_store
 
 from . import locomo, memories
@@ -38,9 +38,10 @@ from .measure import rounded, say, scratch
 DATA: Final = Path("../shared/data/locomo_dev.json")
 BUDGET: Final = 2_000  # tokens, what `[memory.retrieval] max_tokens` is by default
 _FIRST: Final = (5, 10, 20)
-_POSTINGS_MAX: Final = 10_000
+_HITS: Final = 80  # asked for: twice as many turns as 2,000 tokens hold
 
-Finder = Callable[[Asked], Sequence[int]]  # places of turns, the best first
+Finder = Callable[[int, Asked], Awaitable[Sequence[int]]]  # of a dialogue's question the turns, the best first
+_Figures = dict[str, Any]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -71,33 +72,84 @@ def embedders(model_dir: Path | None) -> dict[str, LocalEmbedder]:
     return found
 
 
-def measured(folder: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> dict[str, Any]:
+def measured(folder: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
     """Return the figures for dialogues, which are logged in a new store of a folder."""
     location = folder / "memories.db"
     memories.open_turns(location, sum(len(each.said) for each in dialogues))
     return trio.run(_measured, location, dialogues, models)
 
 
-async def _measured(
-    location: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]
-) -> dict[str, Any]:
+async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mapping[str, LocalEmbedder]) -> _Figures:
     async with open_store(str(location)) as store:
         numbers = await locomo.keep(store, dialogues)
-        scenes = []
-        for dialogue, mine in zip(dialogues, numbers, strict=True):
-            scenes.append(_Scene(store, dialogue, await store.memories.get([dialogue.id], mine), models))
+        kept = [await store.memories.get([each.id], mine) for each, mine in zip(dialogues, numbers, strict=True)]
+        scenes = [_Scene(*it) for it in zip(dialogues, kept, strict=True)]
         naive, porter = _Index(dialogues, "unicode61"), _Index(dialogues, "porter unicode61 remove_diacritics 2")
-        ways: dict[str, list[Finder]] = {
-            "naive": [naive.finder(at, analysis.words_of) for at in range(len(dialogues))],
-            "bm25": [porter.finder(at, _telling) for at in range(len(dialogues))],
-            "plain words": [scene.plain() for scene in scenes],
-            "structure": [scene.structured() for scene in scenes],
+        ways: dict[str, Finder] = {
+            "naive": naive.finder(analysis.words_of),
+            "bm25": porter.finder(_telling),
+            "plain words": _searched(store, scenes, None, "plain"),
+            "structure": _searched(store, scenes, None),
         }
-        for name in models:
-            ways[f"vectors {name}"] = [scene.vectors(name) for scene in scenes]
-            ways[f"plain {name}"] = [scene.plain(name) for scene in scenes]
-            ways[f"structure {name}"] = [scene.structured(name) for scene in scenes]
-        return _figures({name: _scored(name, scenes, finders) for name, finders in ways.items()})
+        for name, model in models.items():
+            embedding = await _embedded(store, name, model)
+            ways[f"vectors {name}"] = _nearest(store, scenes, embedding)
+            ways[f"plain {name}"] = _searched(store, scenes, embedding, "plain")
+            ways[f"structure {name}"] = _searched(store, scenes, embedding)
+        return _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
+
+
+async def _embedded(store: Store, name: str, model: LocalEmbedder) -> Embedding:
+    """Return an embedding that has made the vectors of all memories."""
+
+    async def load() -> Model:
+        return Model(model.identity, threaded(model))
+
+    embedding = Embedding(store.memories, name, load)
+    while await embedding.catch_up():
+        pass
+    return embedding
+
+
+def _searched(
+    store: Store,
+    scenes: "Sequence[_Scene]",
+    embedding: Embedding | None,
+    merge: Literal["structure", "plain"] = "structure",
+) -> Finder:
+    """Return the product's search."""
+    search = Search(store, RetrievalSection(merge=merge), embedding)
+
+    async def find(at: int, asked: Asked) -> list[int]:
+        scene = scenes[at]
+        query = Query(
+            scope=scene.dialogue.id,
+            text=asked.text,
+            now_ms=scene.dialogue.asked_ms,
+            limit=_HITS,
+            vector=None if embedding is None else await embedding.question(asked.text),
+        )
+        return scene.places(hit.memory.no for hit in await search.find(query))
+
+    return find
+
+
+def _nearest(store: Store, scenes: "Sequence[_Scene]", embedding: Embedding) -> Finder:
+    """Return a search by vectors alone."""
+
+    @cache
+    def block(at: int) -> VectorBlock:
+        made = VectorBlock(embedding.dimensions)
+        for page in store.memories.vectors(scenes[at].dialogue.id, embedding.model):
+            made.extend(page)
+        return made
+
+    async def find(at: int, asked: Asked) -> list[int]:
+        vector = await embedding.question(asked.text)
+        found = block(at).search(vector, _HITS, lambda numbers: store.memories.vectors_of(embedding.model, numbers))
+        return scenes[at].places(found.numbers.tolist())
+
+    return find
 
 
 def _figures(scores: Mapping[str, "list[_Score]"]) -> dict[str, Any]:
@@ -146,10 +198,10 @@ def _mean(scores: Sequence[_Score], figure: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _scored(name: str, scenes: "Sequence[_Scene]", finders: Sequence[Finder]) -> list[_Score]:
+async def _scored(name: str, scenes: "Sequence[_Scene]", find: Finder) -> list[_Score]:
     found = [
-        scene.score(at, asked, finder(asked))
-        for at, (scene, finder) in enumerate(zip(scenes, finders, strict=True))
+        scene.score(at, asked, await find(at, asked))
+        for at, scene in enumerate(scenes)
         for asked in scene.dialogue.asked
     ]
     say(f"{name}: recall@10 {rounded(_mean(found, 'r10'))}")
@@ -157,25 +209,19 @@ def _scored(name: str, scenes: "Sequence[_Scene]", finders: Sequence[Finder]) ->
 
 
 class _Scene:
-    """One dialogue as the product has it, and the ways to search it."""
+    """One dialogue as the product keeps it."""
 
-    def __init__(
-        self, store: Store, dialogue: Dialogue, kept: Sequence[Memory], models: Mapping[str, LocalEmbedder]
-    ) -> None:
+    def __init__(self, dialogue: Dialogue, kept: Sequence[Memory]) -> None:
         self.dialogue = dialogue
-        self._store = store
-        self._models = models
-        self._kept = kept
-        self._numbers = np.array([memory.no for memory in kept], np.int64)
         self._places = {memory.no: place for place, memory in enumerate(kept)}
         self._costs = [tokens.of_text(line(memory, "UTC")) + 1 for memory in kept]
-        self._structure = Structure(store.memories.shapes(dialogue.id))
-        self._structure.look({memory.no: memory.text for memory in kept})
-        self._rows = {name: model.embed([memory.text for memory in kept]) for name, model in models.items()}
-        self._postings = cache(self._postings_of)
+
+    def places(self, numbers: Iterable[int]) -> list[int]:
+        """Return which turns of the dialogue memories are."""
+        return [self._places[no] for no in numbers]
 
     def score(self, at: int, asked: Asked, found: Sequence[int]) -> _Score:
-        """Return how well a question was answered by these places in this order."""
+        """Return how well a question was answered by these turns in this order."""
         ranks = {place: rank for rank, place in enumerate(found)}
         evidence = [ranks.get(place) for place in asked.evidence]
         r5, r10, r20 = (sum(rank is not None and rank < n for rank in evidence) / len(evidence) for n in _FIRST)
@@ -183,59 +229,6 @@ class _Scene:
         shown = sum(rank is not None and spent[rank] <= BUDGET for rank in evidence) / len(evidence)
         best = min((rank for rank in evidence if rank is not None), default=None)
         return _Score(at, asked.category, r5, r10, r20, 0.0 if best is None else 1 / (best + 1), shown)
-
-    def structured(self, model: str = "") -> Finder:
-        """Return the product's way: words, structure, and vectors where there is a model."""
-
-        def find(asked: Asked) -> list[int]:
-            question, groups = self._asked(asked)
-            ranked = ranking.rank(
-                self._structure, groups, question, self.dialogue.asked_ms, near=self._near(model, asked)
-            )
-            return [self._places[each.no] for each in ranking.finish(self._structure, ranked, question, READ_MAX)]
-
-        return find
-
-    def plain(self, model: str = "") -> Finder:
-        """Return the weighted sum of words and vectors that `merge = "plain"` is."""
-
-        def find(asked: Asked) -> list[int]:
-            question, groups = self._asked(asked)
-            found = ranking.plain(self._structure, groups, question, near=self._near(model, asked))
-            return [self._places[each.no] for each in found]
-
-        return find
-
-    def vectors(self, model: str) -> Finder:
-        """Return the order of the cosines alone."""
-
-        def find(asked: Asked) -> list[int]:
-            found: list[int] = np.argsort(-self._cosines(model, asked), kind="stable").tolist()
-            return found
-
-        return find
-
-    def _asked(self, asked: Asked) -> tuple[Any, list[ranking.Group]]:
-        question = read(asked.text, self.dialogue.asked_ms, people=People(self._structure.called))
-        words = {word for term in question.terms for word in (*term.words, *term.kin)}
-        found = {word: postings for word in words if (postings := self._postings(word)) is not None}
-        return question, ranking.gather(question.terms, found)
-
-    def _postings_of(self, word: str) -> Postings | None:
-        found = self._store.memories.postings(self.dialogue.id, [word], postings_max=_POSTINGS_MAX)
-        return found[0] if found else None
-
-    def _near(self, model: str, asked: Asked) -> Nearness | None:
-        if not model:
-            return None
-        cosines = self._cosines(model, asked)
-        return Nearness(self._numbers, cosines, float(cosines.mean()), float(cosines.std()))
-
-    def _cosines(self, model: str, asked: Asked) -> Floats:
-        found: Floats = (
-            self._rows[model] @ self._models[model].embed([analysis.topic(asked.text, self._structure.speakers)])[0]
-        )
-        return found
 
 
 class _Index:
@@ -251,15 +244,15 @@ class _Index:
                 ((begin + place, _dated(turn)) for place, turn in enumerate(dialogue.said)),
             )
 
-    def finder(self, dialogue: int, words: Callable[[str], Sequence[str]]) -> Finder:
+    def finder(self, words: Callable[[str], Sequence[str]]) -> Finder:
         """Return a search for any of a question's words by BM25."""
-        begin = self._begins[dialogue]
 
-        def find(asked: Asked) -> list[int]:
+        async def find(at: int, asked: Asked) -> list[int]:
+            begin = self._begins[at]
             match = " OR ".join(f'"{word}"' for word in words(asked.text))
             rows = self._db.execute(
-                "SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT 100",
-                (match, begin, begin + (1 << 32) - 1),
+                "SELECT rowid FROM said WHERE said MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rank, rowid LIMIT ?",
+                (match, begin, begin + (1 << 32) - 1, _HITS),
             )
             return [rowid - begin for (rowid,) in rows]
 

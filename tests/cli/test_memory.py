@@ -187,9 +187,9 @@ def test_export_and_import(house: Path, editor: Path, memory: Run) -> None:
     assert file.read_text() == "mine again\n"
 
 
-def test_process_says_that_it_cannot_yet(memory: Run) -> None:
+def test_process_says_when_there_is_nothing_to_look_at(memory: Run) -> None:
     done = memory("process")
-    assert done.returncode == 5 and "does not distil" in done.stderr
+    assert done.returncode == 0 and "nothing waits" in done.stdout
 
 
 def test_invisible_characters_are_written_out_for_people(house: Path, editor: Path, memory: Run) -> None:

@@ -204,14 +204,24 @@ def _gaps(data: bytearray) -> Iterator[tuple[int, int]]:
             yield page + 8 + 2 * cells, content - 8 - 2 * cells
 
 
-async def test_a_copy_in_an_unused_place_of_a_page_is_found_and_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "copy", "word"),
+    [
+        ("the password is qzcopyq today", b"the password is qzcopyq today", "qzcopyq"),
+        ("qzpigeonq", b"word is Qzpigeonq", "qzpigeonq"),
+        ("qz4q5", b"code qz4q5 it is", "qz4q5"),
+    ],
+)
+async def test_a_copy_in_an_unused_place_of_a_page_is_found_and_overwritten(
+    tmp_path: Path, text: str, copy: bytes, word: str
+) -> None:
     path = tmp_path / "daycare.db"
     async with open_store(str(path)) as store:
-        [no, _] = await logged(store, "the password is qzcopyq today", "kept")
-    leave(path, b"...the password is qzcopyq today...")
+        [no, _] = await logged(store, text, "kept")
+    leave(path, b"..." + copy + b"...")
     async with open_store(str(path)) as store:
         await store.memories.forget(SCOPE, [no], turns=await store.memories.turns_of(SCOPE, [no]))
-        assert shown(tmp_path, ["qzcopyq"]) == []
+        assert shown(tmp_path, [word]) == []
         assert len(texts(store, "kept")) == 1
     with closing(apsw.Connection(str(path))) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

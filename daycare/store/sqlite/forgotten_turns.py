@@ -1,7 +1,7 @@
 """Forgetting the words of turns, wherever a turn leaves some: rows stay with `[forgotten]` in them, and a hash.
 
 That a conversation had a turn here, who was in it, which tools it called, what it cost and whether its replies arrived
-can still be told. `Shreds` collects what was there, for the file to be searched for it afterwards.
+can still be told. `shreds` collects what was there, for the file to be searched for it afterwards.
 """
 
 import hashlib
@@ -113,7 +113,7 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
 
 
 def _since(column: str) -> str:
-    """Return the condition that a row is of one of the traces, and as old as this says at most."""
+    """Return the condition that a row is of one of the traces, and not older than its turns."""
     return (
         "trace IN (SELECT key FROM json_each(?1))"  # noqa: S608
         f" AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"

@@ -28,7 +28,8 @@ _HEADER_BYTES: Final = 100  # of the file, before its first page
 _LEAVES: Final = {10: 8, 13: 8, 2: 12, 5: 12}  # kind of a tree's page -> how long its header is
 _PIECE_MIN_BYTES: Final = 12  # shorter ones are found everywhere
 _PIECE_BYTES: Final = 24
-_STEM_MIN_CHARS: Final = 8
+_STEM_MIN_CHARS: Final = 8  # a common word is shorter ...
+_CODE_MIN_CHARS: Final = 5  # ... but one with digits in it may be a password
 _STEM_BYTES: Final = 6  # of its end: the index leaves out beginnings that two words share
 _PIECES_MAX: Final = 1_000  # looked for, half of them ends of words
 _BETWEEN: Final = re.compile(rb'["\\\x00-\x1f]+')  # what JSON writes in another way than a column
@@ -86,8 +87,13 @@ def pieces_of(db: apsw.Connection, texts: Iterable[str], blobs: Iterable[bytes])
                 found |= dict.fromkeys(
                     (piece[:_PIECE_BYTES], piece[middle : middle + _PIECE_BYTES], piece[-_PIECE_BYTES:])
                 )
-        ends |= {stem.encode()[-_STEM_BYTES:]: None for stem in stems(text) if len(stem) >= _STEM_MIN_CHARS}
+        ends |= {stem.encode()[-_STEM_BYTES:]: None for stem in stems(text) if _is_rare(stem)}
     return [*list(found)[: _PIECES_MAX // 2], *list(ends)[: _PIECES_MAX // 2]]
+
+
+def _is_rare(stem: str) -> bool:
+    has_digits = any(char.isdigit() for char in stem)
+    return len(stem) >= (_CODE_MIN_CHARS if has_digits else _STEM_MIN_CHARS)
 
 
 async def _merge(writer: Writer, index: str) -> None:
