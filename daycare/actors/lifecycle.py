@@ -119,6 +119,7 @@ class Activation:
                 self.rows.append(row)
             elif row.seq not in self._early and not self._has(row):
                 self._jump(row)
+        self.control.sort(key=lambda row: row.seq)  # one that woke the agent is read after those that came meanwhile
         self.behind = more
         if not more:
             self._early.clear()

@@ -21,13 +21,14 @@ MENU: Final[tuple[str, ...]] = (
     "model",
     "context",
     "compact",
+    "memory",
     "approvals",
     "whoami",
     "help",
 )
 # What no plugin may take; the last two are the terminal's own.
 BUILT_IN: Final = frozenset(
-    (*MENU, "start", "reset", "cancel", "memory", "approve", "reject", "edit", "undo", "retry", "quit", "exit")
+    (*MENU, "start", "reset", "cancel", "approve", "reject", "edit", "undo", "retry", "quit", "exit")
 )
 
 

@@ -1,6 +1,5 @@
 """The chat commands that change something: `/model`, `/retry`; and those whose part is not there yet, which say so."""
 
-from collections.abc import Awaitable, Callable
 from difflib import get_close_matches
 
 from msgspec.structs import replace
@@ -30,7 +29,6 @@ class SettingCommands:
             "model", Command("show which model answers, or choose it [PROVIDER/MODEL or default]", self._model)
         )
         commands.add("retry", Command("try a message again that was given up", self._retry, hidden=True))
-        commands.add("memory", Command("not installed yet", _absent("A long-term memory"), hidden=True))
 
     # -- /model --------------------------------------------------------------------------------------------------------
 
@@ -99,10 +97,3 @@ class SettingCommands:
         except ConflictError:  # a second press of the button, or this command after a crash
             return Answer("I have taken it up again already.")
         return Answer("I try it again.")
-
-
-def _absent(what: str) -> Callable[[Agent, Activation, InboxRow, str], Awaitable[Answer]]:
-    async def run(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-        return Answer(f"{what} is not installed here yet, so there is nothing to do.")
-
-    return run

@@ -130,12 +130,9 @@ class Scene:
             self.embedded([shape.no for shape in shapes])
 
     def _groups(self, question: Question) -> list[Group]:
-        words = dict.fromkeys(word for term in question.terms for word in (*term.words, *term.kin))
-        found = {}
-        for word in words:
-            postings = self._store.postings(self._scope, [word], postings_max=SEARCH_POSTINGS_MAX)
-            if postings:
-                found[word] = postings[0]
+        words = list(dict.fromkeys(word for term in question.terms for word in (*term.words, *term.kin)))
+        postings = self._store.postings(self._scope, words, postings_max=SEARCH_POSTINGS_MAX)
+        found = {word: each for each in postings for word in each.words}
         return ranking.gather(question.terms, found)
 
     def _near(self, query: Query) -> Nearness | None:

@@ -88,14 +88,6 @@ async def test_new_and_reset_begin_a_conversation_and_cancel_stops(tmp_path: Pat
         assert await house.hear(first) == ""
 
 
-@pytest.mark.parametrize("word", ["memory"])
-async def test_a_command_whose_part_is_not_there_says_so(tmp_path: Path, autojump_clock: object, word: str) -> None:
-    async with open_house(tmp_path) as house:
-        answer = await house.talk(f"/{word} something")
-        assert "not installed" in answer and "\n" not in answer
-        assert f"/{word}" not in await house.talk("/help")
-
-
 # -- /status -----------------------------------------------------------------------------------------------------------
 
 

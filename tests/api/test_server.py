@@ -128,7 +128,7 @@ async def test_defect_is_logged_with_its_place_and_tells_nothing(api: Api, capsy
 
 
 async def test_status_is_the_daemons_own(api: Api) -> None:
-    assert await api.call("GET", "/v1/status") == {"version": "test", "user": "ann"}
+    assert await api.call("GET", "/v1/status") == {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
 
 
 # -- control ---------------------------------------------------------------------------------------------------------
