@@ -63,7 +63,7 @@ def search(
             limit=limit,
             agent=agent,
         )
-        asked = {"query": " ".join(words), "limit": limit, "agent": agent}
+        asked: Json = {"query": " ".join(words), "limit": limit, "agent": agent}
         found["documents"] = [] if tier else client.call("GET", "/v1/memory/search", **asked)["found"]
     cli.out(found, _found)
 
