@@ -22,7 +22,10 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vau
         if kind in kinds:
             sections.setdefault(name, ProviderSection(kind=kind, key=name))
     found: dict[str, Source] = {}
+    embedding = {kind for plugin in plugins for kind in plugin.embedders}
     for name, section in sections.items():
+        if section.kind in embedding - kinds.keys():
+            continue  # it makes vectors and no words
         if section.kind not in kinds:
             raise BrokenError(
                 "PROVIDER_KIND_UNKNOWN",

@@ -20,7 +20,7 @@ EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 
 BLOCKS_MAX_BYTES: Final = 256 * 1024 * 1024  # of all blocks: dozens of owners, or one with a million rows three times
 SLOW_BYTES: Final = 6 * 1024 * 1024  # of bits, or ten times as much of a matrix: about 5 ms; more belongs into a thread
 SHORTLIST: Final = 400  # rows whose cosines are computed at least ...
-SHORTLIST_FOLD: Final = 8  # ... and for each that is wanted
+SHORTLIST_FOLD: Final = 4  # ... and for each that is wanted: so 94 to 98 % of these are among them
 SAMPLE_ROWS: Final = 1_024  # of a large block, for mean and deviation: to within 2 %
 _SPARE_ROWS: Final = 1_024  # removed rows that are worth no tidying up; past it when a quarter of all is removed
 

@@ -92,20 +92,20 @@ async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mappi
             "structure": _searched(store, scenes, None),
         }
         for name, model in models.items():
-            embedding = await _embedded(store, name, model)
+            embedding = await _embedded(store, model)
             ways[f"vectors {name}"] = _nearest(store, scenes, embedding)
             ways[f"plain {name}"] = _searched(store, scenes, embedding, "plain")
             ways[f"structure {name}"] = _searched(store, scenes, embedding)
         return _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
 
 
-async def _embedded(store: Store, name: str, model: LocalEmbedder) -> Embedding:
+async def _embedded(store: Store, model: LocalEmbedder) -> Embedding:
     """Return an embedding that has made the vectors of all memories."""
 
     async def load() -> Model:
         return Model(model.identity, threaded(model))
 
-    embedding = Embedding(store.memories, name, load)
+    embedding = Embedding(store.memories, model.identity, load)
     while await embedding.catch_up():
         pass
     return embedding

@@ -1,0 +1,108 @@
+"""Whose a memory is decides who finds it; and what a person has forgotten nobody finds, not even in the files' bytes.
+
+In CI 1,000 questions; more with QUESTIONS=10000.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import trio
+
+from daycare.base.messages import Origin
+from daycare.config import Config
+from daycare.memory.queries import Query
+from daycare.store.records import User
+from daycare.store.records_memories import Tier
+from daycare.testing.house import House, open_house
+
+OFFLINE = Config()
+WORDS = (
+    *("tea", "coffee", "garden", "sister", "Clara", "Bern", "birthday"),
+    *("dentist", "Monday", "red", "bicycle", "piano", "Rome", "winter", "recipe"),
+)
+FORMS = (
+    "My sister lives in {}.",
+    "I love {}.",
+    "Remember that the {} is broken.",
+    "I saw {} with {}.",
+    "{}, {} and {}",
+)
+QUESTIONS = int(os.environ.get("QUESTIONS", "1000"))
+
+
+async def scope_of_each(house: House, scope: str, text: str) -> set[str]:
+    query = Query(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
+    return {hit.memory.scope for hit in await house.daemon.recollections.search.find(query)}
+
+
+async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path, autojump_clock: object) -> None:
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
+        for _ in range(12):
+            text = chance.choice(FORMS).format(*chance.sample(WORDS, 3))
+            for who in ("ann", "ben"):
+                await house.talk(text, user=who)
+        await trio.sleep(5)
+        await house.daemon.memories.process()
+        await trio.sleep(60)
+        found = 0
+        for _ in range(QUESTIONS):
+            text = " ".join(chance.sample(WORDS, chance.randint(1, 4)))
+            for who in ("ann", "ben"):
+                scopes = await scope_of_each(house, who, text)
+                found += bool(scopes)
+                assert scopes <= {who}
+        assert found > QUESTIONS, "most questions find something"
+
+
+async def test_what_is_forgotten_is_in_no_answer_listing_prompt_or_file(tmp_path: Path, autojump_clock: object) -> None:
+    secret = "Zanzibarovna"
+    async with open_house(tmp_path, config=OFFLINE, location="daycare.db") as house:
+        await house.talk(f"Remember that my cat is called {secret}.")
+        await house.talk("I love green tea.")
+        await trio.sleep(5)
+        await house.daemon.memories.process()
+        await trio.sleep(60)
+        agent = await house.daemon.directory.at("/ann/direct")
+        [fact] = await house.daemon.memories.find(agent, Tier.FACT, secret)
+        shown = await house.talk(f"/memory forget {fact.no}")
+        assert secret in shown and "for good" in shown
+        assert (await house.talk(f"/memory forget {fact.no} yes")).startswith("Forgotten: ")
+        assert await house.daemon.memories.search(agent, secret) == []
+        assert "tea" in str(await house.daemon.memories.find(agent, Tier.FACT))
+        assert secret not in str([each async for each in house.daemon.memories.export(agent)])
+        history = await house.store.turns.history(agent.id, agent.session, 100)
+        assert secret not in str(history[:-4]), "what was asked when forgetting is said anew"
+        assert secret not in str(house.events("turn.finished")[:2])
+        await house.talk("/new")
+        assert secret not in await house.talk("What is my cat called?")
+        prompts = house.daemon.prompts
+        assert secret not in str(await prompts.of(agent, User(id="ann", name="Ann"), 2))
+
+
+async def test_a_number_names_ones_own_memory_and_nobody_elses(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
+        await house.talk("I love green tea.")
+        await trio.sleep(5)
+        agent = await house.daemon.directory.at("/ann/direct")
+        [said] = [each for each in await house.daemon.memories.search(agent, "tea") if each.speaker == "Ann"]
+        refused = await house.talk(f"/memory forget {said.no} yes", user="ben")
+        assert "nothing is remembered" in refused, "Ben has a memory of his own, and numbers count within it"
+        assert await house.daemon.memories.search(agent, "tea") != []
+
+
+async def test_the_same_recall_is_the_same_prompt(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        for text in ("My sister Clara lives in Bern.", "I love green tea."):
+            await house.talk(text)
+        await trio.sleep(5)
+        await house.talk("/new")
+        for _ in range(2):
+            await house.talk("Where does my sister Clara live?")
+        first, second = (event["numbers"] for event in house.events("memory.recalled")[-2:])
+    assert first == second
