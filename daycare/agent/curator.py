@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent.kinds import messages_of
-from daycare.agent.lessons import known_fact, lesson_of
 from daycare.agent.patience import patiently
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
@@ -74,6 +73,8 @@ class Curator:
                     )
                 )
                 break
+            from daycare.agent.lessons import lesson_of  # late, as all that knows of extraction
+
             learned, reason = await self._extract(worker, agent, user, entries, calls)
             known = await self._known(scope_of(agent.path), learned)
             lesson = lesson_of(
@@ -126,7 +127,8 @@ class Curator:
         calls: "_Calls",
     ) -> Learned:
         """Ask a model. Raises `InvalidError` for an answer that is no use; the call is charged all the same."""
-        from daycare.memory import distil  # late, as the rules
+        from daycare.agent.lessons import known_fact  # late, as the rules
+        from daycare.memory import distil
 
         numbered = [replace(line, no=number) for number, line in enumerate(lines, 1)]  # short ones: each costs tokens
         facts = [known_fact(memory) for memory in known if memory.fact is not None]

@@ -21,7 +21,6 @@ from daycare.base.limits import (
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
 )
-from daycare.memory.analysis import topic
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import NewVector
 
@@ -127,6 +126,10 @@ class Embedding:
         """Return the vector of a question. Raises what the embedder does, at once while it is known to fail."""
         if self.trouble is not None:
             raise self.trouble
+        from daycare.memory.analysis import (
+            topic,
+        )  # late: lists of words that a daemon without an embedder does not need
+
         vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
 

@@ -215,14 +215,17 @@ class _Scene:
         self.own = np.zeros(rows, np.float32)  # words of each memory alone
         self.shares = np.zeros(rows, np.float32)  # how much of one term each has, while that is looked at
         self.terms = [self._term(group) for group in groups]
+        self.worded = self._union([places for places, *_ in self.terms])
         self.scale = np.float32(1 / sqrt(sum(rarity for *_, rarity in self.terms) or 1))
         self.cosines = np.zeros(rows, np.float32)  # in deviations from the mean, which is what nobody knows
         self._near = np.empty(0, np.int64)
         if near is not None:
-            order = np.argsort(near.numbers)
-            numbers, known = near.numbers[order], near.scores[order]
-            there = structure.has(numbers)
-            places, known = structure.places(numbers[there]), known[there]
+            numbers, known = near.numbers, near.scores
+            if (numbers[1:] < numbers[:-1]).any():
+                order = np.argsort(numbers)
+                numbers, known = numbers[order], known[order]
+            places, there = structure.sought(numbers)
+            known = known[there]
             self.cosines[places] = (known - near.mean) / (near.deviation or 1)
             self._near = places[_best(known, places, NEAR_MAX)]
         self.places = self._likely()
@@ -246,7 +249,7 @@ class _Scene:
         structure = self.structure
         if structure.size <= ALL_MAX:
             return np.arange(structure.size)
-        worded = np.flatnonzero(self.own[:-1])
+        worded = self.worded
         if len(worded) > WORDED_MAX:
             before, after = structure.before[worded], structure.after[worded]
             worded = worded[_best(self.own[worded] + self.own[before] + self.own[after], worded, WORDED_MAX)]
@@ -254,10 +257,15 @@ class _Scene:
             np.flatnonzero((structure.at_ms >= span.begin_ms) & (structure.at_ms < span.end_ms))[-TIMED_MAX:]
             for span in self.question.spans
         ]
-        seeds = np.concatenate([worded, self._near, *timed])
-        likely = np.zeros(structure.size + 1, np.bool_)
-        likely[self.beside(seeds, _AROUND)] = True
-        found: Numbers = np.flatnonzero(likely[:-1])
+        seeds = self._union([worded, self._near, *timed])
+        return self._union([self.beside(seeds, _AROUND)])
+
+    def _union(self, places: Sequence[Numbers]) -> Numbers:
+        """Return places in order, each once, without `NOWHERE`."""
+        marked = np.zeros(self.structure.size + 1, np.bool_)
+        for each in places:
+            marked[each] = True
+        found: Numbers = np.flatnonzero(marked[:-1])
         return found
 
     def beside(self, places: Numbers, reach: int) -> Numbers:
@@ -319,8 +327,7 @@ def _sessions(scene: _Scene) -> Floats:
     """Return for each conversation the most that one of its memories has of the question."""
     structure = scene.structure
     found = np.zeros(structure.sessions, np.float32)
-    worded = np.flatnonzero(scene.own[:-1])
-    worded = worded[structure.tier[worded] == 0]
+    worded = scene.worded[structure.tier[scene.worded] == 0]
     np.maximum.at(found, structure.session[worded], scene.own[worded])
     return found
 

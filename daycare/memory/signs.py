@@ -11,11 +11,13 @@ comparison runs over memory that the processor's cache holds, and growing copies
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daycare.memory.arrays import Floats, Halves, NDArray, Numbers, np
+from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np
 
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
-FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
-DIMENSIONS_MAX: Final = FAR // 3 - 1
+_FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
+DIMENSIONS_MAX: Final = _FAR // 3 - 1
+_SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted ...
+_SECOND_SHARE: Final = 32  # ... and one in so many of all: none of the nearest was lost by it
 _STEP_ROWS: Final = 512  # made into bits at once
 _STEP: Final = 0.65  # of the query's root mean square: sizes 0 to 3, the best of those tried
 
@@ -90,36 +92,54 @@ class Signs:
         return Query(*(_packed(bits[None, :])[0] for bits in (aside > 0, (sizes & 1) > 0, sizes > 1)))
 
 
-def distances(panels: Sequence[Words], rows: int, query: Query) -> Distances:
-    """Return of each row the summed sizes of the query where their signs differ."""
+def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int) -> Numbers:
+    """Return the places of the eligible rows that seem to be the nearest, in order of place.
+
+    A first look at all rows counts the query's large dimensions only; a second one weighs what it left.
+    """
+    rough = _rough(panels, len(eligible), query)
+    rough[~eligible] = _FAR
+    places = nearest(rough, max(_SECOND_FOLD * count, len(eligible) // _SECOND_SHARE))
+    return places[nearest(distances(panels, places, query), count)]
+
+
+def _rough(panels: Sequence[Words], rows: int, query: Query) -> Distances:
+    """Return of each row in how many of the query's large dimensions their signs differ."""
     found = np.zeros(rows, np.uint16)
     differ = np.empty(PANEL_ROWS, np.uint64)
-    sized = np.empty(PANEL_ROWS, np.uint64)
-    ones = np.empty(PANEL_ROWS, np.uint8)
-    twos = np.empty(PANEL_ROWS, np.uint8)
+    counts = np.empty(PANEL_ROWS, np.uint8)
     for number, panel in enumerate(panels):
         into = found[number * PANEL_ROWS : (number + 1) * PANEL_ROWS]
         size = len(into)
-        for word in range(len(panel)):
+        for word in np.flatnonzero(query.twos).tolist():
             np.bitwise_xor(panel[word, :size], query.signs[word], out=differ[:size])
-            np.bitwise_count(np.bitwise_and(differ[:size], query.ones[word], out=sized[:size]), out=ones[:size])
-            np.bitwise_count(np.bitwise_and(differ[:size], query.twos[word], out=sized[:size]), out=twos[:size])
-            ones[:size] += twos[:size]  # at most 192 in all: no overflow
-            ones[:size] += twos[:size]
-            into += ones[:size]
+            np.bitwise_and(differ[:size], query.twos[word], out=differ[:size])
+            into += np.bitwise_count(differ[:size], out=counts[:size])
+    return found
+
+
+def distances(panels: Sequence[Words], places: Numbers, query: Query) -> Distances:
+    """Return of some rows the summed sizes of the query where their signs differ."""
+    found = np.empty(len(places), np.uint16)
+    panel_of = places // PANEL_ROWS
+    for number in np.unique(panel_of).tolist():
+        here = panel_of == number
+        differ = panels[number][:, places[here] % PANEL_ROWS] ^ query.signs[:, None]
+        ones = np.bitwise_count(differ & query.ones[:, None]).sum(axis=0, dtype=np.uint16)
+        found[here] = ones + 2 * np.bitwise_count(differ & query.twos[:, None]).sum(axis=0, dtype=np.uint16)
     return found
 
 
 def nearest(found: Distances, count: int) -> Numbers:
-    """Return the places of the `count` smallest distances, in order of place; fewer when the others are `FAR`."""
-    summed = np.cumsum(np.bincount(found)[:FAR])
+    """Return the places of the `count` smallest distances, in order of place; fewer if the others are not eligible."""
+    summed = np.cumsum(np.bincount(found)[:_FAR])
     limit = int(np.searchsorted(summed, count))
     if limit == len(summed):
-        return np.flatnonzero(found != FAR)
+        return np.flatnonzero(found != _FAR)
     places = np.flatnonzero(found <= limit)
     spare = len(places) - count
-    if spare > 0:  # several have the largest distance of all: the last of them go
-        places = np.delete(places, np.flatnonzero(found[places] == limit)[-spare:])
+    if spare > 0:  # several have the largest distance of all: the oldest of them go
+        places = np.delete(places, np.flatnonzero(found[places] == limit)[:spare])
     return places
 
 

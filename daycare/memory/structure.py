@@ -123,19 +123,16 @@ class Structure:
         """How many conversations there are."""
         return len(self._last)
 
-    def has(self, numbers: Numbers) -> Bools:
-        """Return which memories are there."""
-        if not self.size:
-            return np.zeros(len(numbers), np.bool_)
-        at = np.minimum(np.searchsorted(self.numbers, numbers), self.size - 1)
-        found: Bools = (self._numbers[at] == numbers) & self._living[at]
-        return found
+    def sought(self, numbers: Numbers) -> tuple[Numbers, Bools]:
+        """Return where memories are, those that are not there left out, and of each number whether it is there."""
+        at: Numbers = np.searchsorted(self.numbers, numbers)
+        near = np.minimum(at, self.size - 1)
+        there: Bools = (self._numbers[near] == numbers) & self._living[near] & (near >= 0)
+        return at if there.all() else at[there], there
 
     def places(self, numbers: Numbers) -> Numbers:
         """Return where memories are; those that are not there are left out."""
-        found: Numbers = np.searchsorted(self.numbers, numbers)
-        there = self.has(numbers)
-        return found if there.all() else found[there]
+        return self.sought(numbers)[0]
 
     def speaker_code(self, name: str) -> int | None:
         """Return the code of a speaker, None if nothing of them is there."""
@@ -194,8 +191,8 @@ class Structure:
     def look(self, texts: Mapping[int, str]) -> None:
         """Note what the texts of memories, by number, are like."""
         numbers = np.array(sorted(texts), np.int64)
-        numbers = numbers[self.has(numbers)]
-        self._traits[self.places(numbers)] = [traits.of(texts[no]) for no in numbers.tolist()]
+        places, there = self.sought(numbers)
+        self._traits[places] = [traits.of(texts[no]) for no in numbers[there].tolist()]
 
     def renew(self, numbers: Sequence[int], shapes: Sequence[Shape]) -> None:
         """Take in that memories were changed or deleted: `shapes` are of those of them that are still there."""

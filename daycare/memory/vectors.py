@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np, widened
 from daycare.memory.matrix import Matrix, Rows
-from daycare.memory.signs import DIMENSIONS_MAX, FAR, Signs, Words, distances, nearest
+from daycare.memory.signs import DIMENSIONS_MAX, Signs, Words, shortlist
 from daycare.store.records_memories import VectorPage
 
 EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 10,900 rows of 384 dimensions
@@ -149,9 +149,9 @@ class VectorBlock:
         else:
             assert self._signs is not None
             mean, deviation = _spread(self._sample.rows @ query)
-            found = distances(held.panels, held.size, self._signs.query(query))
-            found[~_eligible(held, where)] = FAR
-            page = fetch(held.numbers[nearest(found, max(SHORTLIST, SHORTLIST_FOLD * count))].tolist())
+            wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
+            places = shortlist(held.panels, _eligible(held, where), self._signs.query(query), wanted)
+            page = fetch(held.numbers[places].tolist())
             numbers, scores = np.array(page.numbers, np.int64), widened(self._read(page)) @ query
         return Found(*_best(numbers, scores, count), mean, deviation)
 
@@ -334,7 +334,7 @@ def _spread(scores: Floats) -> tuple[float, float]:
 
 
 def _eligible(held: _Held, where: Where | None = None) -> Bools:
-    """Return which rows may be found. To be asked after comparing: a row that was overwritten meanwhile is none."""
+    """Return which rows may be found. To be asked after comparing floats: one overwritten meanwhile is none of them."""
     living = held.living.flags[: held.size].copy()
     if where is not None:
         living &= where(held.numbers[: held.size])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.memory.arrays import Bools, Floats, Numbers, np, widened
-from daycare.memory.signs import FAR, PANEL_ROWS, Signs, distances, nearest
+from daycare.memory.signs import PANEL_ROWS, Signs, distances, nearest, shortlist
 from daycare.memory.vectors import SAMPLE_ROWS, Blocks, Found, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
 
@@ -315,15 +315,21 @@ def test_distances_are_what_counting_bit_by_bit_gives() -> None:
         aside = query - centre
         sizes = np.clip(np.rint(np.abs(aside) / (0.65 * np.sqrt(np.mean(aside**2)))), 0, 3)
         slow = ((rows > centre) != (aside > 0)) @ sizes
-        assert distances(signs.panels, 1_000, signs.query(query)).tolist() == slow.tolist()
+        places = np.array([3, 500, 501, 999])
+        assert distances(signs.panels, places, signs.query(query)).tolist() == slow[places].tolist()
+        everything = shortlist(signs.panels, np.ones(1_000, np.bool_), signs.query(query), 1_000)
+        assert everything.tolist() == [*range(1_000)]
 
 
-def test_the_nearest_are_as_many_as_asked_for_when_several_are_equally_far() -> None:
-    found = np.array([5, 3, 3, FAR, 3, 1, 5, FAR], np.uint16)
-    assert nearest(found, 3).tolist() == [1, 2, 5]
+def test_the_nearest_are_as_many_as_asked_for_the_newest_of_those_that_are_equally_far() -> None:
+    none = 0xFFFF
+    found = np.array([5, 3, 3, none, 3, 1, 5, none], np.uint16)
+    assert nearest(found, 3).tolist() == [2, 4, 5]
     assert nearest(found, 4).tolist() == [1, 2, 4, 5]
+    assert nearest(found, 5).tolist() == [1, 2, 4, 5, 6]
     assert nearest(found, 50).tolist() == [0, 1, 2, 4, 5, 6]
     assert nearest(found, 0).tolist() == []
+    assert nearest(found[:0], 5).tolist() == []
 
 
 def test_a_block_shrinks_to_bits_when_it_grows_large_and_says_what_it_takes() -> None:
