@@ -14,6 +14,7 @@ from daycare.memory.gazetteer import GIVEN
 from daycare.memory.stop_words import STOP_WORDS
 
 TERMS_MAX: Final = 24  # looked for of one question: each is a look into the index
+_KIN_UP_TO: Final = 12  # words of a question
 
 _HAN: Final = "\u3005\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _HIRAGANA, _KATAKANA = "\u3041-\u309f", "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
@@ -54,15 +55,17 @@ def language_of(words: list[str]) -> str:
 
 
 def telling(question: str) -> list[str]:
-    """Return the words that say what a question is about, each once; all if none does."""
+    """Return the words that say what a question is about, each once."""
     words = words_of(question)
     stop = STOP_WORDS[language_of(words)]
     return list(dict.fromkeys([word for word in words if word not in stop]))
 
 
 def terms(words: list[str], weight: float = 1.0) -> list[Term]:
-    """Return what to look for, for words such as `telling` returns."""
-    return [Term((word, *thesaurus.forms(word)), thesaurus.kin(word), weight) for word in words[:TERMS_MAX]]
+    """Return what to look for, for words such as `telling` returns. Many of them say enough by themselves."""
+    if len(words) > _KIN_UP_TO:
+        return [Term((word,), (), weight) for word in words[:TERMS_MAX]]
+    return [Term((word, *thesaurus.forms(word)), thesaurus.kin(word), weight) for word in words]
 
 
 def topic(question: str) -> str:

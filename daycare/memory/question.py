@@ -1,7 +1,7 @@
 """What a question names: what it is about, who said it, when that was, and what kind of answer it wants."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import date
 from typing import Final, NamedTuple
 
 from daycare.memory import analysis, dates
@@ -12,7 +12,7 @@ from daycare.memory.periods import Period, Unit
 RECENT_WEIGHT: Final = 0.25  # of words that were said before a question that has few of its own
 _FEW: Final = 2  # terms of a question that is understood by what was said before
 _RECENT_MAX: Final = 6  # terms taken from there
-_LOOKED_AT: Final = 2_000  # characters of a question: what is longer was pasted
+_LOOKED_AT: Final = 1_000  # characters of a question: what is longer was pasted
 _ASKER_WEIGHT: Final = 0.4  # of "I" beside a name: an answer about somebody may be in what they were told
 _SPANS: Final[Mapping[Unit, float]] = {"year": 0.15}  # a year leaves much to choose from; shorter ones count whole
 _NAME_MIN: Final = 2  # letters
@@ -65,6 +65,14 @@ _TOLD: Final = pattern(
     + either("gesagt, erzählt, vorgeschlagen, empfohlen, erwähnt, erklärt, geschrieben")
     + r"\b|\bas[- ]tu (?:\w+ )?dit\b|\b(?:me )?(?:dijiste|recomendaste)\b"
 )
+_AHEAD: Final = pattern(
+    r"\b"
+    + either(
+        "tomorrow, tonight, next, (?:this )?coming, upcoming, in, within, from now, today",
+        r"morgen, übermorgen, heute, nächste\w*, kommende\w*",
+    )
+    + r"\b"
+)
 
 
 class Span(NamedTuple):
@@ -106,7 +114,8 @@ def read(
     spans, rest = _times(text, now_ms, zone)
     words = analysis.telling(rest)
     names = [word for word in words if word in people.called]
-    words = [word for word in words if word not in people.called]
+    names_only = set(names).difference(rest.split())  # "bob" and "rose" may be meant as words, "Bob" and "Rose" are not
+    words = [word for word in words if word not in names_only]
     terms = analysis.terms(words)
     if len(terms) < _FEW and recent:
         before = [word for said in reversed(recent) for word in analysis.telling(said[:_LOOKED_AT])]
@@ -153,7 +162,9 @@ def _times(text: str, now_ms: int, zone: str) -> tuple[tuple[Span, ...], str]:
     moments = dates.find(text, said_on) or dates.find(text, said_on, "de")
     spans = []
     for moment in reversed(moments):
-        period = _past(moment.period, said_on.toordinal())
+        period = _past(moment.period, text[moment.start : moment.end], said_on)
+        if period is None:
+            continue
         begin, end = dates.begin_ms(period.begin, where), dates.begin_ms(period.end, where)
         if moment.bound == "since":
             end = now_ms
@@ -164,10 +175,15 @@ def _times(text: str, now_ms: int, zone: str) -> tuple[tuple[Span, ...], str]:
     return tuple(reversed(spans)), text
 
 
-def _past(period: Period, today: int) -> Period:
-    """Return the last one of a period that would begin in the future: what is remembered has been."""
-    ahead = period.begin.toordinal() > today
-    if not ahead or period.unit not in ("day", "month", "season"):
+def _past(period: Period, words: str, today: date) -> Period | None:
+    """Return the last one of a period that has a name, such as "in March"; None for what is yet to come."""
+    if period.begin <= today:
         return period
-    days = timedelta(days=365)
-    return Period(period.unit, period.begin - days, period.end - days)
+    if _AHEAD.search(words) or period.unit not in ("day", "month", "season"):
+        return None
+    return Period(period.unit, _year_before(period.begin), _year_before(period.end))
+
+
+def _year_before(day: date) -> date:
+    last = day.year - 1
+    return day.replace(year=last, day=28) if (day.month, day.day) == (2, 29) else day.replace(year=last)

@@ -129,8 +129,8 @@ def rank(
     """Return the best memories of a scope, `READ_MAX` at most. Takes 1 to 5 ms, whatever the scope's size."""
     limits, weights = limits or Limits(), weights or Weights()
     tiers = tuple(tier for tier in limits.tiers if weights.tiers.get(tier, 1.0) > 0)
-    scene = _Scene(structure, groups, question, near)
-    places = scene.places[structure.admits(scene.places, limits._replace(tiers=tiers))]
+    scene = _Scene(structure, groups, question, near, limits._replace(tiers=tiers))
+    places = scene.places
     parts = _words(scene, places, weights)
     answers = parts.pop("answers")
     if near is not None:
@@ -153,6 +153,7 @@ def rank(
 def unread(structure: Structure, ranked: Ranked) -> list[int]:
     """Return the numbers of the memories whose texts `finish` needs to have been looked at."""
     wanted = np.union1d(ranked.places, ranked.before[ranked.answers > 0])
+    wanted = wanted[wanted != NOWHERE]
     wanted = wanted[structure.traits[wanted] == 0]
     found: list[int] = structure.numbers[wanted].tolist()
     return found
@@ -192,8 +193,8 @@ def plain(
     vector: float = 0.3,
 ) -> list[Scored]:
     """Return the best memories by a weighted sum of words and vectors alone, each from 0 to 1, as many others do."""
-    scene = _Scene(structure, groups, question, near)
-    places = scene.places[structure.admits(scene.places, limits or Limits())]
+    scene = _Scene(structure, groups, question, near, limits or Limits())
+    places = scene.places
     parts = {"words": text * _spread(scene.own_words(places))}
     if near is not None:
         parts["cosine"] = vector * _spread(scene.cosines[places])
@@ -207,10 +208,16 @@ class _Scene:
     """
 
     def __init__(
-        self, structure: Structure, groups: Sequence[Group], question: Question, near: Nearness | None
+        self,
+        structure: Structure,
+        groups: Sequence[Group],
+        question: Question,
+        near: Nearness | None,
+        limits: Limits,
     ) -> None:
         self.structure = structure
         self.question = question
+        self._limits = limits
         rows = structure.size + 1
         self.own = np.zeros(rows, np.float32)  # words of each memory alone
         self.shares = np.zeros(rows, np.float32)  # how much of one term each has, while that is looked at
@@ -227,6 +234,8 @@ class _Scene:
             places, there = structure.sought(numbers)
             known = known[there]
             self.cosines[places] = (known - near.mean) / (near.deviation or 1)
+            admitted = structure.admits(places, limits)
+            places, known = places[admitted], known[admitted]
             self._near = places[_best(known, places, NEAR_MAX)]
         self.places = self._likely()
 
@@ -248,17 +257,21 @@ class _Scene:
         """Return which memories are scored: what has words, is near, or of the time, and what stands beside it."""
         structure = self.structure
         if structure.size <= ALL_MAX:
-            return np.arange(structure.size)
-        worded = self.worded
+            return self._admitted(np.arange(structure.size))
+        worded = self._admitted(self.worded)
         if len(worded) > WORDED_MAX:
             before, after = structure.before[worded], structure.after[worded]
             worded = worded[_best(self.own[worded] + self.own[before] + self.own[after], worded, WORDED_MAX)]
         timed = [
-            np.flatnonzero((structure.at_ms >= span.begin_ms) & (structure.at_ms < span.end_ms))[-TIMED_MAX:]
+            self._admitted(np.flatnonzero((structure.at_ms >= span.begin_ms) & (structure.at_ms < span.end_ms)))
             for span in self.question.spans
         ]
-        seeds = self._union([worded, self._near, *timed])
-        return self._union([self.beside(seeds, _AROUND)])
+        seeds = self._union([worded, self._near, *(each[-TIMED_MAX:] for each in timed)])
+        return self._admitted(self._union([self.beside(seeds, _AROUND)]))
+
+    def _admitted(self, places: Numbers) -> Numbers:
+        found: Numbers = places[self.structure.admits(places, self._limits)]
+        return found
 
     def _union(self, places: Sequence[Numbers]) -> Numbers:
         """Return places in order, each once, without `NOWHERE`."""

@@ -16,8 +16,7 @@ from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
 _FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
 DIMENSIONS_MAX: Final = _FAR // 3 - 1
-_SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted ...
-_SECOND_SHARE: Final = 32  # ... and one in so many of all: none of the nearest was lost by it
+_SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted; by 4 a hundredth of them is lost
 _STEP_ROWS: Final = 512  # made into bits at once
 _STEP: Final = 0.65  # of the query's root mean square: sizes 0 to 3, the best of those tried
 
@@ -99,7 +98,7 @@ def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int
     """
     rough = _rough(panels, len(eligible), query)
     rough[~eligible] = _FAR
-    places = nearest(rough, max(_SECOND_FOLD * count, len(eligible) // _SECOND_SHARE))
+    places = nearest(rough, _SECOND_FOLD * count)
     return places[nearest(distances(panels, places, query), count)]
 
 

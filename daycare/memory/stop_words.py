@@ -4,21 +4,20 @@ from typing import Final
 
 from daycare.memory.patterns import words
 
-_PARTS: Final = words(
-    "s t d m ll re ve n l j c qu don doesn didn isn aren wasn weren hasn haven hadn won wouldn couldn"
+_PARTS: Final = words(  # of words with an apostrophe
+    "c d j l ll m n qu re s t ve aren couldn didn doesn don hadn hasn haven isn wasn weren won wouldn"
 )
 
-STOP_WORDS: Final = {
-    "en": _PARTS
-    | words(
+_BY_LANGUAGE: Final = {
+    "en": words(
         """
         a about above after again against all am an and any are as at be because been before being below between both
         but by can cannot could did do does doing down during each else ever few for from further had has have having
         he her here hers herself him himself his how i if in into is it its itself just let may me might more most
         must my myself no nor not now of off oh ok okay on once only or other our ours ourselves out over own please
-        shall she should so some such than that the their theirs them themselves then there these they this those
-        through to too under until up upon us very was we were what whatever when where which while who whom whose why
-        will with would yes you your yours yourself yourselves
+        shall she should since so some such than that the their theirs them themselves then there these they this
+        those through to too under until up upon us very was we were what whatever when where which while who whom
+        whose why will with would yes you your yours yourself yourselves
         """,
         """
         according also ask asked asking asks conversation consider considered describe described describes discuss
@@ -104,6 +103,8 @@ STOP_WORDS: Final = {
         "ding dingen gezegd heet herinner noem praten soort tijd vertel vertelde weet zeg zegt",
     ),
 }
-"""By language: first those of grammar, then those of asking."""
+
+STOP_WORDS: Final = {language: _PARTS | found for language, found in _BY_LANGUAGE.items()}
+"""By language, those of grammar and those of asking."""
 
 EVERY_STOP_WORD: Final = STOP_WORDS["en"] | STOP_WORDS["de"] | STOP_WORDS["fr"] | STOP_WORDS["es"]

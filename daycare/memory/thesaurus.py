@@ -125,7 +125,8 @@ _KIN_OF: Final = _kin()
 
 def forms(word: str) -> tuple[str, ...]:
     """Return other forms of a lower-case word that a stemmer does not join with it: "went" has "go" and "gone"."""
-    return next((_FORMS_OF[each] for each in _bases(word) if each in _FORMS_OF), ())
+    base = next((each for each in _bases(word) if each in _FORMS_OF), None)
+    return () if base is None else tuple(each for each in (base, *_FORMS_OF[base]) if each != word)
 
 
 def kin(word: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Its licence is CC BY-NC 4.0: it is read where it lies, for measuring, and is no 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -52,7 +52,7 @@ class Dialogue(NamedTuple):
 
     @property
     def asked_ms(self) -> int:
-        return self.said[-1].at_ms + _DAY_MS
+        return max(turn.at_ms for turn in self.said) + _DAY_MS
 
 
 def read(data: Path) -> list[Dialogue]:
@@ -80,27 +80,35 @@ def _dialogue(sample: dict[str, Any]) -> Dialogue:
     return Dialogue(sample["sample_id"], tuple(said), tuple(asked))
 
 
-async def keep(store: Store, dialogues: Sequence[Dialogue], *, together: bool = False) -> list[list[int]]:
-    """Log the dialogues as what was said in turns 1 and up, each in a scope of its own; return their numbers.
+def joined(dialogues: Sequence[Dialogue]) -> Dialogue:
+    """Return all dialogues as one, which is as long as they are together."""
+    said: list[Said] = []
+    asked: list[Asked] = []
+    for dialogue in dialogues:
+        begin, sessions = len(said), said[-1].session if said else 0
+        said += [turn._replace(session=sessions + turn.session) for turn in dialogue.said]
+        asked += [each._replace(evidence=tuple(begin + place for place in each.evidence)) for each in dialogue.asked]
+    return Dialogue("+".join(dialogue.id for dialogue in dialogues), tuple(said), tuple(asked))
 
-    `together`: all in one scope, each as another agent's conversation. `memories.open_turns` has made the turns.
+
+async def keep(store: Store, dialogues: Sequence[Dialogue]) -> list[list[int]]:
+    """Log the dialogues, each in a scope of its own, as what was said in turns 1 and up; return their numbers.
+
+    `memories.open_turns` has made the turns.
     """
     turns = count(1)
-    return [
-        await _keep(store, dialogue, next(iter(dialogues)).id if together else dialogue.id, agent, turns)
-        for agent, dialogue in enumerate(dialogues)
-    ]
+    return [await _keep(store, dialogue, turns) for dialogue in dialogues]
 
 
-async def _keep(store: Store, dialogue: Dialogue, scope: str, agent: int, turns: Any) -> list[int]:
-    agent_id, path = population.agent_id(agent), population.path(agent)
+async def _keep(store: Store, dialogue: Dialogue, turns: Iterator[int]) -> list[int]:
+    agent_id = population.agent_id(0)
     entries = [
         NewMemory(
             tier=Tier.LOG,
-            scope=scope,
+            scope=dialogue.id,
             user=population.USER,
             agent_id=agent_id,
-            path=path,
+            path=population.path(0),
             origin=Origin.PERSON,
             text=each.text,
             at_ms=each.at_ms,
@@ -115,5 +123,4 @@ async def _keep(store: Store, dialogue: Dialogue, scope: str, agent: int, turns:
         EndedTurn(turn=it.turn, agent_id=agent_id, session=it.session, ended_at=it.at_ms, trace="", messages=())
         for it in entries
     ]
-    numbers: list[int] = await store.memories.log(ended, entries)
-    return numbers
+    return await store.memories.log(ended, entries)

@@ -22,6 +22,7 @@ from daycare.agent.recall import line
 from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, RetrievalSection
 from daycare.memory import analysis
+from daycare.memory.arrays import Floats
 from daycare.memory.embedding import Embedding, Model
 from daycare.memory.local import LocalEmbedder, open_local, threaded
 from daycare.memory.queries import Query
@@ -47,6 +48,7 @@ _Figures = dict[str, Any]
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
     parser.add_argument("--data", type=Path, default=DATA, help=f"dialogues and questions; default: {DATA}")
+    parser.add_argument("--together", action="store_true", help="all dialogues in one scope, as if one person had them")
     parser.add_argument("--model-dir", type=Path, help="measure a model of the embedder `dir` as well")
 
 
@@ -55,6 +57,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if not args.data.is_file():
         sys.exit(f"memory-quality: {args.data} is no file; --data names one in the form of LoCoMo")
     dialogues = locomo.read(args.data)
+    if args.together:
+        dialogues = [locomo.joined(dialogues)]
     say(f"{len(dialogues)} dialogues, {sum(len(each.said) for each in dialogues)} turns")
     with scratch(args.dir) as folder:
         return measured(folder, dialogues, embedders(args.model_dir))
@@ -92,14 +96,27 @@ async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mappi
             "structure": _searched(store, scenes, None),
         }
         for name, model in models.items():
-            embedding = await _embedded(store, model)
-            ways[f"vectors {name}"] = _nearest(store, scenes, embedding)
-            ways[f"plain {name}"] = _searched(store, scenes, embedding, "plain")
-            ways[f"structure {name}"] = _searched(store, scenes, embedding)
+            embedder = await _embedded(store, model)
+            ways[f"vectors {name}"] = _nearest(store, scenes, embedder)
+            ways[f"plain {name}"] = _searched(store, scenes, embedder, "plain")
+            ways[f"structure {name}"] = _searched(store, scenes, embedder)
         return _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
 
 
-async def _embedded(store: Store, model: LocalEmbedder) -> Embedding:
+class _Embedder:
+    """An embedding, and the vectors of questions that it was asked for: three ways to search want each."""
+
+    def __init__(self, embedding: Embedding) -> None:
+        self.embedding = embedding
+        self._vectors: dict[str, Floats] = {}
+
+    async def vector(self, question: str) -> Floats:
+        if question not in self._vectors:
+            self._vectors[question] = await self.embedding.question(question)
+        return self._vectors[question]
+
+
+async def _embedded(store: Store, model: LocalEmbedder) -> _Embedder:
     """Return an embedding that has made the vectors of all memories."""
 
     async def load() -> Model:
@@ -108,17 +125,17 @@ async def _embedded(store: Store, model: LocalEmbedder) -> Embedding:
     embedding = Embedding(store.memories, model.identity, load)
     while await embedding.catch_up():
         pass
-    return embedding
+    return _Embedder(embedding)
 
 
 def _searched(
     store: Store,
     scenes: "Sequence[_Scene]",
-    embedding: Embedding | None,
+    model: _Embedder | None,
     merge: Literal["structure", "plain"] = "structure",
 ) -> Finder:
     """Return the product's search."""
-    search = Search(store, RetrievalSection(merge=merge), embedding)
+    search = Search(store, RetrievalSection(merge=merge), None if model is None else model.embedding)
 
     async def find(at: int, asked: Asked) -> list[int]:
         scene = scenes[at]
@@ -127,15 +144,16 @@ def _searched(
             text=asked.text,
             now_ms=scene.dialogue.asked_ms,
             limit=_HITS,
-            vector=None if embedding is None else await embedding.question(asked.text),
+            vector=None if model is None else await model.vector(asked.text),
         )
         return scene.places(hit.memory.no for hit in await search.find(query))
 
     return find
 
 
-def _nearest(store: Store, scenes: "Sequence[_Scene]", embedding: Embedding) -> Finder:
+def _nearest(store: Store, scenes: "Sequence[_Scene]", model: _Embedder) -> Finder:
     """Return a search by vectors alone."""
+    embedding = model.embedding
 
     @cache
     def block(at: int) -> VectorBlock:
@@ -145,7 +163,7 @@ def _nearest(store: Store, scenes: "Sequence[_Scene]", embedding: Embedding) -> 
         return made
 
     async def find(at: int, asked: Asked) -> list[int]:
-        vector = await embedding.question(asked.text)
+        vector = await model.vector(asked.text)
         found = block(at).search(vector, _HITS, lambda numbers: store.memories.vectors_of(embedding.model, numbers))
         return scenes[at].places(found.numbers.tolist())
 

