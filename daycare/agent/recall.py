@@ -31,6 +31,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
+from daycare.memory.address import MEMORY
 from daycare.memory.queries import Hit, Query
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -83,15 +84,24 @@ NOTHING: Final = Recollection()
 
 
 class Recaller:
-    """Recalls for turns. `ask` embeds a question; None: there is no embedder."""
+    """Recalls for turns. `ask` embeds a question; None: there is no embedder. `passages` are those of documents."""
 
     def __init__(
-        self, store: Store, search: Search, ask: Ask | None, section: RetrievalSection, bus: Bus, clock: Clock
+        self,
+        store: Store,
+        search: Search,
+        ask: Ask | None,
+        section: RetrievalSection,
+        bus: Bus,
+        clock: Clock,
+        *,
+        passages: int = 0,
     ) -> None:
         self._store = store
         self._search = search
         self._ask = ask
         self._section = section
+        self._passages = passages
         self._bus = bus
         self._clock = clock
         self._nursery: trio.Nursery | None = None
@@ -177,7 +187,12 @@ class Recaller:
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
         recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT)
-        kept = {Tier.LOG: section.include_logs, Tier.FACT: section.include_facts, Tier.ENTITY: section.include_entities}
+        kept = {
+            Tier.LOG: section.include_logs,
+            Tier.FACT: section.include_facts,
+            Tier.ENTITY: section.include_entities,
+            Tier.CHUNK: self._passages > 0,
+        }
         return Query(
             scope=scope_of(agent.path),
             agent_id=agent.id,
@@ -196,6 +211,7 @@ class Recaller:
 
     def _chosen(self, agent: Agent, user: User, hits: Sequence[Hit]) -> Recollection:
         """Return the hits that fit: the best half, then what was shown last time and still ranks, then others."""
+        hits = self._without_read(hits)
         before = self._shown.get(agent.id, frozenset())
         must = {hit.memory.no for hit in hits[: -(-self._section.max_results // 2)]}
         ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
@@ -217,6 +233,21 @@ class Recaller:
             tuple(hit.memory for hit in chosen),
             tuple(round(hit.score, 3) for hit in chosen),
         )
+
+    def _without_read(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Leave out passages that stand in the prompt anyway, and all but the best of the others."""
+        kept, passages = [], 0
+        for hit in hits:
+            if hit.memory.tier is Tier.CHUNK:
+                passages += not _stands_anyway(hit.memory)
+                if _stands_anyway(hit.memory) or passages > self._passages:
+                    continue
+            kept.append(hit)
+        return kept
+
+
+def _stands_anyway(memory: Memory) -> bool:
+    return memory.place is not None and memory.place.name == MEMORY
 
 
 class _Question:

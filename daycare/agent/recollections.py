@@ -53,7 +53,9 @@ class Recollections:
         self.chunking = Chunking(store, directory.get)
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
         ask = self.embedding.question if self.embedding is not None else None
-        self.recaller = Recaller(store, self.search.find, ask, section.retrieval, bus, clock)
+        self.recaller = Recaller(
+            store, self.search.find, ask, section.retrieval, bus, clock, passages=section.documents.chat_top
+        )
         self.forgetting = Forgetting(store, self._forgotten)
         self.on_forgotten: Callable[[], None] = lambda: None
 

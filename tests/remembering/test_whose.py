@@ -13,6 +13,7 @@ from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.memory.queries import Query
 from daycare.store.records import User
+from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
 from daycare.testing.house import House, open_house
 
@@ -106,3 +107,13 @@ async def test_the_same_recall_is_the_same_prompt(tmp_path: Path, autojump_clock
             await house.talk("Where does my sister Clara live?")
         first, second = (event["numbers"] for event in house.events("memory.recalled")[-2:])
     assert first == second
+
+
+async def test_a_passage_of_a_document_comes_back_when_it_fits(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        agent = await house.agent("/ann/direct")
+        by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
+        text = "# Garden\n\nThe tomatoes need water every second evening.\n"
+        await house.daemon.documents.write(agent, "knowledge/garden.md", text, by, base_hash="")
+        await trio.sleep(5)
+        assert "second evening" in await house.talk("How often do the tomatoes need water?")
