@@ -90,6 +90,10 @@ _ASSISTANT: Final = "assistant"
 
 def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text: str) -> Sequence[NewMemory]:
     """Return a message as entries: one, or, for a long one, one for each chunk."""
+    from daycare.memory.analysis import (
+        indexed,
+    )  # late: lists of words that a daemon to which nobody talks does not need
+
     return [
         NewMemory(
             tier=Tier.LOG,
@@ -99,6 +103,7 @@ def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text
             path=agent.path,
             origin=message.origin,
             text=chunk.told,
+            index=indexed(chunk.told),
             at_ms=message.at_ms or turn.ended_at,
             session=turn.session,
             turn=turn.turn,

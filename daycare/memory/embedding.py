@@ -111,7 +111,7 @@ class Embedding:
         vectors = [NewVector(no, hash_, made[hash_]) for no, hash_, _ in rows]
         with suppress(ConflictError):  # the model has changed its dimensions: below
             await self._store.embed(
-                self.name, self.dimensions or len(next(filter(None, made.values()), b"")) // 2, vectors
+                self.model, self.dimensions or len(next(filter(None, made.values()), b"")) // 2, vectors
             )
             self._works()
             self.on_made([no for no, _, _ in rows])
