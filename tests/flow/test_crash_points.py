@@ -11,6 +11,7 @@ from tests.flow.errand import ANSWER, ASKED, Errand, begin
 
 ACCEPTED = "SELECT 1 FROM inbox WHERE state = 0"
 TURN_BEGUN = "SELECT 1 FROM turns WHERE turn NOT IN (SELECT turn FROM history)"
+BOTH_ACCEPTED_AND_TURN_BEGUN = f"{TURN_BEGUN} AND (SELECT count(*) FROM inbox) > 1"  # which comes first is chance
 MODEL_DONE = "SELECT 1 FROM steps WHERE kind = 'model'"
 STARTED = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'started'"
 DONE = "SELECT 1 FROM steps WHERE name = '{}' AND state = 'done'"
@@ -62,7 +63,7 @@ async def test_before_a_model_step_was_journaled(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the model said and nobody wrote down is asked again."""
-    errand = await _crash(tmp_path, monkeypatch, TURN_BEGUN, late=True)
+    errand = await _crash(tmp_path, monkeypatch, BOTH_ACCEPTED_AND_TURN_BEGUN, late=True)
     assert _asked_models(errand) == 4
 
 
