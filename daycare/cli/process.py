@@ -42,9 +42,9 @@ def run(cli: Cli) -> None:
 
     An open `daycare chat` that runs the agents itself gives way and goes on with this daemon.
     """
-    from daycare.ops.process import run as run_daemon
+    from daycare.ops.process import become_daemon
 
-    raise typer.Exit(run_daemon(cli.home))
+    become_daemon(cli.home, as_json=cli.json)
 
 
 def stop(cli: Cli) -> None:

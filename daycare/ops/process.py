@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, TypeVar, TypeVarTuple
+from typing import Literal, NoReturn, Self, TypeVar, TypeVarTuple
 
 import trio
 
@@ -32,7 +32,21 @@ _GC_YOUNG = (
 )
 
 
-def run(path: Path) -> int:
+def become_daemon(path: Path, *, as_json: bool) -> NoReturn:
+    """Replace this program by the daemon of a home, in the same process, without what was imported until now.
+
+    What `daycare.cli.daemon` answers is its exit code; `as_json` is how it tells of errors.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    options = ["--json"] if as_json else []
+    # -P: the folder it was called from must not shadow packages
+    os.execv(  # noqa: S606
+        sys.executable, [sys.executable, "-P", "-m", "daycare.cli.daemon", "--home", str(path.absolute()), *options]
+    )
+
+
+def run(path: Path, *, as_json: bool = False) -> int:
     """Run a home's daemon in the foreground until a signal or `daycare stop`; return the exit code.
 
     A daemon inside of a `daycare chat` is asked to give way. Raises `BusyError` (exit code 75) naming the holder when
@@ -44,7 +58,7 @@ def run(path: Path) -> int:
         log.configure(config.daemon.log_level, home.log_file, stderr=True, max_mb=config.daemon.log_max_mb)
         daemon = _run(_foreground, home, config)
     if daemon.stop.restart:
-        os.execv(sys.executable, [sys.executable, "-m", "daycare", "--home", str(home.path), "run"])  # noqa: S606
+        become_daemon(home.path, as_json=as_json)
     return 0
 
 

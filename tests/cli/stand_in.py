@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from daycare.store.home import Home, HomeLock
 from tests.cli.fake_daemon import FakeDaemon
@@ -41,15 +41,15 @@ def initialise(
     return {"home": str(home), "agent": f"/{user_id}/direct"}
 
 
-def run(home: Path) -> int:
-    print(f"runs {home}")
-    return 7
+def become_daemon(home: Path, *, as_json: bool) -> NoReturn:
+    print(f"runs {home}, errors {'as JSON' if as_json else 'in words'}")
+    raise SystemExit(7)
 
 
 def modules() -> dict[str, ModuleType]:
     """Return what stands where `daycare.ops` has the real ones."""
     process, setup = ModuleType("process"), ModuleType("setup")
-    process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, run=run)
+    process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, become_daemon=become_daemon)
     setup.__dict__.update(
         initialise=initialise, AGENT_NAME="Bo", TONE="dry", PERSONALITY="default", local_zone=lambda: "Europe/Paris"
     )

@@ -87,7 +87,7 @@ def test_home_that_another_process_keeps_is_busy_and_names_it(home: Path, monkey
 
 def test_run_gives_the_daemons_exit_code(home: Path, alone: Alone) -> None:
     done = alone("run")
-    assert (done.returncode, done.stdout) == (7, f"runs {home}\n")
+    assert (done.returncode, done.stdout) == (7, f"runs {home}, errors in words\n")
 
 
 def test_init_with_yes_asks_nothing_and_a_second_one_is_refused(home: Path, alone: Alone) -> None:

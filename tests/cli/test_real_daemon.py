@@ -33,6 +33,16 @@ def test_message_sent_without_a_daemon_is_answered_by_the_next_one(daycare: Dayc
     assert daycare("send", "--key", "k", "--wait", "what is 4*4?").stdout == "4*4 = 16\n"
 
 
+def test_second_daemon_of_a_home_is_refused_in_words_or_json(
+    daycare: Daycare, running: subprocess.Popen[str], home: Path
+) -> None:
+    daycare("send", "--wait", "hello")
+    refused = daycare("run")
+    assert (refused.returncode, refused.stdout) == (75, "")
+    assert f"in use by daycare run (pid {running.pid})" in refused.stderr, "the process that was started is the daemon"
+    assert '"code": "HOME_LOCKED"' in daycare("run", "--json").stderr
+
+
 def test_chat_goes_on_through_takeover_restart_and_stop(
     daycare: Daycare, environment: dict[str, str], request: pytest.FixtureRequest
 ) -> None:

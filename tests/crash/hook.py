@@ -110,4 +110,4 @@ def install() -> _VFS:
 
 if __name__ == "__main__":
     vfs = install()
-    runpy.run_module("daycare", run_name="__main__", alter_sys=True)
+    runpy.run_module("daycare.cli.daemon", run_name="__main__", alter_sys=True)

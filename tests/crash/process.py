@@ -102,7 +102,7 @@ class Process:
         home: Home,
         wrapper: Sequence[str] = (),
         *,
-        module: str = "daycare",
+        module: str = "daycare.cli.daemon",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._home = home
@@ -114,7 +114,7 @@ class Process:
             "DAYCARE_TEST_LEDGER": str(home.ledger_file),
         }
         self._process = self._spawn(
-            [*wrapper, sys.executable, "-m", module, "--home", str(home.path), "run"],
+            [*wrapper, sys.executable, "-m", module, "--home", str(home.path)],
             inherited | own | dict(environment or {}),
         )
         _running.add(self._process.pid)

@@ -114,7 +114,7 @@ class Stage:
 
     # -- the daemon --------------------------------------------------------------------------------------------------
 
-    def start(self, *, module: str = "daycare", environment: Mapping[str, str] | None = None) -> Process:
+    def start(self, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None) -> Process:
         """Start the daemon."""
         self.process = self.starter(self.home, module=module, environment=environment)
         return self.process

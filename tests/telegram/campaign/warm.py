@@ -1,6 +1,6 @@
 """Starts daemons out of a process that has imported what they need, so that a test can start some without waiting.
 
-Each is a process of its own in a session of its own, that runs `daycare run` and dies of SIGKILL as any other does.
+Each is a process of its own in a session of its own, that runs a daemon and dies of SIGKILL as any other does.
 Only the start of Python and the imports are left out.
 """
 
@@ -15,17 +15,15 @@ import threading
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from importlib import import_module
-from io import StringIO
 from types import TracebackType
 from typing import Any, Final, Self
 
-from daycare.cli.main import main
 from tests.crash.process import REPOSITORY, Home, Process
 
 _IMPORTED: Final = (
-    "daycare.cli.process",
+    "daycare.cli.daemon",
     "daycare.daemon",
     "daycare.api.app",
     "daycare.api.server",
@@ -60,7 +58,9 @@ class Kennel:
     ) -> None:
         self._parent.communicate()
 
-    def start(self, home: Home, *, module: str = "daycare", environment: Mapping[str, str] | None = None) -> Process:
+    def start(
+        self, home: Home, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None
+    ) -> Process:
         """Start a daemon, as `Process` does."""
         return _Warm(self, home, module, environment)
 
@@ -109,8 +109,6 @@ class _Child:
 def _serve() -> None:
     for name in _IMPORTED:
         import_module(name)
-    with suppress(SystemExit), redirect_stdout(StringIO()):
-        main(["--version"])  # what the program imports before it comes to any command
     gc.freeze()  # what is here already is not looked at, so not copied, in every daemon anew
     alive: set[int] = set()
     for line in sys.stdin:

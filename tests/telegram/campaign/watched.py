@@ -55,4 +55,4 @@ def watch(when: str, *, before: bool) -> None:
 
 if __name__ == "__main__":
     watch(os.environ["DAYCARE_KILL_WHEN"], before=os.environ["DAYCARE_KILL_AT"] == "before")
-    runpy.run_module("daycare", run_name="__main__", alter_sys=True)
+    runpy.run_module("daycare.cli.daemon", run_name="__main__", alter_sys=True)
