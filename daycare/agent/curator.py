@@ -6,20 +6,22 @@ nonsense is replaced by the rules: what was said does not wait for a better day.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
 
 import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
+from daycare.agent import tokens
+from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.kinds import messages_of
 from daycare.agent.patience import patiently
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
-from daycare.base.errors import AwayError, DaycareError
+from daycare.base.errors import AwayError, DaycareError, InvalidError
 from daycare.base.events import MemoryLearned
-from daycare.base.limits import CURATE_KNOWN_MAX, CURATE_MAX_CHARS, CURATE_OUTPUT_TOKENS
+from daycare.base.limits import CURATE_COMPARABLE_MAX, CURATE_KNOWN_MAX, CURATE_MAX_CHARS, CURATE_OUTPUT_TOKENS
 from daycare.base.messages import Message, Origin, Text
 from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
@@ -32,7 +34,12 @@ from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Spend, Turn, User
-from daycare.store.records_memories import Lesson, Memory
+from daycare.store.records_memories import Comparable, Lesson, Memory
+
+if TYPE_CHECKING:
+    from daycare.memory.distil import Request
+
+_TOO_MUCH: Final = ("CONTEXT_OVERFLOW", "EXTRACTION_CUT")  # what a shorter piece may spare
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Curator:
     section: IngestionSection
     bus: Bus
     clock: Clock
+    # Agents of one person learn of the same people: what is known may not change between the look and the commit.
+    _merging: trio.Lock = field(default_factory=trio.Lock)
 
     async def work(self, worker: Agent, turn: Turn, rows: Sequence[InboxRow]) -> Thought:
         """Look at what was handed off in these messages. Raises `AwayError` when the model's provider is away."""
@@ -73,51 +82,60 @@ class Curator:
                     )
                 )
                 break
-            from daycare.agent.lessons import lesson_of  # late, as all that knows of extraction
-
-            learned, reason = await self._extract(worker, agent, user, entries, calls)
-            known = await self._known(scope_of(agent.path), learned)
-            lesson = lesson_of(
-                agent, learned, entries, known, after=mark, through=entries[-1].no, spend=calls.charged()
-            )
-            numbers = await patiently(lambda lesson=lesson: self.store.memories.learn(lesson))  # type: ignore[misc]
+            learned, many, reason = await self._extract(worker, agent, user, entries, calls)
+            lesson, numbers = await self._keep(agent, learned, entries[:many], mark, calls)
             if numbers is None:
                 continue  # somebody was faster: go on from where the mark is now
-            facts += sum(memory.fact is not None for memory in lesson.add)
-            entities += sum(memory.entity is not None for memory in lesson.add)
-            superseded += len(lesson.superseded)
-            self.bus.publish(
-                MemoryLearned(
-                    **about(self.clock, agent, calls.turn.trace),
-                    through=lesson.through,
-                    facts=facts,
-                    entities=entities,
-                    superseded=superseded,
-                    by=learned.by,
-                    reason=reason,
-                )
+            event = MemoryLearned(
+                **about(self.clock, agent, calls.turn.trace),
+                through=lesson.through,
+                facts=sum(memory.fact is not None for memory in lesson.add),
+                entities=sum(memory.entity is not None for memory in lesson.add),
+                superseded=len(lesson.superseded),
+                by=learned.by,
+                reason=reason,
             )
+            self.bus.publish(event)
+            facts, entities = facts + event.facts, entities + event.entities
+            superseded += event.superseded
         return f"{agent.path}: {facts} facts, {entities} entities, {superseded} superseded"
+
+    async def _keep(
+        self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int, calls: "_Calls"
+    ) -> tuple[Lesson, list[int] | None]:
+        """Commit what these entries told, and that they were looked at; None: the mark is not there any more."""
+        from daycare.agent.lessons import lesson_of  # late, as all that knows of extraction
+
+        async with self._merging:
+            known = await self._known(scope_of(agent.path), learned)
+            lesson = lesson_of(
+                agent, learned, entries, known, after=mark, through=entries[-1].no, spend=calls.charged(mark)
+            )
+            return lesson, await patiently(lambda: self.store.memories.learn(lesson))
 
     async def _extract(
         self, worker: Agent, agent: Agent, user: User, entries: Sequence[Memory], calls: "_Calls"
-    ) -> tuple[Learned, str]:
-        """Return what these entries tell, and why the rules did it if a model should have."""
+    ) -> tuple[Learned, int, str]:
+        """Return what the first of these entries tell, how many were read, and why not by a model that should have."""
         lines = [_line(entry) for entry in entries]
         people = {line.speaker for line in lines if line.role == "user"} | {user.name}
         reason = ""
-        plan = await self.pool.plan(worker.role, worker.config.model or None)
-        if plan[0].provider != OFFLINE:
-            try:
+        try:
+            plan = await self.pool.plan(worker.role, worker.config.model or None)
+            if plan[0].provider != OFFLINE:
                 known = await self.store.memories.about(scope_of(agent.path), sorted(people), (), CURATE_KNOWN_MAX)
-                return self._kept(await self._ask(plan, lines, known, people, user.zone, calls)), ""
-            except AwayError:
-                raise
-            except DaycareError as error:
-                reason = error.message
-        return self._kept(await _extracted(lines, people, user.zone)), reason
+                learned, many = await self._asked(plan, lines, known, people, user.zone, calls)
+                return self._kept(learned), many, ""
+        except AwayError:
+            raise
+        except DaycareError as error:
+            reason = error.message
+        from daycare.memory.extract import LINES_MAX  # late: word lists cost 6 MB, which an idle daemon does not need
 
-    async def _ask(
+        lines = lines[:LINES_MAX]
+        return self._kept(await _extracted(lines, people, user.zone)), len(lines), reason
+
+    async def _asked(
         self,
         plan: Sequence[Choice],
         lines: Sequence[Line],
@@ -125,14 +143,44 @@ class Curator:
         people: Collection[str],
         zone: str,
         calls: "_Calls",
-    ) -> Learned:
-        """Ask a model. Raises `InvalidError` for an answer that is no use; the call is charged all the same."""
+    ) -> tuple[Learned, int]:
+        """Ask a model about as many lines as it can take, and return how many those were.
+
+        What its window has room for is estimated; where that was too much, or the answer did not fit, half is asked.
+        """
         from daycare.agent.lessons import known_fact  # late, as the rules
         from daycare.memory import distil
 
+        budget = tokens.budget_of(self.pool.facts(plan[0]))
         numbered = [replace(line, no=number) for number, line in enumerate(lines, 1)]  # short ones: each costs tokens
         facts = [known_fact(memory) for memory in known if memory.fact is not None]
-        asked = distil.request(numbered, facts, people, zone)
+        while facts and _size(distil.request((), facts, people, zone)) > budget.total // 3:
+            facts = facts[: len(facts) // 2]  # the newest; they only help
+        many = min(len(lines), calls.lines_max)
+        while True:
+            asked = distil.request(numbered[:many], facts, people, zone)
+            size = _size(asked)
+            if size > budget.total and many > 1:
+                many = min(many - 1, max(1, many * budget.total // size))
+                continue
+            try:
+                text, by = await self._ask(plan, asked, zone, min(CURATE_OUTPUT_TOKENS, budget.room), calls)
+                learned = distil.read(text, numbered[:many], people, zone, by).learned
+            except InvalidError as error:
+                if error.code not in _TOO_MUCH or many == 1:
+                    raise
+                many = calls.lines_max = many // 2
+                continue
+            return replace(
+                learned,
+                facts=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.facts),
+                entities=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.entities),
+            ), many
+
+    async def _ask(
+        self, plan: Sequence[Choice], asked: "Request", zone: str, output_tokens: int, calls: "_Calls"
+    ) -> tuple[str, str]:
+        """Return a model's answer and its name. Raises `InvalidError` for one that was cut, which costs as well."""
         message = Message("user", (Text(asked.text),), 0, Origin.SYSTEM, "daycare")
         request = InferRequest(
             model="",
@@ -140,18 +188,14 @@ class Curator:
             messages=(message,),
             zone=zone,
             now_ms=self.clock.now_ms(),
-            max_output_tokens=CURATE_OUTPUT_TOKENS,
+            max_output_tokens=output_tokens,
             output=asked.output,
         )
-        answer = await self.pool.infer(plan, request)
+        answer = await self.pool.infer(plan, request, payer=payer_of(calls.worker, calls.turn.trace))
         calls.charge(answer)
-        reading = distil.read(answer.completion.message.text, numbered, people, zone, str(answer.choice))
-        learned = reading.learned
-        return replace(
-            learned,
-            facts=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.facts),
-            entities=tuple(replace(it, sources=_back(it.sources, lines)) for it in learned.entities),
-        )
+        if answer.completion.finish == "length":
+            raise InvalidError("EXTRACTION_CUT", f"reading what {answer.choice} learned: its answer was cut")
+        return answer.completion.message.text, str(answer.choice)
 
     def _kept(self, learned: Learned) -> Learned:
         return replace(
@@ -161,18 +205,31 @@ class Curator:
         )
 
     async def _known(self, scope: str, learned: Learned) -> list[Memory]:
+        """Return what is known of the same: the newest, and what of the older may be over now."""
+        from daycare.memory.merging import MANY  # late, as the rules
+
         subjects = list(dict.fromkeys(fact.subject for fact in learned.facts))
         names = list(dict.fromkeys(name for entity in learned.entities for name in (entity.name, *entity.aliases)))
-        if not subjects and not names:
-            return []
-        return await self.store.memories.about(scope, subjects, names, CURATE_KNOWN_MAX)
+        about = self.store.memories.about  # one after the other: facts, which are many, would crowd out the entities
+        facts = await about(scope, subjects, (), CURATE_KNOWN_MAX) if subjects else []
+        if len(facts) == CURATE_KNOWN_MAX:
+            comparable = Comparable(
+                subjects=tuple(subjects),
+                values=tuple(fact.value for fact in learned.facts if fact.value),
+                statements=tuple(fact.statement for fact in learned.facts),
+                several=tuple(MANY),
+            )
+            facts += await self.store.memories.comparable(
+                scope, comparable, before=facts[-1].no, limit=CURATE_COMPARABLE_MAX
+            )
+        return facts + (await about(scope, (), names, CURATE_KNOWN_MAX) if names else [])
 
 
 async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) -> Learned:
     """Return what the rules find, and let others have their turn after each clause: a line takes about 1 ms."""
-    from daycare.memory import dates, extract  # late: word lists cost 6 MB, which an idle daemon does not need
+    from daycare.memory import dates, extract  # late, as above
 
-    reader = extract.Reader(lines[: extract.LINES_MAX], people, dates.zone_of(zone))
+    reader = extract.Reader(lines, people, dates.zone_of(zone))
     clauses = []
     for clause in reader.clauses():
         clauses.append(clause)
@@ -181,34 +238,37 @@ async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) 
 
 
 class _Calls:
-    """The model calls of one turn, charged with what came of them."""
+    """The model calls of one turn, charged with what came of them. `lines_max` is what a model took at most."""
 
     def __init__(self, worker: Agent, turn: Turn) -> None:
         self.turn = turn
-        self._worker = worker
-        self._step = 0
-        self._spend: list[Spend] = []
+        self.lines_max = 2**31
+        self.worker = worker
+        self._answers: list[Answer] = []
 
     def charge(self, answer: Answer) -> None:
         """Note what a call cost."""
-        self._spend.append(
-            Spend(
-                agent_id=self._worker.id,
-                user=self._worker.user,
-                turn=self.turn.turn,
-                step=self._step,
-                provider=answer.choice.provider,
-                model=answer.choice.model,
-                usage=answer.completion.usage,
-                cost_micros=answer.cost_micros,
-            )
-        )
-        self._step += 1
+        self._answers.append(answer)
 
-    def charged(self) -> tuple[Spend, ...]:
-        """Return what was spent since this was last asked."""
-        spend, self._spend = tuple(self._spend), []
-        return spend
+    def charged(self, mark: int) -> tuple[Spend, ...]:
+        """Return what was spent on the piece after this mark.
+
+        It gives the calls their numbers, as a turn that was interrupted does not know how many it has made.
+        """
+        answers, self._answers = self._answers, []
+        return tuple(
+            spend_of(self.worker, self.turn.turn, (mark & _SHORT) * _CALLS_A_PIECE + number, answer)
+            for number, answer in enumerate(answers)
+        )
+
+
+_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
+_CALLS_A_PIECE: Final = 64  # more than a piece can be halved
+
+
+def _size(asked: "Request") -> int:
+    """Return about how many tokens a request has."""
+    return sum(tokens.of_text(text) for text in (asked.system, asked.text, str(asked.output.schema)))
 
 
 def _back(sources: Sequence[int], lines: Sequence[Line]) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
+from daycare.memory.analysis import indexed
 from daycare.memory.learned import EntityKind, Learned
 from daycare.memory.merging import KnownEntity, KnownFact, merge_entities, merge_facts
 from daycare.store.records import Agent, Spend
@@ -77,7 +78,8 @@ def lesson_of(
             last_ms=max(old.last_ms, at_ms),
             mentions=old.mentions + len(sources),
         )
-        seen.append(Seen(no=no, sources=sources, at_ms=at_ms, text=described(part), entity=part))
+        words = indexed(_named(part))
+        seen.append(Seen(no=no, sources=sources, at_ms=at_ms, text=described(part), index=words, entity=part))
     return Lesson(
         agent_id=agent.id,
         after=after,
@@ -92,6 +94,11 @@ def lesson_of(
 def described(part: EntityPart) -> str:
     """Return an entity as a text to search and to show."""
     return part.description or f"{part.name} ({part.kind})"
+
+
+def _named(part: EntityPart) -> str:
+    """Return an entity as a text to search by: with all of its names."""
+    return f"{part.name} {' '.join(part.aliases)}: {described(part)}"
 
 
 def _memory(
@@ -113,7 +120,7 @@ def _memory(
         path=agent.path,
         origin=next((origin for origin in _OUTSIDE if origin in origins), first.origin),
         text=text,
-        index=f"{entity.name} {' '.join(entity.aliases)}: {text}" if entity is not None else "",
+        index=indexed(_named(entity) if entity is not None else text),
         at_ms=first.at_ms,
         session=first.session,
         turn=first.turn,

@@ -19,8 +19,8 @@ from daycare.store.records_memories import Tier
 _SHOWN: Final = 10  # memories of one answer: a phone's screen
 _LINE_CHARS: Final = 160
 _HELP: Final = (
-    "/memory WORDS finds what I remember, /memory facts and /memory entities list it, /memory why shows what came up "
-    "for your last message, /memory forget NUMBER removes something for good."
+    "/memory WORDS finds what I remember, /memory ask QUESTION answers from it, /memory facts and /memory entities "
+    "list it, /memory why shows what came up for your last message, /memory forget NUMBER removes something for good."
 )
 
 
@@ -33,7 +33,10 @@ class MemoryCommands:
 
     def add_to(self, commands: Commands) -> None:
         """Register it."""
-        commands.add("memory", Command("what I remember [words | facts | entities | why | forget NUMBER]", self._run))
+        commands.add(
+            "memory",
+            Command("what I remember [words | ask QUESTION | facts | entities | why | forget NUMBER]", self._run),
+        )
 
     async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         person = await who_asks(self._people, row)
@@ -46,6 +49,12 @@ class MemoryCommands:
                     "Only the person whose memory it is can have something forgotten, for a group the operator."
                 )
             return await self._forget(agent, more.split(), row.envelope.sender)
+        if word == "ask":
+            if not more.strip():
+                return Answer("Ask something: /memory ask what did I say about the garden in March")
+            it = row.envelope
+            await self._controls.ask(agent, more, sender=it.sender, key=f"ask:{row.seq}", trace=it.trace, asked=row)
+            return Answer("")  # the answer comes as one of the agent's own
         if word in ("facts", "entities"):
             tier = Tier.FACT if word == "facts" else Tier.ENTITY
             found = await self._controls.find(agent, tier, more, limit=_SHOWN)

@@ -7,20 +7,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
+from daycare.agent.lookup import Filters, Lookup, label
 from daycare.base.clock import Clock
-from daycare.base.errors import NotFoundError
+from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
-from daycare.base.limits import API_PAGE_MAX_ROWS, WHY_EVENTS_MAX
+from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS, WHY_EVENTS_MAX
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.scope import scope_of
 from daycare.memory.forgetting import Forgetting, Plan
-from daycare.memory.queries import Hit, Query
-from daycare.memory.search import Search
+from daycare.memory.queries import Hit
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent
+from daycare.store.records import Agent, InboxRow, Receipt
 from daycare.store.records_memories import Forgotten, Memory, MemoryCounts, Tier, Uncurated
+from daycare.tools.context import PEOPLES
 
 Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
 
@@ -38,6 +41,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     at_ms: int
     hash: str
+    label: str = ""  # its number as models write it: `g` before it for what everybody reads
     about: dict[str, Any] = {}
     score: float | None = None
     parts: dict[str, float] = {}
@@ -57,14 +61,15 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 class MemoryControls:
     """Does it, for an agent's scope.
 
-    `log` writes a bounded part of what is not in the log yet and returns whether there may be more; `look` wakes memory
-    workers for what is wanted.
+    `post` commits a message to an inbox. `log` writes a bounded part of what is not in the log yet and returns whether
+    there may be more; `look` wakes memory workers for what is wanted.
     """
 
     def __init__(
         self,
         store: Store,
-        search: Search,
+        lookup: Lookup,
+        post: Callable[[Envelope], Awaitable[Receipt]],
         forgetting: Forgetting,
         log: Callable[[], Awaitable[bool]],
         look: Look,
@@ -72,7 +77,8 @@ class MemoryControls:
         clock: Clock,
     ) -> None:
         self._store = store
-        self._search = search
+        self._lookup = lookup
+        self._post = post
         self._forgetting = forgetting
         self._log = log
         self._look = look
@@ -87,22 +93,54 @@ class MemoryControls:
         tiers: Sequence[Tier] = tuple(Tier),
         since_ms: int | None = None,
         until_ms: int | None = None,
+        entity: str = "",
+        path: str = "",
         superseded: bool = False,
         limit: int = 10,
     ) -> list[Shown]:
-        """Return what fits a question best, with its scores."""
-        query = Query(
-            scope=scope_of(agent.path),
-            agent_id=agent.id,
-            text=text,
-            now_ms=self._clock.now_ms(),
+        """Return what fits a question best, with its scores; see `lookup.Filters`."""
+        filters = Filters(
             tiers=tuple(tiers),
             since_ms=since_ms,
             until_ms=until_ms,
+            entity=entity,
+            path=path,
             superseded=superseded,
             limit=limit,
         )
-        return [_of_hit(hit) for hit in await self._search.find(query)]
+        return [_of_hit(hit) for hit in await self._lookup.find(agent, text, filters)]
+
+    async def ask(
+        self, agent: Agent, question: str, *, sender: str, key: str, trace: str, asked: InboxRow | None = None
+    ) -> Receipt:
+        """Put a question to an agent's memory, once for each `key`; its answer is what becomes of the message.
+
+        `asked` is the message of a person that holds it: the answer goes where that came from.
+        """
+        text = question.strip()
+        if agent.kind not in PEOPLES:
+            raise InvalidError("SEARCH_FORBIDDEN", f"asking the memory of {agent.path}: no person talks with it")
+        if not text or len(text) > QUESTION_MAX_CHARS:
+            raise InvalidError("QUESTION", f"asking memory: {len(text)} characters, from 1 to {QUESTION_MAX_CHARS}")
+        envelope = Envelope(
+            to=agent.path,
+            agent_id=agent.id,
+            user=agent.user,
+            origin=Origin.PERSON,
+            sender=sender,
+            key=key,
+            text=text,
+            trace=trace,
+            kind=EnvelopeKind.QUERY,
+        )
+        if asked is not None:
+            it = asked.envelope
+            envelope = replace(envelope, origin=it.origin, reply_target=it.reply_target, meta=it.meta)
+        return await self._post(envelope)
+
+    async def sources(self, agent: Agent, labels: Sequence[str]) -> list[Shown]:
+        """Return the memories that an answer names as its sources."""
+        return [shown(memory) for memory in await self._lookup.get(agent, labels)]
 
     async def find(
         self,
@@ -142,7 +180,7 @@ class MemoryControls:
                 at_ms=event["at_ms"],
                 took_ms=event["took_ms"],
                 without=event.get("without", ""),
-                memories=tuple(msgspec.structs.replace(shown(each), score=scores[each.no]) for each in memories),
+                memories=tuple(replace(shown(each), score=scores[each.no]) for each in memories),
                 gone=len(scores) - len(memories),
             )
         which = "any turn" if turn is None else f"turn {turn}"
@@ -179,10 +217,10 @@ class MemoryControls:
 
     def _base(self, scope: str) -> int:
         """Return what all numbers of a scope have in common."""
-        first = self._store.memories.shapes(scope, limit=1)
-        if not first:
+        base = self._lookup.base(scope)
+        if base is None:
             raise NotFoundError("NOTHING_REMEMBERED", f"nothing is remembered of {scope} yet")
-        return first[0].no & ~_SHORT
+        return base
 
 
 def shown(memory: Memory) -> Shown:
@@ -190,6 +228,7 @@ def shown(memory: Memory) -> Shown:
     part = memory.fact or memory.entity
     return Shown(
         no=memory.no & _SHORT,
+        label=label(memory),
         tier=str(memory.tier),
         text=memory.text,
         speaker=memory.speaker,
@@ -202,4 +241,4 @@ def shown(memory: Memory) -> Shown:
 
 
 def _of_hit(hit: Hit) -> Shown:
-    return msgspec.structs.replace(shown(hit.memory), score=round(hit.score, 3), parts=dict(hit.parts))
+    return replace(shown(hit.memory), score=round(hit.score, 3), parts=dict(hit.parts))

@@ -13,11 +13,15 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, messages_of, said
+from daycare.agent.passages import Passages
+from daycare.agent.sections import Excerpts
 from daycare.base.clock import Clock
+from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError
 from daycare.base.events import MemoryRecalled
 from daycare.base.limits import (
@@ -57,9 +61,13 @@ _MARKED: Final = {
 
 
 class Recollection(msgspec.Struct, frozen=True):
-    """What was recalled for a turn: blocks of lines by tier, and the memories they show with their scores."""
+    """What was recalled for a turn: blocks of lines by tier, and the memories they show with their scores.
+
+    `excerpts` are of documents that do not stand whole in the prompt.
+    """
 
     blocks: tuple[tuple[str, str], ...] = ()
+    excerpts: Excerpts = ()
     memories: tuple[Memory, ...] = ()
     scores: tuple[float, ...] = ()
 
@@ -84,7 +92,7 @@ NOTHING: Final = Recollection()
 
 
 class Recaller:
-    """Recalls for turns. `ask` embeds a question; None: there is no embedder. `passages` are those of documents."""
+    """Recalls for turns. `ask` embeds a question; None: there is no embedder. `top` passages of documents at most."""
 
     def __init__(
         self,
@@ -94,14 +102,16 @@ class Recaller:
         section: RetrievalSection,
         bus: Bus,
         clock: Clock,
+        passages: Passages,
         *,
-        passages: int = 0,
+        top: int,
     ) -> None:
         self._store = store
         self._search = search
         self._ask = ask
         self._section = section
         self._passages = passages
+        self._top = top
         self._bus = bus
         self._clock = clock
         self._nursery: trio.Nursery | None = None
@@ -126,17 +136,22 @@ class Recaller:
         """Drop what is kept of questions and prompts: something was forgotten."""
         self._questions.clear()
         self._shown.clear()
+        self._passages.forget()
 
     async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Recollection:
-        """Return what fits a turn's messages; nothing for agents that no person talks with, and on any failure."""
-        if not self._section.enabled or agent.kind not in PEOPLES:
-            return NOTHING
-        messages = [message for message in messages_of(rows) if is_persons(message)]
-        text = "\n".join(said(message)[1] for message in messages).strip()
-        if not text:
-            return NOTHING
+        """Return what fits a turn's messages; no memories for agents that no person talks with, and on any failure."""
+        messages = messages_of(rows)
+        text = "\n".join(said(message)[1] for message in messages if is_persons(message)).strip()
+        found, vector = NOTHING, None
+        if self._section.enabled and agent.kind in PEOPLES and text:
+            found, vector = await self._recall(agent, user, turn, text)
+        words = text or "\n".join(message.text for message in messages)
+        return replace(found, excerpts=await self._passages.standing(agent, words, vector))
+
+    async def _recall(self, agent: Agent, user: User, turn: Turn, text: str) -> "tuple[Recollection, Floats | None]":
         began = trio.current_time()
         without = "it took too long"
+        vector: Floats | None = None
         hits: Sequence[Hit] = ()
         with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
@@ -156,7 +171,7 @@ class Recaller:
                     without=without,
                 )
             )
-        return found
+        return found, vector
 
     # -- the question ------------------------------------------------------------------------------------------------
 
@@ -191,7 +206,7 @@ class Recaller:
             Tier.LOG: section.include_logs,
             Tier.FACT: section.include_facts,
             Tier.ENTITY: section.include_entities,
-            Tier.CHUNK: self._passages > 0,
+            Tier.CHUNK: self._top > 0,
         }
         return Query(
             scope=scope_of(agent.path),
@@ -229,9 +244,9 @@ class Recaller:
         # In order of tier and time, so that the same memories are the same bytes.
         chosen.sort(key=lambda hit: (_ORDER.index(hit.memory.tier), hit.memory.at_ms, hit.memory.no))
         return Recollection(
-            _blocks([hit.memory for hit in chosen], user.zone),
-            tuple(hit.memory for hit in chosen),
-            tuple(round(hit.score, 3) for hit in chosen),
+            blocks=_blocks([hit.memory for hit in chosen], user.zone),
+            memories=tuple(hit.memory for hit in chosen),
+            scores=tuple(round(hit.score, 3) for hit in chosen),
         )
 
     def _without_read(self, hits: Sequence[Hit]) -> list[Hit]:
@@ -240,14 +255,14 @@ class Recaller:
         for hit in hits:
             if hit.memory.tier is Tier.CHUNK:
                 passages += not _stands_anyway(hit.memory)
-                if _stands_anyway(hit.memory) or passages > self._passages:
+                if _stands_anyway(hit.memory) or passages > self._top:
                     continue
             kept.append(hit)
         return kept
 
 
 def _stands_anyway(memory: Memory) -> bool:
-    return memory.place is not None and memory.place.name == MEMORY
+    return memory.place is not None and memory.place.name in (MEMORY, *IDENTITY_DOCUMENTS)
 
 
 class _Question:
@@ -272,13 +287,14 @@ def _blocks(memories: Sequence[Memory], zone: str) -> tuple[tuple[str, str], ...
 
 
 def line(memory: Memory, zone: str) -> str:
-    """Return a memory as a prompt shows it: when, who, what, and where it came from if that was outside."""
+    """Return a memory as a prompt shows it: when, who or where, what, and from whom if that was outside."""
     text = one_line(memory.text, RECALL_LINE_MAX_CHARS)
     marked = f" ({_MARKED[memory.origin]})" if memory.origin in _MARKED else ""
     if memory.entity is not None:
         return f"Entity: {one_line(memory.entity.name, 80)} ({memory.entity.kind}) - {text}{marked}"
     at = datetime.fromtimestamp(memory.at_ms / 1000, ZoneInfo(zone))
-    who = f"{one_line(memory.speaker, 80)}: " if memory.tier is Tier.LOG and memory.speaker else ""
+    source = memory.place.name if memory.place is not None else memory.speaker if memory.tier is Tier.LOG else ""
+    who = f"{one_line(source, 80)}: " if source else ""
     until = ""
     if memory.fact is not None and memory.fact.valid_until_ms is not None:
         until = f" (until {datetime.fromtimestamp(memory.fact.valid_until_ms / 1000, ZoneInfo(zone)):%Y-%m-%d})"

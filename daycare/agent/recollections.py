@@ -1,30 +1,39 @@
 """All that is remembered of conversations, wired: written behind the turns, curated, embedded, searched, recalled."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent.curator import Curator
+from daycare.agent.lookup import Lookup
+from daycare.agent.passages import Passages
 from daycare.agent.recall import Recaller
 from daycare.agent.scribe import Scribe
+from daycare.agent.sections import Shelf
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
+from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection
 from daycare.config import Config
 from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
 from daycare.memory.chunking import Chunking
+from daycare.memory.documents import Documents
 from daycare.memory.embedding import Embedding, Model, load_local
 from daycare.memory.forgetting import Forgetting
+from daycare.memory.queries import Hit, Query
 from daycare.memory.search import Search
 from daycare.observe.bus import Bus
 from daycare.plugin import Plugin
 from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
+from daycare.store.records_memories import Tier
 from daycare.store.vault import Vault
 
 
@@ -38,6 +47,8 @@ class Recollections:
         pool: Pool,
         section: MemorySection,
         load: Callable[[], Awaitable[Model]] | None,
+        documents: Documents,
+        shelf: Shelf,
         bus: Bus,
         clock: Clock,
     ) -> None:
@@ -52,10 +63,20 @@ class Recollections:
         self.scribe = Scribe(store, directory, section.ingestion)
         self.chunking = Chunking(store, directory.get)
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
+        self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)
         ask = self.embedding.question if self.embedding is not None else None
+        logs = section.retrieval.include_logs and section.ingestion.daily_logs
         self.recaller = Recaller(
-            store, self.search.find, ask, section.retrieval, bus, clock, passages=section.documents.chat_top
+            store,
+            self.search.find,
+            ask,
+            replace(section.retrieval, include_logs=logs),
+            bus,
+            clock,
+            self.passages,
+            top=section.documents.chat_top,
         )
+        self.lookup = Lookup(store, self.find, clock)
         self.forgetting = Forgetting(store, self._forgotten)
         self.on_forgotten: Callable[[], None] = lambda: None
 
@@ -77,13 +98,45 @@ class Recollections:
         if memories and self.embedding is not None:
             self.embedding.wake()
 
+    async def find(self, query: Query) -> list[Hit]:
+        """Return what fits a question best, by its vector, too, if that comes in time."""
+        if not self._section.ingestion.daily_logs:
+            query = replace(query, tiers=tuple(tier for tier in query.tiers if tier is not Tier.LOG))
+        if query.vector is None and self.embedding is not None:
+            with suppress(DaycareError), trio.move_on_after(EMBED_QUESTION_S):
+                query = replace(query, vector=await self.embedding.question(query.text))
+        return await self.search.find(query)
+
+    async def reembed(self) -> None:
+        """Make all vectors anew. Raises `NotFoundError` where there is no embedder."""
+        if self.embedding is None:
+            raise NotFoundError(
+                "EMBEDDER_NONE", "making vectors anew: memory is searched by words alone", hint="doc/recollection.md"
+            )
+        await self.embedding.renew()
+        for scope in await self._scopes():
+            self.search.drop(scope)
+
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
         shown: dict[str, Any] = {"embedder": self._section.embedder}
         if self.embedding is not None:
             state = await self.embedding.state()
-            shown |= {"trouble": state.trouble, "embedded": state.done, "memories": state.total}
+            shown |= {
+                "model": state.model,
+                "dimensions": state.dimensions,
+                "trouble": state.trouble,
+                "embedded": state.done,
+                "memories": state.total,
+                "before": {each.model: each.vectors for each in state.before},
+            }
         return shown
+
+    async def _scopes(self) -> list[str]:
+        found = await self._store.memories.scopes()
+        while page := await self._store.memories.scopes(after=found[-1]) if found else []:
+            found += page
+        return found
 
     def _trouble(self, error: DaycareError | None) -> None:
         reason = error.message if error is not None else ""

@@ -12,7 +12,9 @@ from zoneinfo import ZoneInfo
 import trio
 from msgspec.structs import replace
 
-from daycare.agent.blocks import block
+from daycare.actors.permits import Permits
+from daycare.agent.lookup import Lookup, origins_in, paths_in
+from daycare.agent.reading import TurnReading
 from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock
@@ -29,6 +31,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
+from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.memory.address import DAILY, MEMORY, parse
 from daycare.memory.documents import Documents
 from daycare.memory.echo import is_echo
@@ -47,7 +50,7 @@ KIND: Final = "memory"
 KIND_OUTSIDE: Final = "memory-outside"  # apart, so that no yes in advance for the agent's own memories covers it
 KIND_IDENTITY: Final = "identity"
 
-_TALKS: Final = (Kind.CONNECTOR, Kind.AGENT)  # kinds that a person speaks with directly
+_TALKS: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that a person speaks with directly
 _PREFIXES: Final = {
     Layer.AGENT: "",
     Layer.USER: "shared/",
@@ -56,7 +59,7 @@ _PREFIXES: Final = {
     Layer.PROJECT: "project/",
 }
 _HEADER: Final = re.compile(r"^(\S+): ([a-z]+), version (\d+)$", re.MULTILINE)
-_RECALLING: Final = ("memory_read", "memory_search")
+_RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
 _OTHERS_WORDS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)
 _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
 
@@ -65,7 +68,7 @@ class Remembering:
     """Makes an agent's memory for each call of a tool.
 
     `trusted` are the daemon's own tools; `outside` names plugins that put words into prompts, after which no turn is
-    known to be clean. `scan` is the desk's.
+    known to be clean. `scan` is the desk's; `lookup` returns what finds memories.
     """
 
     def __init__(
@@ -76,7 +79,9 @@ class Remembering:
         scan: Scan,
         section: ApprovalsSection,
         clock: Clock,
+        lookup: Callable[[], Lookup],
         *,
+        permits: Permits,
         trusted: Collection[str],
         outside: Sequence[str] = (),
     ) -> None:
@@ -86,6 +91,8 @@ class Remembering:
         self.scan = scan
         self.section = section
         self.clock = clock
+        self.lookup = lookup
+        self.permits = permits
         self.trusted = frozenset(trusted)
         self.hooks = Sources(tuple(Source(f"words of the plugin {name}", Origin.FILE) for name in outside))
 
@@ -94,36 +101,14 @@ class Remembering:
         return TurnMemory(self, agent, user, turn, step)
 
 
-class TurnMemory:
+class TurnMemory(TurnReading):
     """See `daycare.plugin.Memory`. Calls of one step can be repeated after a crash: what is done or asked for is so."""
 
     def __init__(self, home: Remembering, agent: Agent, user: User, turn: Turn, step: int) -> None:
+        super().__init__(home.permits, home.store, home.documents, home.lookup(), agent, user, turn, step)
         self._home = home
-        self._documents = home.documents
-        self._agent = agent
-        self._user = user
-        self._turn = turn
-        self._step = step
+        self._permission = Decision.ASK
         self._changes = 0  # asked for by this call so far: a tool may make several
-
-    # -- reading -------------------------------------------------------------------------------------------------------
-
-    async def read(self, path: str) -> str:
-        """Return a document for the model, between marks."""
-        found = await self._documents.read(self._agent, path)
-        return f"{found.path}: {found.layer}, version {found.version}\n{block('memory', found.text)}"
-
-    async def listing(self, prefix: str = "") -> str:
-        """Return what there is below a folder, a line each."""
-        found = await self._documents.listing(self._agent, prefix)
-        lines = [f"{entry.path} ({entry.layer}, {entry.size} bytes)" for entry in found]
-        return "\n".join(lines) or "there is nothing yet"
-
-    async def search(self, query: str) -> str:
-        """Return the documents that fit a query, each with its best passage between marks."""
-        hits = await self._documents.search(self._agent, query)
-        parts = [f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}" for hit in hits]
-        return "\n\n".join(parts) or "nothing fits"
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
@@ -193,8 +178,8 @@ class TurnMemory:
         direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
         call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
         need = needed(chosen(self._home.section, self._agent.config.approvals), *call, direct=direct)
-        if draft.approver != "user":
-            need = Need(Consent.ALWAYS)  # what concerns everybody
+        if draft.approver != "user" or self._permission is not Decision.ALLOW:
+            need = Need(Consent.ALWAYS)  # what concerns everybody, or a rule has asked for
         approver = await self._approver(tool, draft, action, need)
         if approver is None:
             kind = KIND_IDENTITY if tool == IDENTITY else KIND if direct else KIND_OUTSIDE
@@ -267,6 +252,7 @@ class TurnMemory:
         newest = states[0].newest if states else None
         if newest is not None and await self._home.store.documents.once(newest.place, self._key):
             return self._done(path)
+        self._permission = await self._permits.check(self._agent.path, WRITE_MEMORY, self._agent.path, can_ask=True)
         return None
 
     def _done(self, path: str, warning: str = "") -> str:
@@ -302,9 +288,12 @@ class TurnMemory:
         since = history[0].at_ms if history else self._turn.started_at
         today = datetime.fromtimestamp(self._home.clock.now_ms() / 1000, ZoneInfo(self._user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
-        recalled = _recalled_paths([*(step.message for step in steps if step.message is not None), *history])
+        messages = [*(step.message for step in steps if step.message is not None), *history]
+        recalled = _recalled_paths(messages)
         for path in dict.fromkeys((*days, *recalled)):
             read += await self._doubtful(path, since)
+        looked_up = dict.fromkeys(origin for result in _recalled(messages) for origin in origins_in(result))
+        read += [Source("memories that were looked up", origin) for origin in looked_up if origin in _OTHERS_WORDS[:-1]]
         origins = dict.fromkeys(
             origin for step in steps if step.kind == "recall" for origin in step.arguments["origins"]
         )
@@ -383,7 +372,7 @@ def _recalled(messages: Sequence[Message]) -> list[str]:
 
 def _recalled_paths(messages: Sequence[Message]) -> list[str]:
     """Return what was read or found: a text could only add paths to them, which is to its disadvantage."""
-    return [found[1] for result in _recalled(messages) for found in _HEADER.finditer(result)]
+    return [path for result in _recalled(messages) for path in paths_in(result)]
 
 
 def _action(verb: Verb, draft: Draft, text: str) -> DocumentAction:

@@ -1,26 +1,37 @@
 """The log of what was said: each ended turn of an agent that people talk to becomes entries of its memory, once.
 
 It runs behind the turns, in small bites, so that no answer waits for it. What it writes is what people and the agent
-said: no prompt, no recalled memory, no result of a tool ever gets into the log.
+said: no prompt, no recalled memory, no result of a tool ever gets into the log. An answer that only repeats what is
+remembered is marked as an echo, by comparing it with what is remembered: so it holds whatever recalled that, and after
+a crash. People who repeat themselves are heard.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent.kinds import is_persons, said
 from daycare.base.errors import BusyError, UnavailableError
-from daycare.base.limits import SCRIBE_PAUSE_S, SCRIBE_SHARE, SCRIBE_TURNS, STORE_RETRY_S
+from daycare.base.limits import (
+    ECHO_ORIGINALS_MAX,
+    ECHO_POSTINGS_MAX,
+    SCRIBE_PAUSE_S,
+    SCRIBE_SHARE,
+    SCRIBE_TURNS,
+    STORE_RETRY_S,
+)
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
 from daycare.memory.chunks import chunks
+from daycare.memory.echo import repeats
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
-from daycare.store.records_memories import EndedTurn, NewMemory, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, Tier
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
 
@@ -65,10 +76,25 @@ class Scribe:
                 continue
             if agent.user not in people:
                 people[agent.user] = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-            entries += entries_of(agent, people[agent.user], turn)
+            for entry in entries_of(agent, people[agent.user], turn):
+                entries.append(replace(entry, role=ECHO) if await self._is_echo(entry) else entry)
         if turns:
             await self._store.memories.log(turns, entries)
         return len(turns) == SCRIBE_TURNS
+
+    async def _is_echo(self, entry: NewMemory) -> bool:
+        """Return whether an answer says nothing but what is remembered from earlier turns."""
+        if entry.role != "assistant":
+            return False
+        from daycare.memory.analysis import telling  # late, as below
+
+        words = telling(entry.text)
+        originals = []
+        for scope in (entry.scope, EVERYBODY):
+            near = self._store.memories.found(scope, words, postings_max=ECHO_POSTINGS_MAX, limit=ECHO_ORIGINALS_MAX)
+            originals += await self._store.memories.get([scope], [no for no, _ in near])
+        await trio.lowlevel.checkpoint()
+        return repeats(entry.text, [memory.text for memory in originals])
 
 
 def entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
@@ -80,7 +106,7 @@ def entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
             name, text = said(message)
             shared = "".join(f" [shares {part.name}]" for part in message.parts if isinstance(part, File))
             entries += _entries(agent, turn, message, name or user.name, f"{text}{shared}")
-        elif message is answer:
+        elif message is answer and message.sender in ("", agent.path):  # not what a search found: it is memory already
             entries += _entries(agent, turn, message, agent.config.name or _ASSISTANT, message.text)
     return entries
 

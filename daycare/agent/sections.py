@@ -12,15 +12,17 @@ from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
+from daycare.agent import tokens
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.errors import ConflictError, NotFoundError, UnavailableError
+from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import IdentityHeld
 from daycare.base.limits import (
     NAME_MAX_CHARS,
+    PROMPT_HEADINGS_MAX,
     PROMPT_LINE_MAX_CHARS,
     PROMPT_OTHERS_MAX,
     PROMPT_SKILLS_KNOWN_MAX,
@@ -29,8 +31,11 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
+from daycare.base.permission import own_flaws
+from daycare.base.recollection import DocumentsSection
 from daycare.base.scope import scope_of
 from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
+from daycare.memory.chunks import chunks
 from daycare.memory.documents import Documents, is_apart
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -39,6 +44,8 @@ from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place
+
+Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
 
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
 
@@ -128,18 +135,27 @@ async def load_sections(
     personality: Passage = NOTHING,
     others: Sequence[Agent] = (),
     recalled: tuple[tuple[str, str], ...] = (),
+    excerpts: Excerpts = (),
+    documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
     room: int = ROOM,
 ) -> Sections:
     """Read what stands in an agent's prompt; `today` is the user's local time.
 
-    Where there is no IDENTITY.md the persona stands in, where there is no USER.md what is known of the user. A helper
-    gets none of it: it works on what its task says.
+    Where there is no IDENTITY.md the persona stands in, where there is no USER.md what is known of the user. Of a
+    document that does not stand whole its `excerpts` do. A helper gets none of it: it works on what its task says.
     """
     if is_helper(agent):
         return Sections(mark=mark, room=room)
+    parts = dict(excerpts)
+    passages = parts.pop(MEMORY, "")
 
     async def read(name: str, otherwise: Passage = NOTHING) -> Passage:
-        return await shelf.passage(agent, name) or otherwise
+        found = await shelf.passage(agent, name) or otherwise
+        return replace(found, text=parts[name]) if name in parts else found
+
+    async def memory() -> Passage:
+        found = await read(MEMORY)
+        return replace(found, text=_outline(found.text)) if is_long(found, documents) else found
 
     days = [f"{today - timedelta(days=back):%Y-%m-%d}" for back in (1, 0)]
     return Sections(
@@ -151,11 +167,24 @@ async def load_sections(
         user=await read(USER, Passage(known_of(user), "settings")),
         others=_others(agent, others),
         skills=tuple(await shelf.skills(agent)),
-        memory=await read(MEMORY),
+        memory=await memory(),
         daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
-        recalled=recalled,
+        recalled=(*((("chunk", passages),) if passages else ()), *recalled),
         room=room,
     )
+
+
+def is_long(memory: Passage, section: DocumentsSection) -> bool:
+    """Return whether MEMORY.md has no room in a prompt, so that only what fits of it stands there."""
+    return tokens.of_text(memory.text) > section.chat_max_tokens
+
+
+def _outline(text: str) -> str:
+    """Return what stands for a long document: the same from turn to turn, until it is changed."""
+    found = dict.fromkeys(" / ".join(chunk.headings) for chunk in chunks(text) if chunk.headings)
+    lines = [f"- {one_line(each, PROMPT_LINE_MAX_CHARS)}" for each in list(found)[:PROMPT_HEADINGS_MAX]]
+    told = "MEMORY.md is too long to stand here. What of it fits what is said stands below; memory_read shows all."
+    return "\n".join([told, *(["It has:", *lines] if lines else [])])
 
 
 def known_of(user: User) -> str:
@@ -222,6 +251,7 @@ class Prompts:
         room_for: Callable[[Agent], Awaitable[int]],
         secret: bytes,
         clock: Clock,
+        documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
     ) -> None:
         self._store = store
         self._shelf = shelf
@@ -231,12 +261,18 @@ class Prompts:
         self._room_for = room_for
         self._secret = secret
         self._clock = clock
+        self._documents = documents
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
         self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
 
     async def of(
-        self, agent: Agent, user: User, session: int, recalled: tuple[tuple[str, str], ...] = ()
+        self,
+        agent: Agent,
+        user: User,
+        session: int,
+        recalled: tuple[tuple[str, str], ...] = (),
+        excerpts: Excerpts = (),
     ) -> InferRequest:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
@@ -245,7 +281,7 @@ class Prompts:
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, self._personality)))
         room = await self._room_for(agent)
-        state = (agent, user, session, today, personality, room, changes, version, recalled)
+        state = (agent, user, session, today, personality, room, changes, version, recalled, excerpts)
         kept = self._kept.get(agent.id)
         if kept is not None and kept[0] == state:
             self._kept.move_to_end(agent.id)
@@ -260,6 +296,8 @@ class Prompts:
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
             recalled=recalled,
+            excerpts=excerpts,
+            documents=self._documents,
             room=room,
         )
         made = assemble(sections, agent, user)
@@ -288,6 +326,8 @@ class Prompts:
         return found
 
     def check(self, config: AgentConfig) -> None:
-        """Raise `NotFoundError` or `InvalidError` for settings that name a personality there is not."""
+        """Raise `NotFoundError` for a personality there is not, `InvalidError` for that and rules that are wrong."""
+        if wrong := next(own_flaws(config.permissions), ""):
+            raise InvalidError("PERMISSIONS_INVALID", f"setting {wrong}", hint="doc/permissions.md")
         if config.personality:
             self._personalities.get(config.personality)

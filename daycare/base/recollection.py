@@ -59,9 +59,17 @@ class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[memory.documents]`: how many passages of documents are recalled into a prompt."""
+    """`[memory.documents]`: what of documents stands in a prompt.
 
+    `identity`: IDENTITY.md, SOUL.md, STYLE.md and USER.md whole, or so many passages of each. MEMORY.md stands whole
+    up to `chat_max_tokens`; of a longer one the `chat_top` passages that fit, as of other documents, each with a word
+    of what was said or, where there are vectors, at least `min_similarity`.
+    """
+
+    identity: Literal["whole"] | Annotated[int, Meta(ge=1, le=50)] = "whole"
+    chat_max_tokens: Annotated[int, Meta(ge=0, le=12_000)] = 4_000
     chat_top: Annotated[int, Meta(ge=0, le=50)] = 5
+    min_similarity: Annotated[float, Meta(ge=-1, le=1)] = 0.5
 
 
 class MemorySection(msgspec.Struct, frozen=True, kw_only=True):

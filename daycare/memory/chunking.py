@@ -1,7 +1,6 @@
 """Chunks of documents, made again whenever a document changes: behind the writing of it, which waits for nobody."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import trio
 
@@ -13,8 +12,6 @@ from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import DAILY, Document, Layer, Place
 from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
-
-_READ_WHOLE: Final = ("IDENTITY.md", "SOUL.md", "STYLE.md", "USER.md")  # they stand in every prompt
 
 
 class Chunking:
@@ -46,14 +43,25 @@ class Chunking:
         """Cut a bounded number of documents; return whether there may be more."""
         changed = await self._store.memories.unchunked(CHUNK_PAGE)
         for place, version in changed:
-            document = await self._store.documents.at(place, version) if version else None
-            await self._store.memories.chunk(place, version, await self._cut(place, document))
+            await self._store.memories.chunk(place, version, await self._cut(place, await self._of(place, version)))
         return len(changed) == CHUNK_PAGE
 
+    async def again(self, place: Place, version: int) -> str:
+        """Cut a document once more, unless it has another version by now; return whose its chunks are."""
+        await self._store.memories.chunk(place, version, await self._cut(place, await self._of(place, version)))
+        return (await self._whose(place))[0]
+
+    async def _of(self, place: Place, version: int) -> Document | None:
+        return await self._store.documents.at(place, version) if version else None
+
     async def _cut(self, place: Place, document: Document | None) -> list[NewMemory]:
-        """Return a document's chunks; none of one that is gone, or that stands whole in every prompt anyway."""
-        if document is None or not document.text or place.name in _READ_WHOLE or place.name.startswith(DAILY):
+        """Return a document's chunks; none of one that is gone, or of a daily log, which only repeats what was said."""
+        if document is None or not document.text or place.name.startswith(DAILY):
             return []
+        from daycare.memory.analysis import (
+            indexed,
+        )  # late: lists of words that a daemon without documents does not need
+
         scope, path = await self._whose(place)
         agent_id = place.owner if place.layer is Layer.AGENT else ""
         return [
@@ -65,7 +73,7 @@ class Chunking:
                 path=path,
                 origin=document.version.by.origin,
                 text=chunk.text,
-                index="" if not chunk.headings else chunk.told,
+                index=indexed(chunk.told),
                 at_ms=document.version.created_at,
                 turn=number,
                 place=place,

@@ -7,7 +7,7 @@ An answer of which nothing is left is refused, so that the rules do the work.
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta, tzinfo
 from typing import Any, Final, NamedTuple, get_args
 
@@ -36,7 +36,6 @@ from daycare.memory.patterns import words
 from daycare.memory.periods import YEAR_MAX, YEAR_MIN
 from daycare.plugin import OutputSpec
 
-PORTION_MAX_CHARS: Final = 24_000  # of conversation in one call: some 6,000 tokens, which small models read well
 LINE_MAX_CHARS: Final = 4_000  # of one message: the rest was pasted
 KNOWN_MAX: Final = 60  # facts shown, so that the model uses the same attributes
 ANSWER_MAX_CHARS: Final = 200_000
@@ -149,21 +148,8 @@ class _Answer(msgspec.Struct):
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-def portions(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
-    """Yield a range in parts that one call can take, in order; each line is in one of them."""
-    begin = size = 0
-    for at, line in enumerate(lines):
-        chars = min(len(line.text), LINE_MAX_CHARS) + len(line.speaker) + 40
-        if at > begin and size + chars > PORTION_MAX_CHARS:
-            yield lines[begin:at]
-            begin, size = at, 0
-        size += chars
-    if begin < len(lines):
-        yield lines[begin:]
-
-
 def request(lines: Sequence[Line], known: Sequence[KnownFact], people: Collection[str], zone: str) -> Request:
-    """Return what to ask about one portion. `known` are facts about those who speak, the newest first."""
+    """Return what to ask about some lines. `known` are facts about those who speak, the newest first."""
     here = dates.zone_of(zone)
     told = "\n".join(_shown(line, people, here) for line in lines)
     parts = []

@@ -1,28 +1,29 @@
 """Vectors of memories: made in the background, a few at a time, and never waited for by an answer.
 
 Rows say what has no vector of the present model yet, so a new model, a crash or an outage need no bookkeeping: what is
-missing is made, the newest first, while search goes on over what is there. An embedder that fails, or answers what
-cannot be right, is asked again later and later; until then words alone are searched, and `state` says why.
+missing is made, the newest first, while search goes on over what is there; once nothing is missing, vectors of other
+models are deleted. An embedder that fails, or answers what cannot be right, is asked again later and later; until then
+words alone are searched, and `state` says why.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 import trio
 
-from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import (
     EMBED_BATCH,
+    EMBED_DROP_ROWS,
     EMBED_PAUSE_S,
     EMBED_RETRY_BASE_S,
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
 )
 from daycare.store.contract_memories import MemoryStore
-from daycare.store.records_memories import NewVector
+from daycare.store.records_memories import NewVector, VectorModel
 
 if TYPE_CHECKING:
     from daycare.memory.arrays import Floats
@@ -42,13 +43,18 @@ _ZERO: Final = 1e-6
 
 
 class EmbedderState(msgspec.Struct, frozen=True, kw_only=True):
-    """How the embedder is: `trouble` says why it is not used, `done` of `total` memories have a vector of it."""
+    """How the embedder is: `trouble` says why it is not used, `done` of `total` memories have a vector of `model`.
+
+    `dimensions` is 0 until the first vector. `before` are models whose vectors are kept until all have new ones.
+    """
 
     embedder: str
+    model: str
     dimensions: int
     trouble: str
     done: int
     total: int
+    before: tuple[VectorModel, ...] = ()
 
 
 class Embedding:
@@ -74,6 +80,7 @@ class Embedding:
         self._on_trouble = on_trouble
         self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
         self._news = trio.Event()
+        self._renewed = trio.Event()
 
     def wake(self) -> None:
         """There may be new memories."""
@@ -85,14 +92,15 @@ class Embedding:
         while True:
             self._news = trio.Event()  # before looking: what comes after the look sets this one
             try:
-                made = await self.catch_up()
+                busy = bool(await self.catch_up()) or await self._drop_others()
             except DaycareError as error:
                 self._fail(error)
-                await trio.sleep(max(retry_s, error.retry_after_s or 0.0))
+                with trio.move_on_after(max(retry_s, error.retry_after_s or 0.0)):
+                    await self._renewed.wait()
                 retry_s = min(2 * retry_s, EMBED_RETRY_MAX_S)
                 continue
             retry_s = EMBED_RETRY_BASE_S
-            if made:
+            if busy:
                 await trio.sleep(EMBED_PAUSE_S)
             else:
                 await self._news.wait()
@@ -100,27 +108,33 @@ class Embedding:
     async def catch_up(self) -> int:
         """Make the vectors of a bounded number of memories; return of how many. Raises what the embedder does."""
         if self._embed is None:
-            self.model, self._embed = await self._load()
+            await self._open()
         rows = await self._store.unembedded(self.model, EMBED_BATCH)
         if not rows:
             return 0
-        texts = {hash_: text for _, hash_, text in rows}
-        made = await self._store.known_vectors(self.model, list(texts))
-        wanted = [hash_ for hash_ in texts if hash_ not in made]
-        made |= await self._make(wanted, [texts[hash_] for hash_ in wanted])
-        vectors = [NewVector(no, hash_, made[hash_]) for no, hash_, _ in rows]
-        with suppress(ConflictError):  # the model has changed its dimensions: below
-            await self._store.embed(
-                self.model, self.dimensions or len(next(filter(None, made.values()), b"")) // 2, vectors
-            )
-            self._works()
-            self.on_made([no for no, _, _ in rows])
-            return len(rows)
-        raise UnavailableError(
-            "EMBEDDING_DIMENSIONS",
-            f"Embedding with {self.name}: vectors have {self.dimensions} numbers now, the stored ones have others",
-            hint="daycare memory reembed",
-        )
+        await self._keep(rows)
+        return len(rows)
+
+    async def make(self, rows: Sequence[tuple[int, str, str]]) -> int:
+        """Make the vectors of these memories (number, hash, text) now; return of how many. Raises what it does."""
+        if self._embed is None:
+            await self._open()
+        for at in range(0, len(rows), EMBED_BATCH):
+            await self._keep(rows[at : at + EMBED_BATCH])
+        return len(rows)
+
+    async def renew(self) -> None:
+        """Forget all vectors of the model, which is another one under the same name; they are made anew."""
+        if self._embed is None:
+            await self._open()
+        others = [each.model for each in await self._store.vector_models() if each.model != self.model]
+        while await self._store.drop_vectors(others, EMBED_DROP_ROWS):
+            await trio.lowlevel.checkpoint()
+        self.dimensions = 0
+        self._works()
+        self._renewed.set()
+        self._renewed = trio.Event()
+        self.wake()
 
     async def question(self, text: str) -> "Floats":
         """Return the vector of a question. Raises what the embedder does, at once while it is known to fail."""
@@ -136,10 +150,39 @@ class Embedding:
     async def state(self) -> EmbedderState:
         """Return how the embedder is and how far it has come."""
         missing, total = await self._store.pending(self.model)
-        trouble = "" if self.trouble is None else str(self.trouble)
+        models = await self._store.vector_models()
         return EmbedderState(
-            embedder=self.name, dimensions=self.dimensions, trouble=trouble, done=total - missing, total=total
+            embedder=self.name,
+            model=self.model,
+            dimensions=self.dimensions,
+            trouble="" if self.trouble is None else str(self.trouble),
+            done=total - missing,
+            total=total,
+            before=tuple(each for each in models if each.model != self.model),
         )
+
+    async def _open(self) -> None:
+        self.model, self._embed = await self._load()
+        known = {each.model: each.dimensions for each in await self._store.vector_models()}
+        self.dimensions = self.dimensions or known.get(self.model, 0)
+
+    async def _keep(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        texts = {hash_: text for _, hash_, text in rows}
+        made = await self._store.known_vectors(self.model, list(texts))
+        wanted = [hash_ for hash_ in texts if hash_ not in made]
+        made |= await self._make(wanted, [texts[hash_] for hash_ in wanted])
+        vectors = [NewVector(no, hash_, made[hash_]) for no, hash_, _ in rows]
+        dimensions = self.dimensions or len(next(filter(None, made.values()), b"")) // 2
+        await self._store.embed(self.model, dimensions, vectors)
+        self._works()
+        self.on_made([no for no, _, _ in rows])
+
+    async def _drop_others(self) -> bool:
+        """Delete some vectors of other models, now that each memory has one of this; return whether there were any."""
+        if all(each.model == self.model for each in await self._store.vector_models()):
+            return False
+        await self._store.drop_vectors([self.model], EMBED_DROP_ROWS)
+        return True
 
     async def _make(self, hashes: Sequence[str], texts: Sequence[str]) -> dict[str, bytes]:
         """Return the vectors of texts as they are stored. One that is refused for itself gets an empty one."""
@@ -164,7 +207,8 @@ class Embedding:
         if found.ndim != 2 or found.shape[0] != len(texts) or not found.shape[1]:
             raise self._garbage(f"{found.shape} numbers came for {len(texts)} texts")
         if self.dimensions and found.shape[1] != self.dimensions:
-            raise self._garbage(f"vectors have {found.shape[1]} numbers, before they had {self.dimensions}")
+            what = f"vectors have {found.shape[1]} numbers, before they had {self.dimensions}"
+            raise self._garbage(what, hint="if it is another model by now: daycare memory reembed")
         if not np.isfinite(found).all():
             raise self._garbage("some numbers are none")
         length = np.linalg.norm(found, axis=1, keepdims=True)
@@ -174,8 +218,8 @@ class Embedding:
         scaled: Floats = found / length
         return scaled
 
-    def _garbage(self, what: str) -> UnavailableError:
-        return UnavailableError("EMBEDDING_GARBAGE", f"Embedding with {self.name}: {what}")
+    def _garbage(self, what: str, hint: str = "") -> UnavailableError:
+        return UnavailableError("EMBEDDING_GARBAGE", f"Embedding with {self.name}: {what}", hint=hint)
 
     def _fail(self, error: DaycareError) -> None:
         if self.trouble is None:

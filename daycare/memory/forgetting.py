@@ -65,10 +65,9 @@ class Forgetting:
         versions: list[tuple[Place, int]] = []
         for place in plan.places:
             versions += await self._rewrite(place, [memory for memory in plan.memories if memory.place == place], by)
-        traces = [turn.trace for turn in [(await self._store.turns.load(no))[0] for _, no in plan.turns]]
         numbers = [memory.no for memory in plan.memories]
         forgotten = await self._store.memories.forget(plan.scope, numbers, turns=plan.turns, versions=versions)
-        self._on_forgotten(plan.scope, traces)
+        self._on_forgotten(plan.scope, forgotten.traces)
         return forgotten
 
     async def _rewrite(self, place: Place, chunks: Sequence[Memory], by: str) -> list[tuple[Place, int]]:

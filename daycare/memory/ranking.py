@@ -28,6 +28,7 @@ LEAST: Final = 1.0  # of what words, vectors and time say: less has one answer i
 
 _SATURATION: Final = 1.2  # BM25's k1
 _KIN: Final = 0.4  # of a word, what one that may be meant by it is worth
+_UNSEEN: Final = 5  # memories without a word, of which nobody has told yet
 _AROUND: Final = 2  # neighbours on each side
 _WIDE: Final = 4
 _DAY_MS: Final = 86_400_000
@@ -232,7 +233,7 @@ class _Scene:
                 order = np.argsort(numbers)
                 numbers, known = numbers[order], known[order]
             places, there = structure.sought(numbers)
-            known = known[there]
+            known = known if len(places) == len(known) else known[there]
             self.cosines[places] = (known - near.mean) / (near.deviation or 1)
             admitted = structure.admits(places, limits)
             places, known = places[admitted], known[admitted]
@@ -364,14 +365,13 @@ def _joined(found: Collection[Postings]) -> tuple[Numbers, int]:
     """Return the numbers of memories with any of some words, and how many there are."""
     numbers = np.frombuffer(b"".join(each.numbers for each in found), "<i8")
     if len(found) > 1:
-        numbers = np.sort(numbers)
-    if len(numbers):
-        numbers = numbers[np.r_[True, numbers[1:] != numbers[:-1]]]
+        numbers = np.unique(numbers)
     return numbers, max([len(numbers), *(each.memories for each in found)])
 
 
 def _rarity(memories: int, having: int) -> float:
-    return log1p((max(memories - having, 0) + 0.5) / (having + 0.5))
+    """Return a word's weight. In a young scope each memory may have it, and it still says what is asked about."""
+    return log1p((max(memories - having, 0) + _UNSEEN + 0.5) / (having + 0.5))
 
 
 def _saturated(shares: Floats) -> Floats:

@@ -1,29 +1,20 @@
 """One scope as search sees it: its structure and its vectors in memory, following the rows of the store."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX
 from daycare.base.recollection import RetrievalSection
 from daycare.memory import ranking
 from daycare.memory.queries import Query
 from daycare.memory.question import People, Question, read
-from daycare.memory.ranking import Group, Nearness, Ranked, Scored, Weights
+from daycare.memory.ranking import Group, Nearness, Scored, Weights
 from daycare.memory.structure import Limits, Structure
 from daycare.memory.vectors import VectorBlock
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import Memory, Shape, Tier, VectorPage
 
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
-
-
-class Ranking(NamedTuple):
-    """What was found before the texts were looked at. `unread` are the numbers of those that have to be."""
-
-    question: Question
-    ranked: Ranked | None
-    scored: Sequence[Scored]
-    unread: Sequence[int] = ()
 
 
 class Scene:
@@ -84,15 +75,15 @@ class Scene:
         if len(self._fresh) > FRESH_MAX:
             self._block, self._fresh = None, []
 
-    def rank(self, query: Query) -> Ranking:
-        """Rank the memories for a question. Blocks for some milliseconds."""
+    def find(self, query: Query, count: int) -> Sequence[Scored]:
+        """Return the best memories for a question, the best first. Blocks for some milliseconds."""
         structure = self._structure
         people = People(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
         question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
         groups = self._groups(question)
         near = self._near(query)
         if not groups and not question.spans and near is None:
-            return Ranking(question, None, ())
+            return ()
         limits = Limits(
             tiers=query.tiers,
             since_ms=query.since_ms,
@@ -107,19 +98,13 @@ class Scene:
             found = ranking.plain(
                 structure, groups, question, near=near, limits=limits, text=weights.text, vector=weights.vector
             )
-            return Ranking(question, None, found)
+            return found[:count]
         ranked = ranking.rank(
             structure, groups, question, query.now_ms, near=near, limits=limits, weights=self._weights
         )
-        return Ranking(question, ranked, (), ranking.unread(structure, ranked))
-
-    def finish(self, found: Ranking, unread: Sequence[Memory], count: int) -> Sequence[Scored]:
-        """Return the best memories by all signals, the best first, once those that had to be looked at are here."""
-        if found.ranked is None:
-            return found.scored[:count]
-        texts = {memory.no: memory.text for memory in unread if memory.text}
-        self._structure.look(texts)
-        return ranking.finish(self._structure, found.ranked, found.question, count, self._weights)
+        if unread := ranking.unread(structure, ranked):
+            structure.look(self._store.texts(self._scope, unread))
+        return ranking.finish(structure, ranked, question, count, self._weights)
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -130,10 +115,15 @@ class Scene:
             self.embedded([shape.no for shape in shapes])
 
     def _groups(self, question: Question) -> list[Group]:
-        words = list(dict.fromkeys(word for term in question.terms for word in (*term.words, *term.kin)))
-        postings = self._store.postings(self._scope, words, postings_max=SEARCH_POSTINGS_MAX)
-        found = {word: each for each in postings for word in each.words}
-        return ranking.gather(question.terms, found)
+        """Return where the question's terms are: first their words, then, as far as it goes, what they may mean."""
+        words = dict.fromkeys(word for term in question.terms for word in term.words)
+        kin = dict.fromkeys(word for term in question.terms for word in term.kin if word not in words)
+        postings = self._store.postings(self._scope, list(words), postings_max=SEARCH_POSTINGS_MAX)
+        left = SEARCH_POSTINGS_MAX - sum(each.listed for each in postings)
+        if kin and left > 0:
+            others = self._store.postings(self._scope, list(kin), postings_max=left)
+            postings += [each for each in others if each.listed == each.memories]  # part of one would mislead
+        return ranking.gather(question.terms, {word: each for each in postings for word in each.words})
 
     def _near(self, query: Query) -> Nearness | None:
         model = self._model()
@@ -146,9 +136,8 @@ class Scene:
             for page in self._store.vectors(self._scope, model):
                 block.extend(page)
         elif self._fresh:
-            mine = [no for no in dict.fromkeys(self._fresh) if self._is_mine(no)]
-            self._fresh = []
-            page = self._store.vectors_of(model, mine)
+            fresh, self._fresh = self._fresh, []  # in this order: the loop may add some at any moment
+            page = self._store.vectors_of(model, [no for no in dict.fromkeys(fresh) if self._is_mine(no)])
             if page.numbers:
                 block.extend(page)
         if not block.size:
@@ -157,9 +146,7 @@ class Scene:
         def fetch(numbers: Sequence[int]) -> VectorPage:
             return self._store.vectors_of(model, numbers)
 
-        count = block.size if block.exact else ranking.NEAR_MAX
-        found = block.search(query.vector, count, fetch)
-        return Nearness(found.numbers, found.scores, found.mean, found.deviation)
+        return Nearness(*(block.scores(query.vector) or block.search(query.vector, ranking.NEAR_MAX, fetch)))
 
     def _is_mine(self, number: int) -> bool:
         return self._last >> 32 == number >> 32

@@ -125,9 +125,16 @@ class Structure:
 
     def sought(self, numbers: Numbers) -> tuple[Numbers, Bools]:
         """Return where memories are, those that are not there left out, and of each number whether it is there."""
-        at: Numbers = np.searchsorted(self.numbers, numbers)
-        near = np.minimum(at, self.size - 1)
-        there: Bools = (self._numbers[near] == numbers) & self._living[near] & (near >= 0)
+        if not self.size or not len(numbers):
+            return np.empty(0, np.int64), np.zeros(len(numbers), np.bool_)
+        begin = self._row(numbers)
+        if begin is not None:
+            end = begin + len(numbers)
+            at, there = np.arange(begin, end), self._living[begin:end]
+        else:
+            at = np.searchsorted(self.numbers, numbers)
+            near = np.minimum(at, self.size - 1)
+            there = (self._numbers[near] == numbers) & self._living[near]
         return at if there.all() else at[there], there
 
     def places(self, numbers: Numbers) -> Numbers:
@@ -244,6 +251,13 @@ class Structure:
         known = at < len(logs)
         known[known] = turns[at[known]] == self._turns[facts[known]]
         self._anchor[facts[known]] = logs[at[known]]
+
+    def _row(self, numbers: Numbers) -> int | None:
+        """Return where numbers begin that stand beside each other: those of a small block of vectors nearly always."""
+        begin = int(np.searchsorted(self.numbers, numbers[0]))
+        end = begin + len(numbers)
+        beside = end <= self.size and self._numbers[end - 1] == numbers[-1]
+        return begin if beside and (self._numbers[begin:end] == numbers).all() else None
 
     def _agent_code(self, agent_id: str, path: str) -> int:
         code = self._agents.get(agent_id)

@@ -22,7 +22,7 @@ _LOOKED_AT: Final = 1_000  # characters of a text: what it is like shows early
 _WORD: Final = re.compile(r"[^\W_]+")
 _QUESTION_MARKS: Final = ("?", "\uff1f", "\u061f")
 _CLOSING: Final = "\"')]}*_ \t\r\n\u201d\u2019\u00bb"
-_NAME: Final = re.compile(r"[^\W\d_][,;]? [A-Z\u00c0-\u00de][^\W\d_]")  # a capital that begins no sentence
+_NAME: Final = re.compile(r" [A-Z\u00c0-\u00de](?:(?<=[^\W\d_]..)|(?<=[^\W\d_][,;]..))[^\W\d_]")  # begins no sentence
 _DIGIT: Final = re.compile(r"\d")
 _TIME: Final = re.compile(r"\b(?:(?:19|20)\d\d|\d{1,2}:\d\d)\b")
 _TIMES: Final = words(

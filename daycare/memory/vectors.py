@@ -29,7 +29,7 @@ Where = Callable[[Numbers], Bools]
 
 
 class Found(NamedTuple):
-    """Rows and their cosines, the nearest first. `mean` and `deviation` are of the cosines of all rows of the block."""
+    """Rows and their cosines. `mean` and `deviation` are of the cosines of all rows of the block."""
 
     numbers: Numbers
     scores: Floats
@@ -136,33 +136,26 @@ class VectorBlock:
     # -- searching ---------------------------------------------------------------------------------------------------
 
     def search(self, query: Floats, count: int, fetch: Fetch, where: Where | None = None) -> Found:
-        """Return the nearest `count` rows, of those that `where` says True for when it is given their numbers.
+        """Return the nearest `count` rows, the nearest first, of those whose numbers `where` says True for.
 
         `fetch` reads rows of the store by their numbers; it is not called if the block is `exact`.
         """
         held = self._held
         if held.exact is not None:
-            scores = held.exact.cosines(query)
-            mean, deviation = self._spread(scores)
-            eligible = _eligible(held, where)
-            numbers, scores = held.numbers[: held.size][eligible], scores[eligible]
+            found = self._compared(held, held.exact, query, where)
         else:
             assert self._signs is not None
             mean, deviation = _spread(self._sample.rows @ query)
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
             places = shortlist(held.panels, _eligible(held, where), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
-            numbers, scores = np.array(page.numbers, np.int64), widened(self._read(page)) @ query
-        return Found(*_best(numbers, scores, count), mean, deviation)
+            found = Found(np.array(page.numbers, np.int64), widened(self._read(page)) @ query, mean, deviation)
+        return Found(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
 
-    def scores(self, query: Floats) -> tuple[Numbers, Floats] | None:
-        """Return the numbers of all rows and their cosines; None if the block is not `exact`."""
+    def scores(self, query: Floats) -> Found | None:
+        """Return all rows, in no order; None if the block is not `exact`."""
         held = self._held
-        if held.exact is None:
-            return None
-        scores = held.exact.cosines(query)
-        living = _eligible(held)
-        return held.numbers[: held.size][living], scores[living]
+        return None if held.exact is None else self._compared(held, held.exact, query)
 
     def of(self, query: Floats, numbers: Sequence[int] | Numbers, fetch: Fetch) -> Floats:
         """Return the cosines of some rows; not a number for those that are not there."""
@@ -185,6 +178,14 @@ class VectorBlock:
         return found
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _compared(self, held: _Held, rows: Rows, query: Floats, where: Where | None = None) -> Found:
+        scores = rows.cosines(query)
+        mean, deviation = self._spread(scores)
+        numbers, eligible = held.numbers[: held.size], _eligible(held, where)
+        if not eligible.all():
+            numbers, scores = numbers[eligible], scores[eligible]
+        return Found(numbers, scores, mean, deviation)
 
     def _read(self, page: VectorPage) -> Halves:
         rows: Halves = np.frombuffer(page.data, "<f2").reshape(len(page.numbers), self.dimensions)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
@@ -60,11 +61,11 @@ class Curation:
             why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
             if why:
                 with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
-                    await self._hand_off(each, why, now_ms)
-                    woken += 1
+                    woken += await self._hand_off(each, why, now_ms, again=wanted is not None)
         return woken
 
-    async def _hand_off(self, each: Uncurated, why: str, now_ms: int) -> None:
+    async def _hand_off(self, each: Uncurated, why: str, now_ms: int, *, again: bool) -> bool:
+        """Wake a worker; False: it was woken for this today, and gave up. With `again` it is woken all the same."""
         agent = await self.directory.get(each.agent_id)
         path = Path.stored(agent.path, Kind(agent.kind)).memory()
         envelope = Envelope(
@@ -79,7 +80,11 @@ class Curation:
             kind=EnvelopeKind.HANDOFF,
             meta={"agent": agent.id, "through": str(each.through)},
         )
-        await self.router.post(envelope, self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id))
+        worker = self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id)
+        receipt = await self.router.post(envelope, worker)
+        if again and receipt.state != "waiting":
+            receipt = await self.router.post(replace(envelope, key=f"curate:{each.through}:at:{now_ms}"), worker)
+        return receipt.state == "waiting"
 
     async def _expire(self) -> None:
         while True:

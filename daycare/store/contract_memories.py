@@ -5,6 +5,7 @@ from typing import Protocol
 
 from daycare.store.records_documents import Place
 from daycare.store.records_memories import (
+    Comparable,
     EndedTurn,
     Forgotten,
     Lesson,
@@ -16,6 +17,7 @@ from daycare.store.records_memories import (
     Shape,
     Tier,
     Uncurated,
+    VectorModel,
     VectorPage,
 )
 
@@ -47,7 +49,7 @@ class MemoryStore(Protocol):
         ...
 
     async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:
-        """Return log entries of one agent in order, until they have `max_chars`; at least one."""
+        """Return log entries of one agent in order, without echoes, until they have `max_chars`; one at least."""
         ...
 
     async def mark(self, agent_id: str) -> int:
@@ -114,6 +116,10 @@ class MemoryStore(Protocol):
         """Return the numbers of what was changed or deleted since `gone` was that number; None: too much to tell."""
         ...
 
+    def texts(self, scope: str, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the texts of those of the memories that are in this scope."""
+        ...
+
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
         """Return those of the memories that are in these scopes, in the order of `numbers`."""
         ...
@@ -143,6 +149,13 @@ class MemoryStore(Protocol):
         """
         ...
 
+    async def comparable(self, scope: str, lesson: Comparable, *, before: int, limit: int) -> list[Memory]:
+        """Return facts with a lower number than `before` that hold and that new ones may end or repeat.
+
+        The newest first. Of attributes that have one value at a time these are all, whatever was learned since.
+        """
+        ...
+
     async def derived(self, scope: str, numbers: Sequence[int]) -> list[int]:
         """Return what was learned from these log entries and from nothing else."""
         ...
@@ -167,6 +180,10 @@ class MemoryStore(Protocol):
 
     async def pending(self, model: str) -> tuple[int, int]:
         """Return how many memories have no vector of this model, and how many memories there are."""
+        ...
+
+    async def vector_models(self) -> list[VectorModel]:
+        """Return the models of which there are vectors."""
         ...
 
     async def known_vectors(self, model: str, hashes: Sequence[str]) -> dict[str, bytes]:

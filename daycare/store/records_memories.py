@@ -9,6 +9,8 @@ from daycare.base.messages import Message, Origin
 from daycare.store.records import Spend
 from daycare.store.records_documents import Place
 
+_NUMBER_BYTES: Final = 8
+ECHO: Final = "echo"  # the role of an agent's answer that only repeats what is remembered; nothing is learned from it
 EVERYBODY: Final = ""  # the scope of global documents: read by all, together with the reader's own
 
 
@@ -115,6 +117,11 @@ class Postings(msgspec.Struct, frozen=True):
     memories: int
     numbers: bytes
 
+    @property
+    def listed(self) -> int:
+        """How many numbers there are."""
+        return len(self.numbers) // _NUMBER_BYTES
+
 
 class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that ended and whose messages are not in the log yet."""
@@ -143,6 +150,18 @@ class Uncurated(msgspec.Struct, frozen=True, kw_only=True):
     compacted: bool
     oldest_ms: int
     newest_ms: int
+
+
+class Comparable(msgspec.Struct, frozen=True, kw_only=True):
+    """What stored facts are looked up by that new ones may end or repeat: theirs, and attributes with `several` values.
+
+    Of those attributes only one of `values` matters, and of facts without any the statement.
+    """
+
+    subjects: tuple[str, ...]
+    values: tuple[str, ...]
+    statements: tuple[str, ...]
+    several: tuple[str, ...]
 
 
 class Superseded(msgspec.Struct, frozen=True):
@@ -188,6 +207,14 @@ class NewVector(msgspec.Struct, frozen=True):
     data: bytes
 
 
+class VectorModel(msgspec.Struct, frozen=True):
+    """A model of which there are vectors: so many, with so many numbers each."""
+
+    model: str
+    dimensions: int
+    vectors: int
+
+
 class VectorPage(msgspec.Struct, frozen=True):
     """Vectors in order of their memories' numbers: `data` has `dimensions` little-endian float16 numbers for each."""
 
@@ -196,12 +223,13 @@ class VectorPage(msgspec.Struct, frozen=True):
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What a `forget` removed, with what came of it."""
+    """What a `forget` removed, with what came of it. `traces` are those of turns that have lost their words."""
 
     memories: int
     turns: int
     versions: int
     summaries: int
+    traces: tuple[str, ...] = ()
 
 
 class MemoryCounts(msgspec.Struct, frozen=True, kw_only=True):

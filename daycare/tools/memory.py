@@ -1,11 +1,13 @@
-"""The tools of memory: reading what an agent and its people keep, and proposing what is to be kept."""
+"""The tools of memory: finding what is kept, having questions answered from it, and proposing what is to be kept."""
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, cast
 
 import msgspec
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.plugin import StructTool
+from daycare.base.limits import LOOKUP_MAX, QUESTION_MAX_CHARS, SEARCH_DEADLINE_S, WAIT_MAX_S
+from daycare.plugin import StructTool, ToolContext, Waiting
+from daycare.tools.context import Context
 
 Path = Annotated[str, msgspec.Meta(description="As memory_list shows it, such as MEMORY.md or knowledge/tea.md")]
 NewPath = Annotated[
@@ -19,9 +21,13 @@ Reason = Annotated[str, msgspec.Meta(min_length=1, description="Why, in a senten
 
 
 class MemoryRead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Read a document of your memory whole, before you change it or when a search shows only a part."""
+    """Read a document of your memory whole, before you change it or when a search shows only a part. With a number of a
+    search, such as memory 12, it shows that memory and where it came from."""
 
-    path: Path
+    path: Annotated[
+        str,
+        msgspec.Meta(description="As memory_list shows it, such as MEMORY.md or knowledge/tea.md; or memory NUMBER"),
+    ]
 
 
 class MemoryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,9 +37,35 @@ class MemoryList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemorySearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Search your memory by words. Do it before you say that you do not know something about the user."""
+    """Search all that you remember: what was said in earlier conversations, facts, people and things, and documents. Do
+    it before you say that you do not know something about the user."""
 
-    query: Annotated[str, msgspec.Meta(min_length=1, description="Words that the text may have, also synonyms")]
+    query: Annotated[str, msgspec.Meta(min_length=1, description="A question, or words that the text may have")]
+    tier: Annotated[
+        Literal["", "log", "fact", "entity", "chunk"],
+        msgspec.Meta(description="Only what was said (log), facts, people and things (entity), or documents (chunk)"),
+    ] = ""
+    since: Annotated[str, msgspec.Meta(description="Only from this day on, such as 2026-03-01")] = ""
+    until: Annotated[str, msgspec.Meta(description="Only before this day")] = ""
+    entity: Annotated[str, msgspec.Meta(description="Only what speaks of this person, place or thing")] = ""
+    path: Annotated[
+        str, msgspec.Meta(description="Only of this agent, such as /ann/telegram, or of this document or folder")
+    ] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=LOOKUP_MAX)] = 10
+
+
+class MemoryAsk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Have a harder question answered from memory: somebody searches it several times, and names the sources. Use it
+    when one search is not enough, such as for what changed over months, or for something put together from many
+    conversations."""
+
+    question: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, max_length=QUESTION_MAX_CHARS, description="Complete in itself, with names and times"
+        ),
+    ]
+    deadline_s: Annotated[float, msgspec.Meta(ge=1, le=WAIT_MAX_S, description="Seconds to wait")] = SEARCH_DEADLINE_S
 
 
 class MemoryWrite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,10 +110,21 @@ class IdentityPropose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Reason
 
 
+async def _search(context: ToolContext, it: MemorySearch) -> str:
+    return await context.memory.search(
+        it.query, tier=it.tier, since=it.since, until=it.until, entity=it.entity, path=it.path, limit=it.limit
+    )
+
+
+async def _ask(context: ToolContext, it: MemoryAsk) -> Waiting:
+    return await cast(Context, context).ask_memory(it.question, it.deadline_s)  # no plugin's to do
+
+
 TOOLS: Final = (
     StructTool("memory_read", MemoryRead, lambda context, it: context.memory.read(it.path), idempotent=True),
     StructTool("memory_list", MemoryList, lambda context, it: context.memory.listing(it.prefix), idempotent=True),
-    StructTool("memory_search", MemorySearch, lambda context, it: context.memory.search(it.query), idempotent=True),
+    StructTool("memory_search", MemorySearch, _search, idempotent=True),
+    StructTool("memory_ask", MemoryAsk, _ask, idempotent=True),
     StructTool(
         "memory_write",
         MemoryWrite,

@@ -1,4 +1,4 @@
-"""Stores full of memories: made-up turns whose words are as frequent as those of a language, and vectors in groups.
+"""Stores full of memories: made-up turns in the words of a language, as frequent as there, and vectors in groups.
 
 They go the product's own way, `log` and `embed`; only the turns that they were said in are plain SQL.
 """
@@ -13,6 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from daycare.base.messages import Origin
+from daycare.memory import analysis, thesaurus
+from daycare.memory.common_words import COMMON
+from daycare.memory.gazetteer import GIVEN, PLACES
+from daycare.memory.stop_words import EVERY_STOP_WORD, STOP_WORDS
 from daycare.store.contract import Store
 from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, Tier
 
@@ -21,7 +25,8 @@ from . import population
 SCOPE = population.USER
 SPEAKERS = ("Ann", "assistant")
 _WORDS = 20_000  # different ones; the nth is n times rarer than the first, as in a language
-_LENGTH = 18  # words of a message, on average
+_LENGTH = 26  # words of a message, on average
+_ASKED = 5  # telling words of a question
 _LETTERS = "etaoinshrdlu"
 _GROUP = 50  # vectors of one topic
 _START_MS = 1_700_000_000_000
@@ -80,18 +85,40 @@ def texts(page: int) -> list[str]:
     return [" ".join(words[at] for at in part.tolist()) for part in np.split(chosen, np.cumsum(lengths)[:-1])]
 
 
+def asked(place: int) -> str:
+    """Return a question about a message."""
+    text = texts(place // PAGE)[place % PAGE]
+    return f"What did {SPEAKERS[0]} say about {' '.join(analysis.telling(text)[:_ASKED])}?"
+
+
 @cache
 def _vocabulary() -> tuple[list[str], "NDArray[np.float64]"]:
-    """Return words, and of each the share that it and the more frequent ones have; frequent ones are short."""
-    found = []
-    for number in range(1, _WORDS + 1):
-        word = ""
-        while number:
-            number, at = divmod(number, len(_LETTERS))
-            word += _LETTERS[at] + "aeiou"[at % 5]
-        found.append(word)
+    """Return words, and of each the share that it and the more frequent ones have.
+
+    First those of grammar, then those of every conversation and what is talked about, then names, then made-up ones.
+    """
+    grammar, meant = STOP_WORDS["en"], thesaurus._KIN_OF
+    talked = (COMMON - EVERY_STOP_WORD) | {word for head, kin in meant.items() for word in (head, *kin)}
+    kinds = (grammar, talked - grammar, GIVEN | PLACES)
+    draw = np.random.default_rng(1)
+    found: dict[str, None] = {}
+    for words in kinds:
+        found |= dict.fromkeys(draw.permutation(sorted(word for word in words if word.isalpha())).tolist())
+    return list(found)[:_WORDS] + [_made_up(number) for number in range(len(found), _WORDS)], _shares()
+
+
+def _made_up(number: int) -> str:
+    word = ""
+    while number:
+        number, at = divmod(number, len(_LETTERS))
+        word += _LETTERS[at] + "aeiou"[at % 5]
+    return word
+
+
+def _shares() -> "NDArray[np.float64]":
     upto = np.cumsum(1 / np.arange(1, _WORDS + 1))
-    return found, upto / upto[-1]
+    found: NDArray[np.float64] = upto / upto[-1]
+    return found
 
 
 def open_turns(location: Path, count: int) -> None:
@@ -112,14 +139,14 @@ def _session(turn: int) -> int:
     return 1 + turn // _SESSION_TURNS
 
 
-def said(turn: int, text: str) -> tuple[EndedTurn, NewMemory]:
+def said(turn: int, text: str, scope: str = SCOPE) -> tuple[EndedTurn, NewMemory]:
     """Return a turn and the one message of it that is kept."""
     at_ms = _START_MS + turn * _BETWEEN_MS
     agent = population.agent_id(0)
     ended = EndedTurn(turn=turn, agent_id=agent, session=_session(turn), ended_at=at_ms, trace="", messages=())
     entry = NewMemory(
         tier=Tier.LOG,
-        scope=SCOPE,
+        scope=scope,
         user=population.USER,
         agent_id=agent,
         path=population.path(0),
@@ -134,9 +161,9 @@ def said(turn: int, text: str) -> tuple[EndedTurn, NewMemory]:
     return ended, entry
 
 
-async def keep(store: Store, first: int, said_: Sequence[str], rows: Sequence[Floats]) -> None:
+async def keep(store: Store, first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str = SCOPE) -> None:
     """Add messages from turn `first` on, and each one's vector of every model: one commit, and one for each model."""
-    turns, entries = zip(*(said(first + at, text) for at, text in enumerate(said_)), strict=True)
+    turns, entries = zip(*(said(first + at, text, scope) for at, text in enumerate(said_)), strict=True)
     numbers = await store.memories.log(turns, entries)
     hashes = [sha256(text.encode()).hexdigest() for text in said_]
     for each in rows:
@@ -146,8 +173,8 @@ async def keep(store: Store, first: int, said_: Sequence[str], rows: Sequence[Fl
         await store.memories.embed(model(dimensions), dimensions, new)
 
 
-async def fill(store: Store, count: int, models: Sequence[int]) -> None:
+async def fill(store: Store, count: int, models: Sequence[int], scope: str = SCOPE) -> None:
     """Add `count` messages with vectors of so many dimensions each."""
     for page in range(-(-count // PAGE)):
         rows = [vectors(page, count, dimensions) for dimensions in models]
-        await keep(store, 1 + page * PAGE, texts(page)[: len(rows[0])], rows)
+        await keep(store, 1 + page * PAGE, texts(page)[: len(rows[0])], rows, scope)

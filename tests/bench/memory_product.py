@@ -27,13 +27,12 @@ from .measure import median, percentile, rounded
 from .memories import PAGE, Floats
 
 _FOUND = 50  # of vectors alone: what goes into a ranking
-_WORDS = 8  # of a question
 _LATE_MS = 4_000_000_000_000  # the question is asked after all that was said
 _NO_BITS = (1 << 32) - 1  # of a memory's number: its place in its scope
 
 
-def _fill(folder: str, count: str, *models: str) -> Mapping[str, Any]:
-    """Make a store with so many messages, and vectors of so many dimensions each."""
+def _fill(folder: str, count: str, queries: str, *models: str) -> Mapping[str, Any]:
+    """Make a store with so many messages, vectors of so many dimensions each, and questions to them."""
     location = Path(folder) / "memories.db"
     memories.open_turns(location, int(count))
     begin = time.perf_counter()
@@ -43,53 +42,82 @@ def _fill(folder: str, count: str, *models: str) -> Mapping[str, Any]:
             await memories.fill(store, int(count), [int(dimensions) for dimensions in models])
 
     trio.run(fill)
-    return {"each_ms": rounded(1000 * (time.perf_counter() - begin) / int(count))}
+    took_s = time.perf_counter() - begin
+    for dimensions in models:
+        task = memory_scan.Task(int(count), int(dimensions), int(queries))
+        texts = [memories.asked(int(place)) for place in task.places]
+        np.savez(_questions(folder, dimensions), texts=texts, vectors=task.queries)
+    return {"each_ms": rounded(1000 * took_s / int(count))}
 
 
-def _search(folder: str, count: str, dimensions: str, queries: str) -> Mapping[str, Any]:
-    """Start over a store: how soon its vectors are there, how long searches take, how much memory that needs."""
-    return trio.run(_searched, Path(folder) / "memories.db", int(count), int(dimensions), int(queries))
+def _questions(folder: str, dimensions: str) -> Path:
+    return Path(folder) / f"questions-{dimensions}.npz"
 
 
-async def _searched(location: Path, count: int, dimensions: int, queries: int) -> dict[str, Any]:
-    task = memory_scan.Task(count, dimensions, queries)
-    texts = [_question(int(place)) for place in task.places]
+def _search(folder: str, dimensions: str, rounds: str) -> Mapping[str, Any]:
+    """Start over a store and search: how long that takes, at first and then, and how much memory.
+
+    There is nothing else in this process. Each round has questions of its own, which were made before.
+    """
+    asked = np.load(_questions(folder, dimensions))
+    return trio.run(_searched, Path(folder) / "memories.db", asked["texts"].tolist(), asked["vectors"], int(rounds))
+
+
+async def _searched(location: Path, texts: Sequence[str], vectors: Floats, rounds: int) -> dict[str, Any]:
     async with open_store(str(location)) as store:
-        ask = await open_search(store, dimensions)
-        times = []
-        for text, query in [(texts[0], task.queries[0]), *zip(texts, task.queries, strict=True)]:
-            begin = time.perf_counter()
-            assert await ask(text, query), "nothing was found"
-            times.append(1000 * (time.perf_counter() - begin))
-        found: dict[str, Any] = {"p50_ms": rounded(median(times[1:])), "p95_ms": rounded(percentile(times[1:], 95))}
-        found["first_ms"] = rounded(times[0])
-        found["rss_mb"] = rounded(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
-        return found | _vectors_alone(store, task)
-
-
-def _vectors_alone(store: Store, task: memory_scan.Task) -> dict[str, Any]:
-    """Return what the part costs that looks at vectors only."""
-    model = memories.model(task.dimensions)
-
-    def fetch(numbers: Sequence[int]) -> VectorPage:
-        return store.memories.vectors_of(model, numbers)
-
-    def nearest(query: Floats) -> list[int]:
-        return [(number & _NO_BITS) - 1 for number in block.search(query, memory_scan.TOP, fetch).numbers.tolist()]
-
-    begin = time.perf_counter()
-    block = VectorBlock(task.dimensions)
-    for page in store.memories.vectors(memories.SCOPE, model):
-        block.extend(page)
-    found: dict[str, Any] = {"ready_s": rounded(time.perf_counter() - begin), "exact": block.exact}
-    assert block.size == task.count
-    times = []
-    for query in task.queries:
+        ask = await open_search(store, vectors.shape[1])
         begin = time.perf_counter()
-        block.search(query, _FOUND, fetch)
-        times.append(1000 * (time.perf_counter() - begin))
-    found |= {"vectors_p50_ms": rounded(median(times)), "vectors_p95_ms": rounded(percentile(times, 95))}
-    return found | {"recall": task.recall(nearest)}
+        assert await ask(texts[0], vectors[0]), "nothing was found"
+        first_ms = 1000 * (time.perf_counter() - begin)
+        figures: dict[str, list[float | None]] = {}
+        for number in range(rounds):
+            times, spent = [], []
+            for text, vector in [*zip(texts, vectors, strict=True)][number::rounds]:
+                begin, worked = time.perf_counter(), time.process_time()
+                assert await ask(text, vector), "nothing was found"
+                times.append(1000 * (time.perf_counter() - begin))
+                spent.append(1000 * (time.process_time() - worked))
+            for name, values in (("", times), ("cpu_", spent)):
+                figures.setdefault(f"{name}p50_ms", []).append(median(values))
+                figures.setdefault(f"{name}p95_ms", []).append(percentile(values, 95))
+    found: dict[str, Any] = {name: rounded(median(values)) for name, values in figures.items()}
+    memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return found | {"first_ms": rounded(first_ms), "rss_mb": rounded(memory_mb, 1)}
+
+
+def _vectors(folder: str, count: str, dimensions: str, queries: str) -> Mapping[str, Any]:
+    """Start over a store: how soon its vectors are there, and what the part costs that looks at vectors only."""
+    task = memory_scan.Task(int(count), int(dimensions), int(queries))
+    return trio.run(_vectors_alone, Path(folder) / "memories.db", task)
+
+
+async def _vectors_alone(location: Path, task: memory_scan.Task) -> dict[str, Any]:
+    model = memories.model(task.dimensions)
+    async with open_store(str(location)) as store:
+
+        def fetch(numbers: Sequence[int]) -> VectorPage:
+            return store.memories.vectors_of(model, numbers)
+
+        def nearest(query: Floats) -> list[int]:
+            return [(number & _NO_BITS) - 1 for number in block.search(query, memory_scan.TOP, fetch).numbers.tolist()]
+
+        begin, worked = time.perf_counter(), time.process_time()
+        block = VectorBlock(task.dimensions)
+        for page in store.memories.vectors(memories.SCOPE, model):
+            block.extend(page)
+        found: dict[str, Any] = {
+            "ready_s": rounded(time.perf_counter() - begin),
+            "ready_cpu_s": rounded(time.process_time() - worked),
+            "exact": block.exact,
+        }
+        assert block.size == task.count
+        times = []
+        for query in task.queries:
+            begin = time.perf_counter()
+            block.search(query, _FOUND, fetch)
+            times.append(1000 * (time.perf_counter() - begin))
+        found |= {"vectors_p50_ms": rounded(median(times)), "vectors_p95_ms": rounded(percentile(times, 95))}
+        return found | {"recall": task.recall(nearest)}
 
 
 async def open_search(store: Store, dimensions: int) -> Callable[[str, Floats], Awaitable[int]]:
@@ -110,12 +138,6 @@ async def open_search(store: Store, dimensions: int) -> Callable[[str, Floats], 
         return len(await search.find(query))
 
     return ask
-
-
-def _question(place: int) -> str:
-    """Return some words of a message."""
-    words = memories.texts(place // PAGE)[place % PAGE].split()
-    return " ".join(words[:_WORDS])
 
 
 def _add(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
@@ -140,4 +162,4 @@ async def _added(location: Path, count: int, batch: int, dimensions: int) -> dic
 
 
 if __name__ == "__main__":
-    apart.main({"fill": _fill, "search": _search, "add": _add}, sys.argv[1:])
+    apart.main({"fill": _fill, "search": _search, "vectors": _vectors, "add": _add}, sys.argv[1:])

@@ -164,12 +164,12 @@ def _faiss_bits(count: str, dimensions: str, queries: str) -> Mapping[str, Any]:
 
 
 def _usearch_exact(count: str, dimensions: str, queries: str) -> Mapping[str, Any]:
-    from usearch.index import MetricKind, search
+    from usearch.index import search
 
     task = Task(int(count), int(dimensions), int(queries))
     whole = task.whole()
     return task.timed(
-        lambda query: search(whole, query, TOP, MetricKind.IP, exact=True, threads=1).keys.reshape(-1).tolist()
+        lambda query: search(whole, query, TOP, "ip", exact=True, threads=1).keys.reshape(-1).tolist()
     )
 
 

@@ -7,6 +7,7 @@ graph is built. What others do is measured in the same run, on the same vectors.
 import argparse
 import importlib.metadata
 import platform
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -20,17 +21,20 @@ _SHORT = {10_000: "10k", 100_000: "100k", 1_000_000: "1m"}
 _GRAPHS_AT = ((100_000, 384),)  # a minute or several to build each
 _SLOW = ("sqlite_vec", "usearch_exact")  # not at a million: a second or so for a question
 _RATIO_AT = (100_000, 384)  # where comparing floats is set against the machine and faiss
+_TOO_SLOW = 3.0  # times as slow in adding as the fastest of the others: not asked again
 _PACKAGES = ("numpy", "faiss-cpu", "usearch", "sqlite-vec", "chromadb", "qdrant-client", "lancedb", "mem0ai")
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
-    parser.add_argument("--queries", type=int, default=200, help="questions for each figure")
+    parser.add_argument("--queries", type=int, default=200, help="questions of a round")
     parser.add_argument("--largest", type=int, default=1_000_000, help="leave out what has more memories")
     parser.add_argument("--full", action="store_true", help="others at all sizes, graphs too, 1,536 dimensions at 1M")
     parser.add_argument("--no-peers", action="store_true", help="the product alone, and faiss where it gives a ratio")
     parser.add_argument("--added", type=int, default=3_200, help="messages added for each figure (slow peers: fewer)")
-    parser.add_argument("--batch", type=int, default=64, help="messages added with one commit")
+    parser.add_argument(
+        "--batch", type=int, default=128, help="messages added at once: 64 turns, as many as are logged"
+    )
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
@@ -48,12 +52,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         f"h{short}_p95_ms": product.get((count, 384), {}).get("p95_ms") for count, short in _SHORT.items()
     }
     result["h100k_1536_p95_ms"] = product.get((100_000, 1536), {}).get("p95_ms")
+    result["h1m_rss_mb"] = product.get((1_000_000, 384), {}).get("rss_mb")
+    result["ready_100k_s"] = product.get((100_000, 384), {}).get("ready_s")
     result["scan_vs_limit"] = ratio.get("vs_limit")
     result["scan_vs_faiss"] = ratio.get("vs_faiss")
+    adding = _added(args)
+    result["adding_ms"] = adding["product_ms"]
+    result["adding_vs_fastest_peer"] = adding.pop("vs_fastest")
     result["search"] = {_name(case): found for case, found in product.items()}
     result["compare"] = {_name(case): found for case, found in scans.items()}
     result["peers"] = {} if args.no_peers else {_name(case): _peers(args, *case) for case in cases}
-    result["adding"] = _added(args)
+    result["adding"] = adding
     result["versions"] = _versions()
     return result
 
@@ -75,15 +84,19 @@ def _searched(args: argparse.Namespace, cases: list[tuple[int, int]]) -> dict[tu
     for count in sorted({count for count, _ in cases}):
         models = [dimensions for of, dimensions in cases if of == count]
         with scratch(args.dir) as folder:
-            filled = measured("memory_product", "fill", (folder, count, *models), max(args.deadline, count / 500))
+            filling = (folder, count, args.rounds * args.queries, *models)
+            filled = measured("memory_product", "fill", filling, max(args.deadline, count / 500))
             say(f"filling with {count}: {filled}")
             if filled is None:
                 continue
             for dimensions in models:
-                found = measured("memory_product", "search", (folder, count, dimensions, args.queries), args.deadline)
-                say(f"searching {count} x {dimensions}: {found}")
-                if found is not None:
-                    results[count, dimensions] = found
+                queries = max(10, min(args.queries, 10_000_000 // count))
+                parts = ("search", (folder, dimensions, args.rounds)), ("vectors", (folder, count, dimensions, queries))
+                each: dict[str, Any] = {}
+                for what, arguments in parts:
+                    each |= measured("memory_product", what, arguments, args.deadline) or {}
+                say(f"searching {count} x {dimensions}: {each}")
+                results[count, dimensions] = each
     return results
 
 
@@ -102,26 +115,40 @@ def _peers(args: argparse.Namespace, count: int, dimensions: int) -> dict[str, A
 
 
 def _added(args: argparse.Namespace) -> dict[str, Any]:
-    """Return milliseconds for each message, of everybody with the same batches."""
-    names = ("product", *(() if args.no_peers else memory_adding.PEERS))
-    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    """Return milliseconds for each message, of everybody with the same batches, by turns."""
+    found: dict[str, list[dict[str, float]]] = {"product": []}
+    found |= {} if args.no_peers else {name: [] for name in memory_adding.PEERS}
     for number in range(args.rounds):
-        for name in names:
-            if not number or found[name]:  # who could not start at first is not asked again
-                one = _one_added(args, name)
-                found[name] += [] if one is None else [one]
+        for name in ("product", *_in_question(found)) if number else found:
+            one = _one_added(args, name)
+            found[name] += [] if one is None else [one]
     each = {name: median([one["each_ms"] for one in rounds]) for name, rounds in found.items()}
-    spent = {f"{name}_cpu_ms": median([one["cpu_ms"] for one in rounds]) for name, rounds in found.items()}
+    spent = {name: median([one["cpu_ms"] for one in rounds]) for name, rounds in found.items()}
+    return {
+        "vs_fastest": _times_fastest(each),
+        "vs_fastest_cpu": _times_fastest(spent),
+        "batch": args.batch,
+        **{f"{name}_ms": rounded(value, 4) for name, value in each.items()},
+        **{f"{name}_cpu_ms": rounded(value, 4) for name, value in spent.items()},
+    }
+
+
+def _in_question(found: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+    """Return which of the others may be the fastest, by the first round."""
+    first = {name: rounds[0]["each_ms"] for name, rounds in found.items() if name != "product" and rounds}
+    fastest = min((first[name] for name in memory_adding.EQUAL if name in first), default=0.0)
+    return [name for name, each_ms in first.items() if each_ms <= _TOO_SLOW * fastest]
+
+
+def _times_fastest(each: Mapping[str, float | None]) -> float | None:
     others = [value for name in memory_adding.EQUAL if (value := each.get(name)) is not None]
     ours = each["product"]
-    result: dict[str, Any] = {"vs_fastest": rounded(min(others) / ours, 2) if others and ours else None}
-    result |= {"batch": args.batch, **{f"{name}_ms": rounded(value, 4) for name, value in each.items()}}
-    return result | {name: rounded(value, 4) for name, value in spent.items()}
+    return rounded(min(others) / ours, 2) if others and ours else None
 
 
 def _one_added(args: argparse.Namespace, name: str) -> dict[str, float] | None:
     module, what = ("memory_product", "add") if name == "product" else ("memory_adding", name)
-    count = args.added if name in ("product", "lancedb_bare") else max(3 * args.batch, args.added // 5)
+    count = max(3 * args.batch, args.added // 8) if name in memory_adding.SLOW else args.added
     with scratch(args.dir) as folder:
         found = measured(module, what, (folder, count, args.batch, 384), args.deadline)
     say(f"adding {args.batch} at a time, {name}: {found}")

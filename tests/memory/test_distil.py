@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
-from daycare.memory.distil import LINE_MAX_CHARS, PORTION_MAX_CHARS, Reading, portions, read, request
+from daycare.memory.distil import Reading, read, request
 from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, Line, NewFact
 from daycare.memory.merging import KnownFact
 
@@ -230,15 +230,6 @@ def test_known_facts_that_hold_are_shown_for_their_attributes() -> None:
     assert "Ann | dentist | Dr. Okafor" in text
     assert "Bonn" not in text
     assert "only words" not in text
-
-
-def test_a_long_range_is_asked_about_in_portions_that_have_each_line_once() -> None:
-    lines = [line(no, "word " * (no * 37 % 900)) for no in range(1, 120)] + [line(120, "x" * 50_000)]
-    parts = list(portions(lines))
-    assert [it for part in parts for it in part] == lines
-    assert len(parts) > 3
-    assert all(len(request(part, [], PEOPLE, "UTC").text) <= PORTION_MAX_CHARS + LINE_MAX_CHARS for part in parts)
-    assert list(portions([])) == []
 
 
 def test_the_form_of_the_answer_is_one_that_strict_servers_take() -> None:

@@ -207,11 +207,11 @@ class Machine(RuleBasedStateMachine):
 
 def test_a_thousand_steps_in_any_order_keep_every_line_straight() -> None:
     steps = settings(
-        max_examples=20,
+        max_examples=5,
         stateful_step_count=80,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         print_blob=True,
     )
-    run_state_machine_as_test(Machine, settings=steps)
-    assert STEPS >= 1_000
+    while STEPS < 1_000:  # how many an example has is chance
+        run_state_machine_as_test(Machine, settings=steps)

@@ -197,6 +197,13 @@ def test_plain_merging_is_a_weighted_sum_of_words_and_vectors(notes: Notes) -> N
     assert plain(structure, groups, question, near=known, text=0.3, vector=0.7)[0].no == near
 
 
+@pytest.mark.parametrize("memories", [1, 2, 3, 10, 30])
+def test_in_a_young_scope_a_word_that_every_memory_has_finds_them(memories: int) -> None:
+    notes = Notes()
+    told = [notes.say(f"My cat did thing number {number}", number) for number in range(memories)]
+    assert set(notes.best("What about the cat?", count=memories)) == set(told)
+
+
 def test_nothing_can_be_asked_of_nothing() -> None:
     structure = Structure()
     empty = np.empty(0, np.int64)

@@ -190,7 +190,7 @@ def test_all_cosines_are_told_of_a_small_block_only() -> None:
     query = made(1, 64, 6)[0]
     every = held.block.scores(query)
     assert every is not None
-    assert dict(zip(every[0].tolist(), every[1].tolist(), strict=True)) == pytest.approx(
+    assert dict(zip(every.numbers.tolist(), every.scores.tolist(), strict=True)) == pytest.approx(
         cosines(held.rows, query), abs=1e-6
     )
     assert filled(300, 64, BITS).block.scores(query) is None

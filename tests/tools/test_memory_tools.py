@@ -42,7 +42,7 @@ async def test_a_text_cannot_close_its_block(autojump_clock: object, scene: Scen
 # -- hostile paths -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", [tool.spec.name for tool in TOOLS if "path" in tool.spec.schema["properties"]])
+@pytest.mark.parametrize("tool", [tool.spec.name for tool in TOOLS if "path" in tool.spec.schema["required"]])
 async def test_no_hostile_path_leads_anywhere(autojump_clock: object, scene: Scene, tool: str) -> None:
     arguments = {"text": "evil", "reason": "r"} if tool in ("memory_write", "memory_append", "identity_propose") else {}
     arguments |= {"reason": "r"} if tool == "memory_delete" else {}

@@ -1,12 +1,25 @@
 """What memory workers do to the log: they look at it once, keep what they learned, and it expires."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import apsw
+import msgspec
 from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
-from daycare.store.records_memories import FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier, Uncurated
+from daycare.store.records_memories import (
+    ECHO,
+    Comparable,
+    FactPart,
+    Lesson,
+    Memory,
+    NewMemory,
+    Seen,
+    Superseded,
+    Tier,
+    Uncurated,
+)
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import Part
 from daycare.store.sqlite.memory_rows import (
@@ -17,9 +30,11 @@ from daycare.store.sqlite.memory_rows import (
     describe,
     extra_from,
     fetch,
+    hash_of,
     insert,
     memory,
     remove,
+    span,
     those,
 )
 from daycare.store.sqlite.turns import charge
@@ -43,10 +58,11 @@ class MemoryCuration(Part):
         return sorted((_uncurated(self._reader, row) for row in rows), key=lambda it: it.oldest_ms)
 
     async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:
-        """Return log entries of one agent in order, until they have `max_chars`."""
+        """Return log entries of one agent in order, without echoes, until they have `max_chars`."""
         found: list[Memory] = []
         chars = 0
-        for row in self._reader.execute(f"SELECT {COLUMNS} {_ENTRIES} ORDER BY no", (agent_id, after, through)):
+        span = (agent_id, after, through, ECHO)
+        for row in self._reader.execute(f"SELECT {COLUMNS} {_ENTRIES} AND role <> ? ORDER BY no", span):
             entry = memory(row)
             chars += len(entry.text)
             if found and chars > max_chars:
@@ -57,6 +73,33 @@ class MemoryCuration(Part):
     async def mark(self, agent_id: str) -> int:
         """Return the number of the last log entry that an agent's worker has looked at."""
         return _mark(self._reader, agent_id)
+
+    async def comparable(self, scope: str, lesson: Comparable, *, before: int, limit: int) -> list[Memory]:
+        """Return older facts that hold and that new ones may end or repeat, the newest first."""
+        there = span(self._reader, scope)
+        if there is None:
+            return []
+        rows = fetch(
+            self._reader,
+            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT n.no FROM json_each(?1) w JOIN memory_names n"  # noqa: S608
+            " ON n.name = w.value AND n.no BETWEEN ?2 AND ?3) AND tier = 'fact' AND text IS NOT NULL"
+            " AND (until_ms IS NULL OR until_ms > ?4) AND (hex(hash) IN (SELECT value FROM json_each(?5))"
+            " OR extra ->> '$.fact.attribute' <> ''"
+            " AND (extra ->> '$.fact.attribute' NOT IN (SELECT value FROM json_each(?6))"
+            " OR lower(extra ->> '$.fact.value') IN (SELECT value FROM json_each(?7))))"
+            " ORDER BY no DESC LIMIT ?8",
+            (
+                _json(subject.casefold() for subject in lesson.subjects),
+                there.first,
+                min(there.last, before - 1),
+                self._clock.now_ms(),
+                _json(hash_of(statement).hex().upper() for statement in lesson.statements),
+                _json(lesson.several),
+                _json(value.lower() for value in lesson.values),
+                limit,
+            ),
+        )
+        return [memory(row) for row in rows]
 
     async def learn(self, lesson: Lesson) -> list[int] | None:
         """Keep what was learned and advance the agent's mark, together."""
@@ -103,6 +146,10 @@ def _uncurated(db: apsw.Connection, row: tuple[Any, ...]) -> Uncurated:
         oldest_ms=int(str(oldest[2])),
         newest_ms=int(str(newest[1])),
     )
+
+
+def _json(texts: Iterable[str]) -> str:
+    return msgspec.json.encode(list(texts)).decode()
 
 
 def _mark(db: apsw.Connection, agent_id: str) -> int:

@@ -12,6 +12,7 @@ from daycare.base.messages import Message
 from daycare.store.records_documents import Place, digest
 from daycare.store.records_memories import EntityPart, Forgotten
 from daycare.store.sqlite import scrub
+from daycare.store.sqlite.forgotten_lookups import lookups_of
 from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_requests, forget_turns, notes_since
 from daycare.store.sqlite.memory_chunks import chunks_of
 from daycare.store.sqlite.memory_curation import renew_mark
@@ -73,7 +74,8 @@ def _forget(
         (those(gone),),
     )
     words = {stem for text in (*said, *told) for stem in _telling(tx, text)}
-    notes = [each for each in notes_since(tx, of_turns or _turns_of(tx, gone), words) if each not in ended]
+    since = notes_since(tx, of_turns or _turns_of(tx, gone), words)
+    notes = [each for each in dict.fromkeys((*since, *lookups_of(tx, scope, gone, said))) if each not in ended]
     shreds = list(said)
     for no, lost in _lose_sources(tx, gone, of_turns).items():
         shreds += _trim(tx, no, lost, [*said, *told])
@@ -86,7 +88,18 @@ def _forget(
         _forget_version(tx, each, shreds)
     if memories or ended or notes or old:
         scrub.begin(tx, scope)
-    forgotten = Forgotten(memories=memories, turns=with_words, versions=len(old), summaries=summaries)
+    traces = fetch(
+        tx.db,
+        "SELECT DISTINCT trace FROM turns WHERE turn IN (SELECT value FROM carray(?)) AND trace <> ''",
+        (those(turn for _, turn in (*ended, *notes)),),
+    )
+    forgotten = Forgotten(
+        memories=memories,
+        turns=with_words,
+        versions=len(old),
+        summaries=summaries,
+        traces=tuple(trace for (trace,) in traces),
+    )
     return forgotten, scrub.pieces_of(tx.db, shreds, blobs)
 
 

@@ -84,9 +84,10 @@ class MemorySearch(Part):
         for word in terms:
             for stem in stems(word):
                 words.setdefault(stem, []).append(word)
-        rare, frequent = [], []
-        for stem in words:
-            numbers = None if self._is_frequent(there, stem, most) else _having(db, there, stem, most)
+        frequent = [stem for stem in words if self._is_frequent(there, stem, most)]
+        others = [stem for stem in words if stem not in frequent]
+        rare = []
+        for stem, numbers in zip(others, _having(db, there, others, most), strict=True):
             if numbers is None:
                 frequent.append(stem)
                 self._note_frequent(there, stem, most)
@@ -97,7 +98,7 @@ class MemorySearch(Part):
             return [min(newest, key=lambda it: it.memories)] if newest else []
         chosen: list[Postings] = []
         for each in sorted(rare, key=lambda it: it.memories):
-            most -= len(each.numbers) // 8
+            most -= each.listed
             if most < 0 and chosen:
                 break
             chosen.append(each)
@@ -146,6 +147,20 @@ class MemorySearch(Part):
         with self._lent() as db:
             there = span(db, scope)
             return [] if there is None or there.changed == gone else changes(db, there.scope, gone)
+
+    def texts(self, scope: str, numbers: Sequence[int]) -> dict[int, str]:
+        """Return the texts of those of the memories that are in this scope."""
+        with self._lent() as db:
+            there = span(db, scope)
+            if there is None:
+                return {}
+            rows = fetch(
+                db,
+                "SELECT no, text FROM memories WHERE no IN (SELECT value FROM carray(?)) AND no BETWEEN ? AND ?"
+                " AND text IS NOT NULL",
+                (those(numbers), there.first, there.last),
+            )
+        return dict(rows)
 
     # -- some --------------------------------------------------------------------------------------------------------
 
@@ -303,16 +318,17 @@ def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int
     return [no for (no,) in rows]
 
 
-def _having(db: apsw.Connection, there: Span, stem: str, most: int) -> list[int] | None:
-    """Return the memories with a word, in order; None if there are too many."""
-    [(numbers,)] = fetch(
+def _having(db: apsw.Connection, there: Span, stems: Sequence[str], most: int) -> list[list[int] | None]:
+    """Return for each word the memories with it, in order; None if there are too many."""
+    rows = fetch(
         db,
-        "SELECT json_group_array(doc) FROM (SELECT doc FROM memory_postings WHERE term = ? LIMIT ?)",
-        (f"{there.scope}:{stem}", most + 1),
+        "SELECT (SELECT json_group_array(rowid) FROM (SELECT rowid FROM memory_words WHERE memory_words MATCH w.value"
+        " ORDER BY rowid LIMIT ?)) FROM json_each(?) w ORDER BY w.key",
+        (most + 1, msgspec.json.encode([f'"{there.scope}:{stem}"' for stem in stems]).decode()),
     )
-    found = _decode(numbers)
-    assert all(no >> SCOPE_BITS == there.scope for no in found[:1] + found[-1:]), "a word of another scope"
-    return found if len(found) <= most else None
+    every = [_decode(numbers) for (numbers,) in rows]
+    assert all(no >> SCOPE_BITS == there.scope for found in every for no in found[:1] + found[-1:]), "another scope's"
+    return [found if len(found) <= most else None for found in every]
 
 
 def _newest(db: apsw.Connection, there: Span, stem: str, words: Sequence[str], most: int) -> Postings:
@@ -337,7 +353,7 @@ def _listed(stem: str, words: Sequence[str], numbers: Sequence[int], memories: i
 
 
 def _numbers(found: Postings) -> tuple[int, ...]:
-    return struct.unpack(f"<{len(found.numbers) // 8}q", found.numbers)
+    return struct.unpack(f"<{found.listed}q", found.numbers)
 
 
 def _has(words: Sequence[str], text: str | None) -> bool:

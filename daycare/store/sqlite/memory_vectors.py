@@ -10,7 +10,7 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import MEMORY_MODELS_MAX
-from daycare.store.records_memories import NewVector, VectorPage
+from daycare.store.records_memories import NewVector, VectorModel, VectorPage
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import Part
 from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
@@ -61,6 +61,15 @@ class MemoryVectors(Part):
             (_model(self._reader, model),),
         )
         return total - done, total
+
+    async def vector_models(self) -> list[VectorModel]:
+        """Return the models of which there are vectors."""
+        rows = fetch(
+            self._reader,
+            "SELECT model, dimensions, (SELECT coalesce(sum(vectors), 0) FROM memory_embedded e WHERE e.model = m.no)"
+            " FROM memory_models m ORDER BY no",
+        )
+        return [VectorModel(*row) for row in rows]
 
     async def known_vectors(self, model: str, hashes: Sequence[str]) -> dict[str, bytes]:
         """Return vectors that texts with these hashes have already, in any scope."""

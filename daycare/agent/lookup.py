@@ -1,0 +1,274 @@
+"""Looking things up in memory: a search with filters in what an agent may read, single memories, and how both are told.
+
+People and models name a memory by a label: its number within the scope, and `g` before it for a passage of a document
+that everybody reads. What is told begins with a line of ours: the labels, and where the words came from.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from daycare.agent.blocks import block, one_line
+from daycare.base.clock import Clock
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.limits import LOOKUP_FILTERED_MAX, LOOKUP_LINE_MAX_CHARS, LOOKUP_NAMES_MAX
+from daycare.base.messages import Origin
+from daycare.base.scope import scope_of
+from daycare.memory.address import folder, parse, spell
+from daycare.memory.queries import Hit, Query
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_documents import Place
+from daycare.store.records_memories import EVERYBODY, Memory, Tier
+
+Search = Callable[[Query], Awaitable[Sequence[Hit]]]
+
+_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
+_LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
+_HEAD: Final = re.compile(r"^\d+ memor(?:y|ies): ([g\d, ]+); words of: [a-z, ]+$", re.MULTILINE)
+_WORDS_OF: Final = re.compile(r"; words of: ([a-z, ]+)$", re.MULTILINE)
+_BLOCK: Final = re.compile(r"^<memory (\w{16})>\n.*?\n</memory \1>$", re.MULTILINE | re.DOTALL)
+_DOCUMENT: Final = re.compile(r"^(\S+): [a-z]+, version \d+$", re.MULTILINE)
+_PASSAGE: Final = re.compile(r"^\[g?\d+\] chunk \S+ \S+ (\S+?)(?: \(score \S+\))?: ", re.MULTILINE)
+_LISTED: Final = re.compile(r"^Documents: (.+)$", re.MULTILINE)
+_OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
+_NOTHING: Final = "nothing fits"
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What of memory is looked through. `path` is an agent, for all that was said below it, or a document or folder.
+
+    `entity` is a name: what speaks of it, under any of its names. `until_ms` is not included.
+    """
+
+    tiers: tuple[Tier, ...] = tuple(Tier)
+    since_ms: int | None = None
+    until_ms: int | None = None
+    entity: str = ""
+    path: str = ""
+    superseded: bool = False
+    limit: int = 10
+
+
+class Lookup:
+    """Looks up what `reader` may read: the rows of its scope, and of documents its own and the shared ones."""
+
+    def __init__(self, store: Store, search: Search, clock: Clock) -> None:
+        self._memories = store.memories
+        self._people = store.people
+        self._search = search
+        self._clock = clock
+
+    async def find(self, reader: Agent, text: str, filters: Filters = Filters()) -> list[Hit]:  # noqa: B008  # immutable
+        """Return what fits a question best. Raises `InvalidError` MEMORY_PATH_INVALID for what is no path."""
+        user = await self._people.get(reader.user)
+        scope, names = scope_of(reader.path), frozenset[str]()
+        among = await self._memories.about(scope, (), [filters.entity], LOOKUP_NAMES_MAX) if filters.entity else []
+        if filters.entity:
+            names = frozenset({filters.entity.casefold(), *(name for each in among for name in names_of(each))})
+            text = f"{text} {filters.entity}"
+        is_of = _place(filters.path) if filters.path and not filters.path.startswith("/") else None
+        query = Query(
+            scope=scope,
+            agent_id=reader.id,
+            text=text,
+            speaker=user.name if user is not None else "",
+            now_ms=self._clock.now_ms(),
+            zone=user.zone if user is not None else "UTC",
+            tiers=tuple(tier for tier in filters.tiers if is_of is None or tier is Tier.CHUNK),
+            since_ms=filters.since_ms,
+            until_ms=filters.until_ms,
+            under=filters.path.rstrip("/") if is_of is None else "",
+            superseded=filters.superseded,
+            limit=LOOKUP_FILTERED_MAX if names or is_of is not None else filters.limit,
+        )
+        hits = list(await self._search(query)) if query.tiers else []
+        if names:
+            sources = frozenset(no for each in among for no in each.sources)
+            speaks = _speaking_of(names)
+            hits = [hit for hit in hits if hit.memory.no in sources or speaks(hit.memory)]
+        if is_of is not None:
+            hits = [hit for hit in hits if hit.memory.place is not None and is_of(hit.memory.place)]
+        return hits[: filters.limit]
+
+    async def get(self, reader: Agent, labels: Collection[str]) -> list[Memory]:
+        """Return those of the memories with these labels that there are, in the order of the labels."""
+        own = scope_of(reader.path)
+        found: dict[str, Memory] = {}
+        for scope, mark in ((own, ""), (EVERYBODY, "g")):
+            numbers = [int(match[2]) for each in labels if (match := _LABEL.fullmatch(each)) and match[1] == mark]
+            base = self.base(scope) if numbers else None
+            if base is None:
+                continue
+            memories = await self._memories.get([scope], [base | no for no in numbers if no <= _SHORT])
+            found |= {label(each): each for each in memories if _may_read(reader, each)}
+        return [found[each] for each in labels if each in found]
+
+    async def sources(self, reader: Agent, memory: Memory) -> list[Memory]:
+        """Return the log entries that a memory was learned from, as far as they are kept."""
+        return await self._memories.get([scope_of(reader.path)], memory.sources[:LOOKUP_NAMES_MAX])
+
+    async def named(self, reader: Agent, names: Sequence[str]) -> list[str]:
+        """Return those of the names that memory knows as those of people, places and things."""
+        known = await self._memories.about(scope_of(reader.path), (), names, LOOKUP_NAMES_MAX)
+        called = {name for each in known for name in names_of(each)}
+        return [name for name in names if name.casefold() in called]
+
+    def base(self, scope: str) -> int | None:
+        """Return what all numbers of a scope have in common, None if it has none yet."""
+        first = self._memories.shapes(scope, limit=1)
+        return first[0].no & ~_SHORT if first else None
+
+
+# -- how it is told ----------------------------------------------------------------------------------------------------
+
+
+def label(memory: Memory) -> str:
+    """Return how people and models name a memory."""
+    return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & _SHORT}"
+
+
+def label_in(text: str) -> str:
+    """Return the label that a text such as `memory 12` or `[12]` names, empty if it names none."""
+    found = _LABEL.fullmatch(text.strip())
+    return f"{found[1]}{found[2]}" if found else ""
+
+
+def where(memory: Memory) -> str:
+    """Return where a memory is from: the agent that heard it, or the document."""
+    return memory.path if memory.place is None else spell(memory.place.layer, memory.place.name)
+
+
+def told(hits: Sequence[Hit], zone: str) -> str:
+    """Return what was found as a model reads it: a line each, between marks."""
+    if not hits:
+        return _NOTHING
+    lines = [f"{line(hit.memory, zone, score=hit.score)}" for hit in hits]
+    return f"{head([hit.memory for hit in hits])}\n{block('memory', chr(10).join(lines))}"
+
+
+def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
+    """Return one memory with its provenance as a model reads it."""
+    lines = [line(memory, zone, chars=len(memory.text) + 1_000)]
+    facts: dict[str, object] = {"said by": memory.speaker, "conversation": memory.session, "turn": memory.turn}
+    if memory.place is not None:
+        facts = {"document": where(memory), "version": memory.version, "passage": memory.turn}
+    if memory.fact is not None:
+        it = memory.fact
+        facts |= {"about": it.subject, "kind": it.kind, "confidence": it.confidence, "learned by": it.by}
+        facts |= {"holds from": _day(it.valid_from_ms, zone), "holds until": _day(it.valid_until_ms, zone)}
+        if it.superseded_by:
+            facts["superseded by"] = f"[{it.superseded_by & _SHORT}]"
+    if memory.entity is not None:
+        its = memory.entity
+        facts |= {"also called": ", ".join(its.aliases), "mentions": its.mentions, "learned by": its.by}
+        facts |= {"first mentioned": _day(its.first_ms, zone), "last mentioned": _day(its.last_ms, zone)}
+    lines += [f"{name}: {one_line(str(value), LOOKUP_LINE_MAX_CHARS)}" for name, value in facts.items() if value]
+    if sources:
+        lines += ["learned from:", *(line(each, zone) for each in sources)]
+    return f"{head([memory, *sources])}\n{block('memory', chr(10).join(lines))}"
+
+
+def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
+    """Return a memory on a line: its label, tier, time, where it is from, who said what."""
+    at = datetime.fromtimestamp(memory.at_ms / 1000, ZoneInfo(zone))
+    fits = "" if score is None else f" (score {score:.2f})"
+    who = f"{one_line(memory.speaker, 80)}: " if memory.tier is Tier.LOG and memory.speaker else ""
+    if memory.entity is not None:
+        who = f"{one_line(memory.entity.name, 80)} ({memory.entity.kind}) - "
+    until = _day(memory.fact.valid_until_ms, zone) if memory.fact is not None else ""
+    over = f" (until {until})" if until else ""
+    mark = "" if memory.origin in _OWN else f" (words of: {memory.origin})"
+    text = one_line(memory.text, chars)
+    return f"[{label(memory)}] {memory.tier} {at:%Y-%m-%d %H:%M} {where(memory)}{fits}: {who}{text}{over}{mark}"
+
+
+def head(memories: Sequence[Memory]) -> str:
+    """Return the line by which what was told is known again: labels, and where the words came from."""
+    labels = dict.fromkeys(map(label, memories))
+    many = "memory" if len(labels) == 1 else "memories"
+    return f"{len(labels)} {many}: {', '.join(labels)}; {words_of(each.origin for each in memories)}"
+
+
+def words_of(origins: Iterable[Origin]) -> str:
+    """Return where words came from, as `origins_in` reads it."""
+    return f"words of: {', '.join(sorted(set(origins)))}"
+
+
+def labels_in(result: str) -> list[str]:
+    """Return the labels of what a tool of memory has told: only of lines of ours, which no text can forge."""
+    return [each for found in _HEAD.finditer(_BLOCK.sub("", result)) for each in found[1].split(", ")]
+
+
+def documents_in(result: str) -> list[str]:
+    """Return the documents that a tool of memory has told whole or by a passage without a label."""
+    return [found[1] for found in _DOCUMENT.finditer(_BLOCK.sub("", result))]
+
+
+def paths_in(result: str) -> list[str]:
+    """Return all documents of which a tool of memory may have told something. A text could only add some."""
+    found = [match[1] for pattern in (_DOCUMENT, _PASSAGE) for match in pattern.finditer(result)]
+    return [*found, *(path for match in _LISTED.finditer(result) for path in match[1].split(", "))]
+
+
+def origins_in(result: str) -> list[Origin]:
+    """Return where the words came from that a tool of memory has told. A text could only add some."""
+    known = {str(origin): origin for origin in Origin}
+    words = (word for found in _WORDS_OF.finditer(result) for word in found[1].split(", "))
+    return [known[word] for word in words if word in known]
+
+
+def day_ms(text: str, zone: str) -> int | None:
+    """Return when a day such as 2026-03-31, or a time, begins where the user is; None for no text."""
+    if not text.strip():
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip())
+        at = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(zone))
+        return int(at.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise InvalidError("DATE_INVALID", f"reading {text[:40]!a}: expected a day such as 2026-03-31") from None
+
+
+def missing(wanted: str) -> NotFoundError:
+    """Return the error for a label that names no memory, or somebody else's."""
+    return NotFoundError("MEMORY_UNKNOWN", f"reading memory {wanted}: there is none", hint="use a number of a search")
+
+
+def names_of(memory: Memory) -> list[str]:
+    """Return the names of an entity, without case."""
+    it = memory.entity
+    return [name.casefold() for name in (it.name, *it.aliases)] if it is not None else []
+
+
+def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")
+
+    def speaks(memory: Memory) -> bool:
+        if memory.fact is not None and memory.fact.subject.casefold() in names:
+            return True
+        return not names.isdisjoint(names_of(memory)) or pattern.search(memory.text.casefold()) is not None
+
+    return speaks
+
+
+def _place(path: str) -> Callable[[Place], bool]:
+    """Return what tells whether a document is the one at a path, in whatever layer it means, or in that folder."""
+    if path.endswith(".md"):
+        address = parse(path)
+        return lambda place: place.layer in address.layers and place.name == address.name
+    among = folder(path)
+    return lambda place: place.layer in among.layers and place.name.startswith(among.prefix)
+
+
+def _may_read(reader: Agent, memory: Memory) -> bool:
+    """Of another agent's own documents nothing is read, although they are in the same scope."""
+    return memory.tier is not Tier.CHUNK or memory.agent_id in ("", reader.id)
+
+
+def _day(at_ms: int | None, zone: str) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone)):%Y-%m-%d}" if at_ms else ""

@@ -1,0 +1,85 @@
+"""What an agent does with others beyond writing to them, as tools: it reads what was said there, and ends helpers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.permits import Permits
+from daycare.actors.router import Router
+from daycare.agent.blocks import block
+from daycare.base.errors import ForbiddenError
+from daycare.base.limits import HISTORY_READ_MAX
+from daycare.base.messages import dismissal
+from daycare.base.path import Kind
+from daycare.base.permission import READ_HISTORY
+from daycare.plugin import StructTool, ToolContext
+from daycare.store.contract import Store
+
+_ENDED_BY_AGENTS = (Kind.SUB, Kind.SEARCH)  # what lasts is for people to end
+Address = Annotated[str, msgspec.Meta(description="The agent's address, such as /ann/telegram/sub/0")]
+
+
+class EndAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """End a helper that is not needed any more, with the helpers below it. What it was doing is lost."""
+
+    agent: Address
+    reason: Annotated[str, msgspec.Meta(max_length=200, description="Why, in a few words")] = ""
+
+
+class ReadHistory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Read what was said last in another agent's conversation, such as a helper's."""
+
+    agent: Address
+    messages: Annotated[int, msgspec.Meta(ge=1, le=HISTORY_READ_MAX, description="How many, the newest")] = 10
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Makes these tools."""
+
+    store: Store
+    directory: Directory
+    router: Router
+    permits: Permits
+
+    def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
+        """Return the tools."""
+        return [
+            StructTool("end_agent", EndAgent, self._end, idempotent=True),
+            StructTool("read_history", ReadHistory, self._read, idempotent=True),
+        ]
+
+    async def _end(self, context: ToolContext, it: EndAgent) -> str:
+        agent = await self.directory.to_end(context.path, it.agent)
+        if agent.kind not in _ENDED_BY_AGENTS:
+            raise ForbiddenError(
+                "AGENT_LASTING", f"ending {agent.path}: only helpers are ended by agents", hint="tell the user"
+            )
+        message = dismissal(
+            agent.path,
+            agent.id,
+            agent.user,
+            parent="system",  # not from its parent, so that a call of that which waits for it hears that nothing comes
+            key=f"end:{context.turn}:{context.step}",
+            reason=it.reason or f"ended by {context.path}",
+            trace=context.trace,
+        )
+        await self.router.post(replace(message, meta={"quiet": "1"}))
+        return f"{agent.path} is told to end"
+
+    async def _read(self, context: ToolContext, it: ReadHistory) -> str:
+        await self.permits.check(context.path, READ_HISTORY, it.agent)
+        agent = await self.directory.at(it.agent)
+        said = await self.store.turns.history(agent.id, agent.session, it.messages)
+        zone = ZoneInfo(context.zone)
+        lines = [
+            f"{datetime.fromtimestamp(each.at_ms / 1000, zone):%a %H:%M} {each.role}: {each.text}"
+            for each in said[-it.messages :]
+            if each.text
+        ]
+        return block("history", "\n".join(lines)) if lines else "nothing was said there yet"

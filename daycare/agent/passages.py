@@ -1,0 +1,138 @@
+"""Passages of single documents: those of a long one that a prompt has room for, and all of them made anew."""
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from daycare.agent.blocks import one_line
+from daycare.agent.prompt import is_helper
+from daycare.agent.sections import Excerpts, Shelf, is_long
+from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.limits import (
+    API_PAGE_MAX_ROWS,
+    PASSAGE_QUESTION_MAX_CHARS,
+    PROMPTS_KEPT_MAX,
+    RECALL_LINE_MAX_CHARS,
+)
+from daycare.base.recollection import DocumentsSection
+from daycare.memory.address import MEMORY
+from daycare.memory.chunking import Chunking
+from daycare.memory.chunks import Chunk, chunks
+from daycare.memory.documents import Documents
+from daycare.memory.embedding import Embedding
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_documents import Place
+from daycare.store.records_memories import Memory, Tier
+
+if TYPE_CHECKING:
+    from daycare.memory.arrays import Floats
+    from daycare.memory.fitting import Fitting
+
+_NONE: Final[Excerpts] = ()
+
+
+class Processed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of making a document's passages anew: so many, and so many of them have a vector."""
+
+    path: str
+    version: int
+    chunks: int
+    embedded: int
+
+
+class Passages:
+    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`."""
+
+    def __init__(
+        self,
+        store: Store,
+        documents: Documents,
+        shelf: Shelf,
+        chunking: Chunking,
+        embedding: Embedding | None,
+        section: DocumentsSection,
+    ) -> None:
+        self._memories = store.memories
+        self._documents = documents
+        self._shelf = shelf
+        self._chunking = chunking
+        self._embedding = embedding
+        self._section = section
+        self._kept: OrderedDict[str, tuple[int, dict[str, list[Chunk]]]] = OrderedDict()  # by agent: of which version
+
+    async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
+        """Return of each document that does not stand whole in a prompt what fits what was said."""
+        if is_helper(agent):
+            return _NONE
+        found = []
+        for name, passages in (await self._cut(agent)).items():
+            fits = await self._fitting(passages, text, vector)
+            if name == MEMORY:
+                best = sorted((it.chunk for it in fits[: self._section.chat_top]), key=lambda it: it.start)
+                told = "\n".join(f"{name}: {_line(chunk)}" for chunk in best)
+            else:  # who somebody is has to be said in any case
+                order = dict.fromkeys([*(it.chunk for it in fits), *passages])
+                best = sorted(list(order)[: int(self._section.identity)], key=lambda it: it.start)
+                told = "\n\n".join(chunk.told for chunk in best)
+            found.append((name, told))
+        return tuple(found)
+
+    def forget(self) -> None:
+        """Keep nothing: something was forgotten."""
+        self._kept.clear()
+
+    async def process(self, agent: Agent, path: str) -> Processed:
+        """Cut a document anew, and embed its passages now. Raises as `Documents.read` and the embedder do."""
+        reading = await self._documents.read(agent, path)
+        [newest] = await self._documents.history(agent, path, limit=1)
+        scope = await self._chunking.again(newest.place, newest.version)
+        rows = await self._chunks_of(scope, newest.place)
+        embedded = 0
+        if self._embedding is not None:
+            embedded = await self._embedding.make([(row.no, row.hash, row.text) for row in rows])
+        return Processed(path=path, version=reading.version, chunks=len(rows), embedded=embedded)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _cut(self, agent: Agent) -> dict[str, list[Chunk]]:
+        """Return the documents of an agent that do not stand whole, in passages; kept until some document changes."""
+        version = await self._shelf.version()
+        kept = self._kept.get(agent.id)
+        if kept is None or kept[0] != version:
+            found = {}
+            for name in (*(() if self._section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
+                passage = await self._shelf.passage(agent, name)
+                if passage is not None and (name != MEMORY or is_long(passage, self._section)):
+                    found[name] = chunks(passage.text)
+            kept = self._kept[agent.id] = version, found
+        self._kept.move_to_end(agent.id)
+        while len(self._kept) > PROMPTS_KEPT_MAX:
+            self._kept.popitem(last=False)
+        return kept[1]
+
+    async def _fitting(self, passages: list[Chunk], question: str, vector: "Floats | None") -> "list[Fitting]":
+        from daycare.memory import fitting  # late: lists of words that a daemon with short documents does not need
+
+        near: dict[str, float] = {}
+        if vector is not None and self._embedding is not None:
+            hashes = [fitting.hash_of(chunk) for chunk in passages]
+            known = await self._memories.known_vectors(self._embedding.model, hashes)
+            near = fitting.similarities(vector, known)
+        return fitting.fitting(
+            passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self._section.min_similarity
+        )
+
+    async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
+        found: list[Memory] = []
+        before: int | None = None
+        while page := await self._memories.find(scope, Tier.CHUNK, before=before, limit=API_PAGE_MAX_ROWS):
+            found += [memory for memory in page if memory.place == place]
+            before = page[-1].no
+        return found
+
+
+def _line(chunk: Chunk) -> str:
+    where = f"{' / '.join(chunk.headings)}: " if chunk.headings else ""
+    return one_line(f"{where}{chunk.text}", RECALL_LINE_MAX_CHARS)

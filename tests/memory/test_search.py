@@ -1,0 +1,126 @@
+"""A search leaves out what says the same, prefers a question's own words, and holds up nobody who stops waiting."""
+
+import random
+import threading
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+import trio
+
+from daycare.base.recollection import RetrievalSection
+from daycare.memory import search as searching
+from daycare.memory.queries import Hit, Query
+from daycare.memory.scene import Scene
+from daycare.memory.search import ALIKE, Search, _distinct
+from daycare.store.contract import Store
+from daycare.store.sqlite.store import open_store
+from tests.store.remembering import SCOPE, logged
+from tests.store.samples import EPOCH_MS, HandClock
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory:", HandClock(), inline=True) as opened:
+        yield opened
+
+
+def ask(text: str, **more: Any) -> Query:
+    return Query(scope=SCOPE, text=text, now_ms=EPOCH_MS + 1, **more)
+
+
+async def found(store: Store, text: str, **more: Any) -> list[str]:
+    hits = await Search(store, RetrievalSection(), None).find(ask(text, **more))
+    return [hit.memory.text for hit in hits]
+
+
+async def test_of_memories_in_nearly_the_same_words_the_best_is_found(store: Store) -> None:
+    said = "We moved the big wooden piano into the living room of Grandmother's old house yesterday"
+    await logged(store, f"{said}!", said.upper(), f"{said}, Bob", "The piano needs to be tuned by somebody")
+    texts = await found(store, "Where is the piano?")
+    assert len(texts) == 2 and any("tuned" in text for text in texts)
+
+
+async def test_short_texts_are_not_the_same(store: Store) -> None:
+    await logged(store, "Piano, please", "Piano, please!")
+    assert len(await found(store, "Who wants the piano?")) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed: int, store: Store) -> None:
+    draw = random.Random(seed)
+    words = [f"word{number}" for number in range(50)]
+    said = []
+    for _ in range(10):
+        base = draw.choices(words, k=draw.randrange(1, 40))
+        for _ in range(4):
+            said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
+    numbers = await logged(store, *said)
+    hits = [Hit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
+    for count in (5, len(hits)):
+        assert _distinct(hits, count) == compared_with_all(hits)[:count]
+
+
+def compared_with_all(hits: Sequence[Hit]) -> list[Hit]:
+    kept: list[tuple[Hit, set[str]]] = []
+    for hit in hits:
+        words = set(hit.memory.text.split())
+        for _, others in kept:
+            few, many = sorted((len(words), len(others)))
+            if few > 2 and few >= ALIKE * many and len(words & others) >= ALIKE * few:
+                break
+        else:
+            kept.append((hit, words))
+    return [hit for hit, _ in kept]
+
+
+async def test_what_a_word_may_mean_is_looked_for_after_the_words_themselves(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await logged(store, "pets are noisy", *("some talk" for _ in range(20)), "the puppy sleeps", "one more puppy")
+    question = "How are the pets?"
+    assert {"pets are noisy", "the puppy sleeps"} <= set(await found(store, question))
+    monkeypatch.setattr("daycare.memory.scene.SEARCH_POSTINGS_MAX", 2)
+    texts = await found(store, question)
+    assert "pets are noisy" in texts
+    assert not {"the puppy sleeps", "one more puppy"} & set(texts), "part of them would mislead"
+
+
+async def test_who_stops_waiting_is_not_held_up_and_the_next_gets_an_answer(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await logged(store, "the piano stands in the hall")
+    monkeypatch.setattr(searching, "SEARCH_INLINE_ROWS", 0)
+    go_on, at_once = threading.Event(), []
+    find = Scene.find
+
+    def slow(scene: Scene, query: Query, count: int) -> Any:
+        at_once.append(go_on.is_set())
+        assert go_on.wait(30)
+        return find(scene, query, count)
+
+    monkeypatch.setattr(Scene, "find", slow)
+    search = Search(store, RetrievalSection(), None)
+    with trio.fail_after(20):
+        for _ in range(2):  # the second one waits for its turn
+            with trio.move_on_after(0.05) as waiting:
+                await search.find(ask("Where is the piano?"))
+            assert waiting.cancelled_caught
+        assert at_once == [False]
+        go_on.set()
+        [hit] = await search.find(ask("Where is the piano?"))
+    assert "hall" in hit.memory.text and at_once == [False, True]
+
+
+async def test_an_error_of_a_search_reaches_who_asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    await logged(store, "the piano stands in the hall")
+    search = Search(store, RetrievalSection(), None)
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Scene, "find", broken)
+        with pytest.raises(ValueError, match="broken"):
+            await search.find(ask("Where is the piano?"))
+    assert len(await search.find(ask("Where is the piano?"))) == 1

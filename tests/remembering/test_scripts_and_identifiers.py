@@ -1,0 +1,98 @@
+"""Facts, entities and passages of documents are found by a part of their text, in scripts without spaces as well."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from daycare.agent.lessons import lesson_of
+from daycare.base.messages import Origin
+from daycare.config import Config
+from daycare.memory.learned import Learned, NewEntity, NewFact
+from daycare.store.records import Agent
+from daycare.store.records_documents import Attribution
+from daycare.store.records_memories import Memory, Tier
+from daycare.testing.house import House, open_house
+
+BY = Attribution(origin=Origin.PERSON, author="direct:ann")
+TEXTS = {  # a text and a part of it
+    "Chinese": ("我妹妹下个月要去北京大学读书", "北京大学"),
+    "Japanese": ("うちの猫の名前はクロで、三歳です", "猫の名前"),
+    "Korean": ("여동생이 다음 달부터 서울대학교에 다녀요", "서울대학교"),
+    "Thai": ("พี่สาวของฉันอาศัยอยู่ที่เชียงใหม่", "เชียงใหม่"),
+    "Lao": ("ແມ່ຂອງຂ້ອຍຢູ່ວຽງຈັນ", "ວຽງຈັນ"),
+    "Khmer": ("ម្តាយរបស់ខ្ញុំរស់នៅភ្នំពេញ", "ភ្នំពេញ"),
+    "Burmese": ("ကျွန်တော့်အမေ ရန်ကုန်မှာ နေတယ်", "ရန်ကုန်"),
+    "a name in a program": ("retries are set by maxRetryCount", "retry count"),
+    "a name in a program, whole": ("retries are set by maxRetryCount", "maxRetryCount"),
+    "a code": ("the boiler shows ERR_42-X at night", "ERR_42-X"),
+    "a part of a code": ("the boiler shows ERR_42-X at night", "err 42"),
+}
+OTHERS = ("天气很好", "明日は雨です", "วันนี้ฝนตก", "the weather is fine", "a cat sleeps")
+cases = pytest.mark.parametrize(("text", "part"), TEXTS.values(), ids=TEXTS)
+
+
+async def learned(house: House, *texts: str) -> Agent:
+    """Let somebody say something, and a worker learn these facts from it."""
+    await house.talk("hello there")
+    await trio.sleep(5)
+    me = await house.daemon.directory.at("/ann/direct")
+    [entry, *_] = await said(house, me)
+    facts = tuple(
+        NewFact(statement=text, sources=(entry.no,), subject=f"s{at}", kind="fact", confidence=0.9)
+        for at, text in enumerate(texts)
+    )
+    await house.store.memories.learn(
+        lesson_of(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
+    )
+    return me
+
+
+async def said(house: House, me: Agent) -> list[Memory]:
+    return await house.store.memories.entries(me.id, after=0, through=2**62, max_chars=10**6)
+
+
+async def best(house: House, me: Agent, question: str, tier: Tier) -> str:
+    found = await house.daemon.memories.search(me, question, tiers=(tier,))
+    return found[0].text if found else ""
+
+
+@cases
+async def test_a_fact_is_found_by_a_part(text: str, part: str, tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        me = await learned(house, *OTHERS, text)
+        assert await best(house, me, part, Tier.FACT) == text
+
+
+@cases
+async def test_a_passage_of_a_document_is_found_by_a_part(
+    text: str, part: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await house.talk("hello there")
+        me = await house.daemon.directory.at("/ann/direct")
+        for name, words in (("it", text), *((f"other-{at}", other) for at, other in enumerate(OTHERS))):
+            await house.daemon.documents.write(me, f"knowledge/{name}.md", words, BY)
+        await trio.sleep(5)
+        assert await best(house, me, part, Tier.CHUNK) == text
+
+
+async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await house.talk("hello there")
+        await trio.sleep(5)
+        me = await house.daemon.directory.at("/ann/direct")
+        [entry, other, *_] = await said(house, me)
+        first = NewEntity(name="Cat", kind="thing", aliases=(), description="sleeps all day", sources=(entry.no,))
+        again = NewEntity(
+            name="Cat", kind="thing", aliases=("小黑猫", "fluffyCat"), description="", sources=(other.no,)
+        )
+        await house.store.memories.learn(
+            lesson_of(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
+        )
+        known = await house.store.memories.find("ann", Tier.ENTITY)
+        await house.store.memories.learn(
+            lesson_of(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
+        )
+        for part in ("黑猫", "fluffy", "cat"):
+            assert await best(house, me, part, Tier.ENTITY) == "sleeps all day", part
