@@ -1,27 +1,36 @@
 """The directory: which agent lives at a path, and how one comes into being."""
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 from msgspec.structs import replace
 
-from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.ids import new_agent_id
-from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS
+from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import Fetch, Kind, Path, fetch
+from daycare.base.path import FOREGROUND, Fetch, Kind, Path, fetch
+from daycare.base.permission import KILL, SPAWN
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent
+
+Permit = Callable[[str, str, str], Awaitable[object]]
+
+
+async def permit_all(subject: str, action: str, target: str) -> None:
+    """Let agents do what they like, where there are no rules."""
 
 
 class Directory:
     """Resolves paths and ids to agents, remembering the recent ones; `forget` is called for every changed row.
 
     `connectors` are the names registered now: only text from outside is parsed against them, stored rows are not.
+    `permit(subject, action, object)` raises for what an agent may not do.
     """
 
-    def __init__(self, store: Store, connectors: Collection[str]) -> None:
+    def __init__(self, store: Store, connectors: Collection[str], permit: Permit = permit_all) -> None:
         self._store = store
         self._connectors = frozenset(connectors)
+        self._permit = permit
         self._by_id: dict[str, Agent] = {}
         self._by_path: dict[str, str] = {}
 
@@ -69,20 +78,41 @@ class Directory:
         return await self._store.agents.create(self.new(path, origin=origin, config=config))
 
     async def spawn(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
-        """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`."""
+        """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`.
+
+        A helper is made by its parent, so that must be permitted; the others are the daemon's own.
+        """
         if kind is Kind.MEMORY:
             path = Path.stored(parent.path, Kind(parent.kind)).memory()
             return await self._store.agents.create(self.new(path, origin=origin, config=config, parent=parent.id))
+        if kind is Kind.SUB:
+            await self._permit(parent.path, SPAWN, parent.path)
         new = self._child(parent, kind, origin=origin, config=config)
         return await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
 
-    async def help(self, parent: Agent, config: AgentConfig, born: str, task: Envelope) -> Agent:
-        """Create a helper with its task, once for each `born`; `task.to` becomes its path."""
-        new = replace(self._child(parent, Kind.SUB, origin=Origin.AGENT, config=config), born=born)
-        return await self._store.agents.spawn(parent, "sub", new, task)
+    async def help(self, parent: Agent, config: AgentConfig, born: str, task: Envelope, kind: Kind = Kind.SUB) -> Agent:
+        """Create a helper, or a search, with its task, once for each `born`; `task.to` becomes its path.
+
+        Raises `ForbiddenError` where the sender of the task may make no helpers below `parent`.
+        """
+        if kind is Kind.SUB:
+            await self._permit(task.sender, SPAWN, parent.path)
+        new = replace(self._child(parent, kind, origin=Origin.AGENT, config=config), born=born)
+        return await self._store.agents.spawn(parent, "sub" if kind is Kind.SUB else "search", new, task)
+
+    async def to_end(self, by: str, path: str) -> Agent:
+        """Return the agent at `path` that the one at `by` wants to end; raises where it may not."""
+        await self._permit(by, KILL, path)
+        return await self.at(path)
 
     def _child(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None) -> NewAgent:
         path = Path.stored(parent.path, Kind(parent.kind))
+        if kind is Kind.SUB and path.sub_levels >= HELPER_LEVELS_MAX:
+            raise ConflictError(
+                "HELPER_LEVELS_MAX",
+                f"making a helper of {parent.path}: helpers of helpers go {HELPER_LEVELS_MAX} levels deep",
+                hint="do it without one",
+            )
         child = path.sub(0) if kind is Kind.SUB else path.search(0)  # refuses what may have no children
         return NewAgent(
             id=new_agent_id(),
@@ -100,7 +130,7 @@ class Directory:
 
     async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
         """Return a user's agents that a fetch strategy names, the most recent first."""
-        kinds = [Kind.CONNECTOR] if strategy is Fetch.MOST_RECENT_FOREGROUND else list(Kind)
+        kinds = FOREGROUND if strategy is Fetch.MOST_RECENT_FOREGROUND else list(Kind)
         found = [pair for kind in kinds for pair in await self._store.agents.recency(user, kind)]
         agents = {agent.path: agent for agent, _ in found}
         candidates = [(Path.stored(agent.path, Kind(agent.kind)), recency) for agent, recency in found]
@@ -116,13 +146,13 @@ class Directory:
     def new(
         self, path: Path, *, origin: Origin, config: AgentConfig | None = None, parent: str | None = None
     ) -> NewAgent:
-        """Describe the agent that a path calls for."""
+        """Describe the agent that a path calls for. A sub-user's is their own, though its path is their owner's."""
         return NewAgent(
             id=new_agent_id(),
             path=str(path),
             kind=path.kind,
             role=path.role,
-            user=path.user,
+            user=path.name if path.kind is Kind.SUBUSER else path.user,
             origin=origin,
             parent=parent,
             config=config or AgentConfig(),

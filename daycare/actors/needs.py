@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from daycare.actors.lifecycle import Activation
-from daycare.base.errors import DaycareError
+from daycare.base.errors import BudgetError, DaycareError
 from daycare.store.records import Agent, InboxRow
 
 
@@ -27,6 +27,10 @@ class TurnEndings(Protocol):
 
     async def postponed(self, agent: Agent, error: DaycareError) -> None:
         """Tell the person that a turn waits for a service that is away."""
+        ...
+
+    async def unaffordable(self, agent: Agent, lane: Activation, error: BudgetError) -> None:
+        """End a turn whose next call of a model no budget allows, and tell its senders."""
         ...
 
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:

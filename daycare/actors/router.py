@@ -1,34 +1,50 @@
 """The router: the one way a message gets into an inbox."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 from msgspec.structs import replace
 
-from daycare.actors.directory import Directory
+from daycare.actors.directory import Directory, Permit, permit_all
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import MessageAccepted
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
-from daycare.base.messages import Envelope
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Fetch
+from daycare.base.permission import MESSAGE
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import NewAgent, Receipt
+from daycare.store.records import Agent, NewAgent, Receipt
+
+
+async def count_nothing(envelope: Envelope) -> None:
+    """Let agents write as much as they like."""
 
 
 class Router:
     """Posts messages, and waits for what becomes of them.
 
     Every check is made before the commit; what `post` returned is durable. `unheard` counts answers that came after
-    their asker had given up.
+    their asker had given up. `permit(subject, action, object)` raises for what an agent may not do, `count` for
+    messages of agents that are too many.
     """
 
-    def __init__(self, store: Store, directory: Directory, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        bus: Bus,
+        clock: Clock,
+        permit: Permit = permit_all,
+        count: Callable[[Envelope], Awaitable[None]] = count_nothing,
+    ) -> None:
         self._store = store
         self._directory = directory
         self._bus = bus
         self._clock = clock
+        self._permit = permit
+        self._count = count
         self._waiters: dict[int, list[trio.Event]] = {}
         self._gone: set[int] = set()
         self.unheard = 0
@@ -40,7 +56,10 @@ class Router:
         `NotFoundError` (no such agent, dead incarnation), `ForbiddenError` (another user's), `BusyError` (inbox full).
         """
         check(envelope)
-        if envelope.agent_id is None:
+        if envelope.origin is Origin.AGENT and envelope.kind is EnvelopeKind.TEXT:
+            recipient = await self.admit(envelope)
+            envelope = replace(envelope, user=recipient.user)
+        elif envelope.agent_id is None:
             agent = await self._directory.find(envelope.to)
             if agent is None and create is None:
                 raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
@@ -49,6 +68,17 @@ class Router:
         receipt = await self._store.inbox.post(envelope, create)
         self.announce(envelope, receipt)
         return receipt
+
+    async def admit(self, envelope: Envelope) -> Agent:
+        """Return who gets what an agent writes to another, if it may write this; it is counted as if it were posted.
+
+        Raises `ForbiddenError` that names the rule, `NotFoundError`, and what `count` raises.
+        """
+        check(envelope)
+        await self._permit(envelope.sender, MESSAGE, envelope.to)
+        recipient = await self._directory.at(envelope.to)
+        await self._count(envelope)
+        return recipient
 
     def announce(self, envelope: Envelope, receipt: Receipt) -> None:
         """Let observers know of a message that was committed."""

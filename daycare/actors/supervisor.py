@@ -11,7 +11,7 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
 from daycare.base.clock import Clock
-from daycare.base.errors import AwayError, DaycareError, UnavailableError
+from daycare.base.errors import AwayError, BudgetError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
 from daycare.base.limits import (
     ATTEMPTS_MAX,
@@ -293,6 +293,9 @@ class Supervisor:
                 raise error
             await trio.sleep(STORE_RETRY_S)
             return
+        if isinstance(error, BudgetError):
+            await self._endings.unaffordable(agent, lane, error)
+            return
         if isinstance(error, AwayError) and self._clock.now_ms() - turn.started_at < OUTAGE_MAX_S * 1000:
             await self._postpone(agent, lane, turn, error)
             return
@@ -411,7 +414,7 @@ class Supervisor:
                 lane.scope.cancel()
             else:
                 self._overtake(lane)
-        elif lane.policy is Policy.INTERRUPT and envelope.kind is not EnvelopeKind.NOTE:
+        elif lane.policy is Policy.INTERRUPT and envelope.kind not in (EnvelopeKind.NOTE, EnvelopeKind.QUERY):
             lane.stop_reason = INTERRUPTED
             lane.scope.cancel()
 

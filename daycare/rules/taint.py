@@ -15,7 +15,7 @@ from daycare.store.records import InboxRow, Step
 
 DESK: Final = "/system/approvals"  # tells an agent what became of its requests: the owner's decision, no outside words
 # Tools of ours whose results are somebody else's words.
-RELAYING: Final = frozenset(("read_result", "ask", "spawn"))
+RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))
 
 # The worst first: a text is as trustworthy as the least that went into it.
 _WORST: Final = (

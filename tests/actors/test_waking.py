@@ -130,19 +130,17 @@ async def test_a_hanging_agent_holds_up_no_other(tmp_path: Path, autojump_clock:
 
 async def test_a_lane_that_breaks_is_started_anew(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        agent = await house.agent("/ann/direct")
-        house.daemon.directory.forget([agent.id])
-        good = house.store.agents.get
+        await house.agent("/ann/direct")
+        good = house.store.turns.open_turn
 
         async def broken(agent_id: str) -> None:
             raise ZeroDivisionError("a defect outside of any turn")
 
-        house.store.agents.get = broken  # type: ignore[method-assign]
+        house.store.turns.open_turn = broken  # type: ignore[method-assign]
         receipt = await house.say("hello")
-        house.daemon.directory.forget([agent.id])
         await trio.sleep(1)
         assert "ZeroDivisionError" in str(house.events("lane.broke")[0]["reason"])
-        house.store.agents.get = good  # type: ignore[method-assign]
+        house.store.turns.open_turn = good  # type: ignore[method-assign]
         assert await house.hear(receipt) == "echo: hello"
 
 

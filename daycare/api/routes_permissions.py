@@ -1,0 +1,32 @@
+"""Permissions: whether one agent may do something to another, and why."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, query
+from daycare.api.services import Services
+
+
+class CanQuery(Document, frozen=True, kw_only=True):
+    """Who does what to whom; without an object to itself."""
+
+    subject: str
+    action: str
+    object: str = ""
+
+
+class Permissions:
+    """`/v1/can`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [Route("/v1/can", self.can)]
+
+    async def can(self, request: Request) -> Response:
+        """Decide as an agent's attempt would be decided, with each step, and record nothing."""
+        wish = query(request, CanQuery)
+        return answer(await self._services.permits.may(wish.subject, wish.action, wish.object or wish.subject))
