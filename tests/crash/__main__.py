@@ -2,6 +2,9 @@
 
     python -m tests.crash --kills 500 --seed 1 --mode kill --json
     python -m tests.crash --kills 300 --seed 1 --mode kill --workload delegation --json
+    python -m tests.crash --kills 500 --seed 1 --mode kill --workload curation --json
+    python -m tests.crash --kills 300 --seed 1 --mode kill --workload budget --json
+    python -m tests.crash --kills 1000 --seed 1 --mode kill --workload cron --json
     python -m tests.crash --kills 200 --seed 1 --mode syscall --json
     python -m tests.crash --images 2000 --seed 1 --mode powercut --json
 
@@ -17,7 +20,7 @@ from typing import Any
 
 from tests.crash import campaign, powercut
 from tests.crash.figures import Figures
-from tests.crash.ledger import KINDS, OF_RESULTS
+from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
 from tests.crash.load import WORKLOADS
 from tests.crash.process import die_tidily
 
@@ -39,7 +42,7 @@ def main() -> int:
     die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
-    return int(any(found.get(kind) for kind in (*KINDS, *OF_RESULTS, *powercut.KINDS)))
+    return int(any(found.get(kind) for kind in (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY, *powercut.KINDS)))
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:

@@ -71,7 +71,6 @@ class Campaign:
 
     def __init__(self, mode: str, kills: int, seed: int, killer: Killer, workload: str = "messages") -> None:
         self.figures = Figures(mode, seed, workload=workload)
-        self.home = Home()
         self.ledger = Ledger()
         self._kills = kills
         self._killer = killer
@@ -80,12 +79,12 @@ class Campaign:
     async def run(self) -> Figures:
         """Kill, let it come to rest, judge. The home stays if a promise was broken."""
         began = time.perf_counter()
+        self.home = self._furnished()
         findings: list[Finding] = []
         try:
             await self._killer.prepare(self._rng)
             async with trio.open_nursery() as nursery:
-                seed = f"{self.figures.mode}/{self.figures.seed}"
-                crowd = Crowd(self.home.socket, self.ledger, seed, USER, self.figures.workload)
+                crowd = self._people(f"{self.figures.mode}/{self.figures.seed}")
                 await self._introduce(crowd)
                 nursery.start_soon(crowd.run)
                 await self._kill_all()
@@ -110,6 +109,14 @@ class Campaign:
         else:
             self.home.remove()
         return self.figures
+
+    def _furnished(self) -> Home:
+        """Return a fresh home, with the settings of the workload."""
+        return Home()
+
+    def _people(self, seed: str) -> Crowd:
+        """Return who will talk."""
+        return Crowd(self.home.socket, self.ledger, seed, USER, self.figures.workload)
 
     async def _introduce(self, crowd: Crowd) -> None:
         process = Process(self.home)
@@ -146,7 +153,7 @@ class Campaign:
 
     async def _birth(self) -> None:
         """Interrupt the first start of a fresh home; the next start finds what that left and is ready."""
-        mine, self.home = self.home, Home()
+        mine, self.home = self.home, self._furnished()
         try:
             await self._life("birth")
             process = Process(self.home)
@@ -218,6 +225,18 @@ def run(mode: str, kills: int, seed: int, workload: str = "messages") -> Figures
         from tests.crash.inject import choose
 
         killer = choose()
+    if workload == "curation":
+        from tests.crash.curation import CurationCampaign
+
+        return trio.run(CurationCampaign(mode, kills, seed, killer).run)
+    if workload == "cron":
+        from tests.crash.cron import CronCampaign
+
+        return trio.run(CronCampaign(mode, kills, seed, killer).run)
+    if workload == "budget":
+        from tests.crash.budget import BudgetCampaign
+
+        return trio.run(BudgetCampaign(mode, kills, seed, killer).run)
     return trio.run(Campaign(mode, kills, seed, killer, workload).run)
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.crash.ledger import KINDS, OF_RESULTS
+from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
 
 
 @dataclass
@@ -38,7 +38,10 @@ class Figures:
         self.counts += other.counts
         self.ready_s += other.ready_s
         self.seconds = max(self.seconds, other.seconds)
-        self.more = other.more | self.more
+        for name, value in other.more.items():
+            mine = self.more.get(name)
+            counted = isinstance(value, Counter) and isinstance(mine, Counter)
+            self.more[name] = mine + value if counted else value if mine is None else mine
 
     def as_json(self) -> dict[str, Any]:
         """Return them by name."""
@@ -55,14 +58,16 @@ class Figures:
             "ready_p50_s": percentile(self.ready_s, 50),
             "ready_p99_s": percentile(self.ready_s, 99),
             "seconds": round(self.seconds, 1),
-            **self._of_delegation(),
+            **self._of_workload(),
             **self.more,
         }
 
-    def _of_delegation(self) -> dict[str, Any]:
-        if self.workload != "delegation":
+    def _of_workload(self) -> dict[str, Any]:
+        if self.workload == "messages":
             return {}
-        return {"workload": self.workload, "results": self.results, **{kind: self.counts[kind] for kind in OF_RESULTS}}
+        kinds = {"delegation": OF_RESULTS, "budget": OF_MONEY, "cron": ()}.get(self.workload, OF_MEMORY)
+        results = {"results": self.results} if self.workload == "delegation" else {}
+        return {"workload": self.workload, **results, **{kind: self.counts[kind] for kind in kinds}}
 
 
 def percentile(values: list[float], percent: int) -> float | None:

@@ -11,7 +11,9 @@ from tests.crash.mind import Errand
 
 KINDS = ("lost", "doubled", "reordered", "repeated_tools", "broken")
 OF_RESULTS = ("results_lost", "results_doubled", "orphans")  # of what agents ask of each other
-Finding = tuple[str, str]  # one of KINDS or OF_RESULTS, and what was seen
+OF_MEMORY = ("unprocessed", "processed_twice", "marked_unseen", "expired_uncurated", "sourceless")  # of what is learned
+OF_MONEY = ("undercounted", "miscounted", "unfinished")  # of what calls of models cost
+Finding = tuple[str, str]  # one of those kinds, and what was seen
 
 
 @dataclass

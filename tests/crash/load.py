@@ -22,6 +22,9 @@ REQUEST_S = 20.0
 # How often each verb is said, and how long the senders pause: a helper is ten times the work of a message.
 WORKLOADS: dict[str, tuple[dict[str, int], float]] = {
     "messages": (dict(zip(VERBS, (50, 15, 15, 8, 12), strict=True)), PAUSE_S),
+    "budget": ({"m": 1}, PAUSE_S),
+    "cron": ({"m": 1}, 6 * PAUSE_S),
+    "curation": ({"m": 1}, 2 * PAUSE_S),
     "delegation": (dict(zip((*VERBS, *DELEGATIONS), (25, 5, 10, 2, 8, 10, 12, 12, 8, 8), strict=True)), 5 * PAUSE_S),
 }
 _CONFIRM_EVERY_S = 0.15
@@ -99,7 +102,7 @@ class Crowd:
 
     async def _say(self, client: httpx.AsyncClient, sent: Sent, wait_s: float | None) -> None:
         """Send a message again and again until it is acknowledged."""
-        body: dict[str, Any] = {"path": sent.path, "text": str(sent.errand), "key": sent.key}
+        body = self._body(sent)
         if wait_s:
             body["wait_s"] = wait_s
         while True:
@@ -121,6 +124,10 @@ class Crowd:
                 if answer.status_code != 500:
                     return
             await trio.sleep(RETRY_S)
+
+    def _body(self, sent: Sent) -> dict[str, Any]:
+        """Return a message as it is posted."""
+        return {"path": sent.path, "text": str(sent.errand), "key": sent.key}
 
     # -- the reader --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,125 @@
+"""What a scheduled job is: when it is due, what it asks of whom, and what happens to a time that was missed."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from daycare.base import crontab
+from daycare.base.errors import InvalidError
+from daycare.base.limits import MESSAGE_MAX_BYTES
+
+SILENCE: Final = "NO_REPLY"  # the whole answer of an agent that has nothing to tell: nobody is written to
+PROMPT_MAX_BYTES: Final = MESSAGE_MAX_BYTES // 2  # an occurrence adds its time and the last answer
+WITHIN_MAX_MINUTES: Final = 60 * 24 * 31
+NOBODY: Final = "none"  # a `deliver` that keeps the answer in the ledger only
+
+Value = Annotated[str, Meta(max_length=2_000)] | int | float | bool
+Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$")]
+
+_PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]{0,31})\s*\}\}")
+_WITHIN: Final = re.compile(r"within (\d{1,6})")
+
+
+class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A scheduled job as people write it; doc/cron.md explains each field.
+
+    `cron` is an expression, or `at` a single time. Empty `zone` is the user's, `target` the job's own agent, `deliver`
+    the user's most recent conversation.
+    """
+
+    cron: Annotated[str, Meta(max_length=crontab.EXPRESSION_MAX_CHARS)] = ""
+    at: Annotated[str, Meta(max_length=64)] = ""
+    zone: Annotated[str, Meta(max_length=64)] = ""
+    prompt: str = ""
+    description: Annotated[str, Meta(max_length=200)] = ""
+    target: Annotated[str, Meta(max_length=300)] = ""
+    deliver: Annotated[str, Meta(max_length=300)] = ""
+    session: Literal["fresh", "continue"] = "fresh"
+    enabled: bool = True
+    delete_after_run: bool = False
+    parameters: Annotated[dict[Name, Value], Meta(max_length=32)] = msgspec.field(default_factory=dict)
+    misfire: str = "within 60"
+    overlap: Literal["skip", "queue"] = "skip"
+    retry: Annotated[int, Meta(ge=0, le=5)] = 0
+
+    def checked(self) -> "CronSpec":
+        """Return it if its fields make sense together; raises `InvalidError` naming the field."""
+        if not self.prompt.strip():
+            raise _wrong("prompt", "is needed: what the agent is to do")
+        if bool(self.cron) == bool(self.at):
+            raise _wrong("cron", 'is needed, such as "30 7 * * MON-FRI", or else `at`, a single time: one of both')
+        within(self.misfire)
+        if self.zone:
+            crontab.zone_of(self.zone)
+        if self.cron:
+            crontab.expression(self.cron)
+        else:
+            crontab.instant(self.at, crontab.zone_of(self.zone or "UTC"))
+        unknown = sorted(set(_PLACE.findall(self.prompt)) - self.parameters.keys())
+        if unknown:
+            raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is none of its parameters")
+        if len(self.said().encode()) > PROMPT_MAX_BYTES:
+            raise _wrong("prompt", f"is longer than {PROMPT_MAX_BYTES} bytes; put it into a document or a skill")
+        return self
+
+    def first(self, zone: str, after_ms: int) -> int | None:
+        """Return when it is due next after a time, None if never; `zone` is its user's. It was `checked`."""
+        if not self.enabled:
+            return None
+        return next(self.times(zone, after_ms), None)
+
+    def times(self, zone: str, after_ms: int) -> Iterator[int]:
+        """Yield when it is due after a time, enabled or not; `zone` is its user's."""
+        here = crontab.zone_of(self.zone or zone)
+        if self.at:
+            due = crontab.instant(self.at, here)
+            return iter((due,) if due > after_ms else ())
+        return crontab.occurrences(crontab.expression(self.cron), here, after_ms)
+
+    def said(self, more: dict[str, Any] | None = None) -> str:
+        """Return the prompt with its parameters in their places; those without a place follow it."""
+        values = self.parameters | (more or {})
+        places = set(_PLACE.findall(self.prompt))
+        text = _PLACE.sub(lambda found: _shown(values[found[1]]), self.prompt)
+        rest = [f"- {name}: {_shown(value)}" for name, value in values.items() if name not in places]
+        return "\n".join((text, "", "Parameters:", *rest)) if rest else text
+
+
+class CronSection(CronSpec, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A job in config.toml or in a file: with whose it is, empty for the operator's."""
+
+    user: str = ""
+
+    def spec(self) -> CronSpec:
+        """Return the job alone."""
+        fields = msgspec.structs.asdict(self)
+        del fields["user"]
+        return CronSpec(**fields)
+
+
+def within(misfire: str) -> float:
+    """Return how many minutes late a job may still run: 0 for `skip`, infinity for `run_once`."""
+    if misfire == "skip":
+        return 0.0
+    if misfire == "run_once":
+        return float("inf")
+    found = _WITHIN.fullmatch(misfire)
+    if found is None or not 1 <= int(found[1]) <= WITHIN_MAX_MINUTES:
+        raise _wrong("misfire", 'expected "skip", "run_once" or "within MINUTES"')
+    return float(found[1])
+
+
+def is_silence(answer: str) -> bool:
+    """Return whether an answer says that there is nothing to tell."""
+    return answer.strip().strip("`*\"'.").strip() == SILENCE
+
+
+def _shown(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _wrong(field: str, what: str) -> InvalidError:
+    return InvalidError("CRON_INVALID", f"{field} {what}", hint="doc/cron.md")

@@ -1,0 +1,68 @@
+"""Scheduled jobs, wired: what people and agents do with them, where they are written down, and what runs them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.agent.commands import Commands
+from daycare.agent.cron_commands import CronCommands
+from daycare.agent.cron_controls import CronControls, May
+from daycare.agent.cron_tools import CronTools
+from daycare.base.clock import Clock
+from daycare.observe.bus import Bus
+from daycare.plugin import StructTool
+from daycare.schedule.cron import Schedule
+from daycare.schedule.cron_sources import CronSources
+from daycare.settings import CronSection
+from daycare.store.contract import Store
+from daycare.store.records import Commit
+
+
+class Clockwork:
+    """All of it. `may(subject, action, object)` raises what keeps an agent from scheduling something."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        router: Router,
+        bus: Bus,
+        clock: Clock,
+        may: May,
+        *,
+        folder: Path,
+        sections: Mapping[str, CronSection],
+        owner: str,
+        keep_days: int,
+    ) -> None:
+        self.controls = CronControls(store, directory, clock, may)
+        sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
+        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, sources.read)
+
+    def tools(self) -> list[StructTool[Any]]:
+        """Return the tools by which agents schedule."""
+        return list(CronTools(self.controls).tools())
+
+    def add_to(self, commands: Commands) -> None:
+        """Register the chat command."""
+        CronCommands(self.controls).add_to(commands)
+
+    def committed(self, commit: Commit) -> None:
+        """Something was committed that may concern the schedule."""
+        if commit.cron:
+            self.schedule.changed()
+        if commit.cron_runs:
+            self.schedule.announce(commit.cron_runs)
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows of it."""
+        jobs = await self.controls.find()
+        return {
+            "jobs": len(jobs),
+            "paused": sum(job.paused for job in jobs),
+            "running": sum(job.running for job in jobs),
+            "next_at": min((job.next_at for job in jobs if job.next_at is not None), default=None),
+            "problems": [str(problem) for problem in self.controls.problems],
+        }

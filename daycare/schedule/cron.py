@@ -1,0 +1,224 @@
+"""The schedule: notices what is due, records it, and posts it to the agents of the jobs.
+
+Recording a due time, posting it and moving its job on are one commit, so that a crash neither loses nor doubles one.
+What is late is recorded at once and posted little by little, so that a start after a long absence is no burst.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
+from daycare.base.events import CronBroken, CronDue, CronFailed, CronMissed, CronRan
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import (
+    CRON_CATCH_UP_S,
+    CRON_FILES_LOOK_S,
+    CRON_LOOK_S,
+    CRON_PAGE,
+    EXPIRE_EVERY_S,
+    STORE_RETRY_S,
+)
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.path import Kind, Path
+from daycare.observe.bus import Bus
+from daycare.schedule.cron_plan import compose, plan
+from daycare.store.contract import Store
+from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
+
+_DAY_MS: Final = 86_400_000
+_EXPIRE_ROWS: Final = 1_000
+
+
+@dataclass
+class Schedule:
+    """Runs the jobs. `read` brings in what stands in config.toml and files, and is called again and again."""
+
+    store: Store
+    directory: Directory
+    router: Router
+    bus: Bus
+    clock: Clock
+    keep_days: int
+    read: Callable[[], Awaitable[None]]
+    _news: trio.Event = field(default_factory=trio.Event)
+    _seen_ms: int = 0  # the wall time of the last look
+    _caught_up_at: float = float("-inf")  # trio's clock when a late run was posted last
+    _orphaned: bool = True  # a job may have gone without its agent
+
+    def changed(self) -> None:
+        """A job was added or changed, or a run waits: look again. Called after the commit."""
+        self._orphaned = True
+        self._news.set()
+
+    def announce(self, runs: Sequence[CronRun]) -> None:
+        """Let observers know what became of runs. Called after the commit."""
+        for run in runs:
+            about: dict[str, Any] = {
+                "at_ms": self.clock.now_ms(),
+                "path": run.path,
+                "user": run.user,
+                "trace": run.trace,
+            }
+            about |= {"agent_id": run.agent_id or "", "due_at": run.due_at, "run": run.no}
+            match run.state:
+                case "due":
+                    self.bus.publish(CronDue(**about, attempt=run.attempt))
+                case "ran" | "late":
+                    took_ms = (run.ended_at or 0) - (run.started_at or run.ended_at or 0)
+                    self.bus.publish(CronRan(**about, state=run.state, took_ms=took_ms, turn=run.turn or 0))
+                case "missed" | "skipped":
+                    self.bus.publish(CronMissed(**about, state=run.state, count=run.count, reason=run.reason))
+                case "failed":
+                    self.bus.publish(CronFailed(**about, reason=run.reason))
+                case "waiting" if run.attempt:
+                    self.bus.publish(CronFailed(**about, reason=run.reason, again_at=run.post_at or 0))
+
+    async def run(self) -> None:
+        """Look when something is due, has changed, or the clock may have been set; until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._expire)
+            nursery.start_soon(self._read_again)
+            while True:
+                self._news = trio.Event()  # before looking: what is added after the look sets this one
+                try:
+                    wait_s = await self.look()
+                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                    wait_s = STORE_RETRY_S
+                with trio.move_on_after(wait_s):
+                    await self._news.wait()
+
+    async def look(self) -> float:
+        """Do what is to be done now; return how many seconds may pass before the next look."""
+        now_ms = self.clock.now_ms()
+        if now_ms < self._seen_ms or not self._seen_ms:
+            await self._rewind(now_ms)
+        self._seen_ms = now_ms
+        jobs = await self.store.cron.due(now_ms, CRON_PAGE)
+        if jobs:
+            await self.store.cron.fire([await self._firing_or_none(job, now_ms) for job in jobs])
+            return 0.0  # there may be more, and the clock goes on
+        catch_up_s = self._caught_up_at + CRON_CATCH_UP_S - trio.current_time()
+        for run in await self.store.cron.waiting(now_ms, CRON_PAGE):
+            late = not run.by_hand and run.attempt == 0
+            if late and catch_up_s > 0:
+                continue
+            await self._post(run, now_ms)
+            if late:
+                self._caught_up_at = trio.current_time()
+                catch_up_s = CRON_CATCH_UP_S
+        if self._orphaned:
+            await self._dismiss_orphans()
+        return await self._wait_s(now_ms, catch_up_s)
+
+    async def _wait_s(self, now_ms: int, catch_up_s: float) -> float:
+        waits = [CRON_LOOK_S]
+        if (due := await self.store.cron.next_due()) is not None:
+            waits.append((due - now_ms) / 1000)
+        if (post := await self.store.cron.next_post()) is not None:
+            waits.append(max((post - now_ms) / 1000, catch_up_s, 0.0))
+        return max(min(waits), 0.0)
+
+    async def _firing_or_none(self, job: CronJob, now_ms: int) -> CronFiring:
+        """A job that cannot be understood any more, such as one of a zone that was abolished, holds up no other."""
+        try:
+            return await self._firing(job, now_ms)
+        except InvalidError as error:
+            self.bus.publish(CronBroken(at_ms=now_ms, path=job.path, user=job.user, source=job.path, reason=str(error)))
+            return CronFiring(job=job, runs=(), next_at=None)
+
+    async def _firing(self, job: CronJob, now_ms: int) -> CronFiring:
+        zone = await self._zone(job)
+        firing = plan(job, zone, now_ms)
+        runs = []
+        for run in firing.runs:
+            if run.state == "due":
+                entry = CronRun(
+                    no=0, job=job.no, path=job.path, user=job.user, by_hand=False, due_at=run.due_at,
+                    until_at=run.due_at, count=1, state="due", reason="", attempt=0, created_at=now_ms,
+                )  # fmt: skip
+                run = replace(run, post=await self._message(job, entry, zone, now_ms))
+            runs.append(run)
+        return replace(firing, runs=tuple(runs))
+
+    async def _post(self, run: CronRun, now_ms: int) -> None:
+        job = await self.store.cron.get(run.job)
+        assert job is not None, "a job stays as long as its ledger"
+        await self.store.cron.post(run.no, await self._message(job, run, await self._zone(job), now_ms))
+
+    async def _message(self, job: CronJob, run: CronRun, zone: str, now_ms: int) -> CronPost:
+        if job.spec.target:
+            return CronPost(envelope=compose(job, run, zone, now_ms, None))
+        fresh = job.spec.session == "fresh"
+        last = await self.store.cron.last_answer(job.no) if fresh else None
+        create = self.directory.new(Path.stored(job.path, Kind.CRON), origin=Origin.CRON)
+        return CronPost(envelope=compose(job, run, zone, now_ms, last), create=create, fresh=fresh)
+
+    async def _zone(self, job: CronJob) -> str:
+        person = await self.store.people.get(job.user)
+        return person.zone if person is not None else "UTC"
+
+    async def _rewind(self, now_ms: int) -> None:
+        """The clock was set back, perhaps before this start: nothing is due later than the rules say from here on."""
+        sooner = []
+        for job in await self.store.cron.find():
+            if job.next_at is None:
+                continue
+            first = None
+            with suppress(InvalidError):  # as in `_firing_or_none`
+                first = job.spec.first(await self._zone(job), now_ms)
+            if first is not None and first < job.next_at:
+                sooner.append((job.no, job.revision, first))
+        await self.store.cron.rewind(now_ms, sooner)
+
+    async def _dismiss_orphans(self) -> None:
+        """A job that is gone needs its agent no more."""
+        self._orphaned = False
+        for agent_id, path, user in await self.store.cron.orphans(CRON_PAGE):
+            message = Envelope(
+                to=path,
+                agent_id=agent_id,
+                user=user,
+                origin=Origin.SYSTEM,
+                sender="system",
+                key=f"dismiss:{agent_id}",
+                text="its job was removed",
+                trace=new_trace_id(),
+                kind=EnvelopeKind.DISMISS,
+                lane=Lane.CONTROL,
+                meta={"quiet": "1"},
+            )
+            try:
+                await self.router.post(message)
+            except (UnavailableError, BusyError):
+                self._orphaned = True
+            except DaycareError:
+                continue  # it has died meanwhile
+
+    async def _read_again(self) -> None:
+        while True:
+            try:
+                await self.read()
+            except (UnavailableError, BusyError):
+                await trio.sleep(STORE_RETRY_S)
+                continue
+            await trio.sleep(CRON_FILES_LOOK_S)
+
+    async def _expire(self) -> None:
+        while True:
+            deleted = 1
+            while deleted:
+                try:
+                    before_ms = self.clock.now_ms() - self.keep_days * _DAY_MS
+                    deleted = await self.store.cron.expire(before_ms, _EXPIRE_ROWS)
+                except (UnavailableError, BusyError):
+                    break  # nothing is lost by expiring later
+                await trio.sleep(1.0)
+            await trio.sleep(EXPIRE_EVERY_S)

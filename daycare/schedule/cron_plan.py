@@ -1,0 +1,90 @@
+"""What becomes of a job's due times, and what an occurrence says: decided without waiting or writing."""
+
+import re
+from datetime import datetime
+from itertools import chain
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from daycare.base import crontab
+from daycare.base.cron import NOBODY, within
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
+from daycare.base.messages import Envelope, Origin
+from daycare.store.records_cron import CronFiring, CronJob, CronRun, NewCronRun
+
+_FENCE: Final = re.compile(r"(<(?=<<)|>(?=>>))")
+_PARTED: Final = r"\1 "
+_ON_TIME_MS: Final = int(CRON_ON_TIME_S * 1000)
+
+
+def plan(job: CronJob, zone: str, now_ms: int) -> CronFiring:
+    """Decide on what is due of a job; `zone` is its user's. What is too much for once is left for the next time.
+
+    What begins within `CRON_ON_TIME_S` is on time. Of what is later at most the last runs, if its policy says so.
+    """
+    assert job.next_at is not None
+    due: list[int] = []
+    next_at: int | None = None
+    for at in chain((job.next_at,), job.spec.times(zone, job.next_at)):
+        if at > now_ms or len(due) == CRON_DUE_MAX:
+            next_at = at
+            break
+        due.append(at)
+    on_time = [at for at in due if now_ms - at <= _ON_TIME_MS]
+    late = due[: len(due) - len(on_time)]
+    runs: list[NewCronRun] = []
+    if late:
+        last = late[-1] if not on_time and (next_at is None or next_at > now_ms) else None
+        runs = _late(job, late, last, now_ms)
+    runs += [NewCronRun(due_at=at, state="due") for at in on_time]
+    return CronFiring(job=job, runs=tuple(runs), next_at=next_at)
+
+
+def _late(job: CronJob, late: list[int], last: int | None, now_ms: int) -> list[NewCronRun]:
+    """`last` is the newest of all that are late, if nothing newer is due."""
+    minutes = within(job.spec.misfire)
+    policy = f"misfire policy: {job.spec.misfire}"
+    passed = f"{policy}, of several the newest" if minutes else policy
+    runs = [NewCronRun(due_at=at, state="missed", reason=passed) for at in late]
+    if last is not None and (now_ms - last) / 60_000 <= minutes:
+        runs[-1] = NewCronRun(due_at=last, state="waiting", reason=policy)
+    return runs
+
+
+def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int, str] | None) -> Envelope:
+    """Return the message of a run; `last` is when the job answered last, and what."""
+    here = crontab.zone_of(job.spec.zone or zone)
+    text = job.spec.said(run.parameters)
+    if last is not None:
+        answer = last[1]
+        if len(answer) > CRON_ANSWER_SHOWN_CHARS:
+            answer = f"{answer[:CRON_ANSWER_SHOWN_CHARS]} [cut: {len(answer)} characters in all]"
+        text += f"\n\nYour answer of {_local(last[0], here)}, for comparison:\n<<<\n{_FENCE.sub(_PARTED, answer)}\n>>>"
+    meta = {"job": job.path, "due": _local(run.due_at, here), "deliver": job.spec.deliver}
+    if not run.by_hand and now_ms - run.due_at > _ON_TIME_MS:
+        meta["late"] = _span(now_ms - run.due_at)
+    if job.spec.deliver == NOBODY:
+        meta["kept"] = "1"
+    return Envelope(
+        to=job.spec.target or job.path,
+        user=job.user,
+        origin=Origin.CRON,
+        sender=job.path,
+        key=f"cron:{job.no}:{run.due_at}:{run.attempt}",
+        text=text,
+        trace=new_trace_id(),
+        meta=meta,
+    )
+
+
+def _local(at_ms: int, zone: ZoneInfo) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, zone):%a %Y-%m-%d %H:%M %Z}"
+
+
+def _span(ms: int) -> str:
+    minutes = ms // 60_000
+    days, hours = minutes // 1440, minutes // 60 % 24
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"

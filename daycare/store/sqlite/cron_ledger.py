@@ -1,0 +1,109 @@
+"""The ledger of scheduled jobs as the open transaction sees it: how a run that was posted comes to its end."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from daycare.base.cron import CronSpec, is_silence
+from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_BASE_S, CRON_RETRY_MAX_S
+from daycare.store.records_cron import CronRun
+from daycare.store.sqlite.writer import Tx
+
+COLUMNS = (
+    "r.no, r.job, r.path, r.user, r.by_hand, r.due_at, r.until_at, r.count, r.state, r.reason, r.attempt, r.created_at,"
+    " r.parameters, r.post_at, r.agent_id, r.seq, r.trace, r.turn, r.started_at, r.ended_at, r.tokens, r.cost_micros,"
+    " r.outbox"
+)
+STOPPED = "stopped"
+
+_decode_spec = msgspec.json.Decoder(CronSpec).decode
+_decode_values = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> None:
+    """The message of a run is done, or was given up: the run has ended, or waits for another attempt."""
+    no = tx.memory.cron.pop(seq, None)
+    if no is None:
+        return
+    it = must_get(tx, no)
+    row = tx.one("SELECT spec, source, removed_at FROM cron_jobs WHERE no = ?", (it.job,))
+    assert row is not None, "a job stays as long as its ledger"
+    spec = _decode_spec(row[0])
+    started = tx.one("SELECT min(started_at) FROM turns WHERE agent_id = ? AND turn > ? AND trace = ?", _began(tx, it))
+    started_at = started[0] if started is not None else None
+    if dead and row[2] is None and it.attempt <= spec.retry:
+        wait_s = min(CRON_RETRY_BASE_S * 2 ** (it.attempt - 1), CRON_RETRY_MAX_S)
+        tx.run(
+            "UPDATE cron_runs SET state = 'waiting', reason = ?, post_at = ?, turn = ?, started_at = ? WHERE no = ?",
+            (f"attempt {it.attempt} failed: {result}", tx.now + int(wait_s * 1000), turn, started_at, no),
+        )
+        tx.commit.cron = True
+        note(tx, no)
+        return
+    late = not it.by_hand and (started_at or tx.now) - it.due_at > CRON_ON_TIME_S * 1000
+    state = "failed" if dead else "late" if late else "ran"
+    reason = result if dead else "nothing to tell" if is_silence(result) else it.reason
+    tx.run(
+        "UPDATE cron_runs SET state = ?, reason = ?, turn = ?, started_at = ?, ended_at = ? WHERE no = ?",
+        (state, reason, turn, started_at, tx.now, no),
+    )
+    _charge(tx, no)
+    if not dead and row[2] is None and spec.delete_after_run and not it.by_hand:
+        gone = tx.now if row[1] in ("cli", "agent") else None  # of what stands in a file only its person disposes
+        tx.run("UPDATE cron_jobs SET next_at = NULL, removed_at = ? WHERE no = ?", (gone, it.job))
+        tx.commit.cron = True
+    note(tx, no)
+
+
+def open_among(tx: Tx, seqs: Sequence[int]) -> list[int]:
+    """Return the runs whose messages are among these rows and have not ended."""
+    return [tx.memory.cron[seq] for seq in seqs if seq in tx.memory.cron] if tx.memory.cron else []
+
+
+def answered(tx: Tx, runs: Sequence[int], sent: Sequence[int], *, stopped: bool) -> None:
+    """The turn that ended runs is complete: note what it has cost, and which reply carries the answer."""
+    for no in runs:
+        if sent:
+            tx.run("UPDATE cron_runs SET outbox = ? WHERE no = ?", (sent[0], no))
+        if stopped:
+            tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (STOPPED, no))
+        _charge(tx, no)
+        tx.commit.cron_runs = [run for run in tx.commit.cron_runs if run.no != no]
+        note(tx, no)
+
+
+def note(tx: Tx, no: int) -> None:
+    """Let observers know of a run."""
+    tx.commit.cron_runs.append(must_get(tx, no))
+
+
+def must_get(tx: Tx, no: int) -> CronRun:
+    """Return a run that there is."""
+    row = tx.one(f"SELECT {COLUMNS} FROM cron_runs r WHERE r.no = ?", (no,))  # noqa: S608
+    assert row is not None, f"no run {no}"
+    return run_of(row)
+
+
+def run_of(row: tuple[Any, ...]) -> CronRun:
+    """Return the struct of a row of `COLUMNS`."""
+    values = dict(zip((name.removeprefix("r.") for name in COLUMNS.split(", ")), row, strict=True))
+    values["by_hand"] = bool(values["by_hand"])
+    values["parameters"] = _decode_values(values["parameters"]) if values["parameters"] else {}
+    return CronRun(**values)
+
+
+def _began(tx: Tx, it: CronRun) -> tuple[str | None, int, str]:
+    row = tx.one("SELECT after_turn FROM cron_runs WHERE no = ?", (it.no,))
+    assert row is not None
+    return it.agent_id, int(row[0]), it.trace
+
+
+def _charge(tx: Tx, no: int) -> None:
+    """Sum up what all turns of the run's trace have cost, those of helpers and parts that waited among them."""
+    tx.run(
+        "UPDATE cron_runs SET (tokens, cost_micros) = (SELECT coalesce(sum(s.input_tokens + s.output_tokens), 0),"
+        " coalesce(sum(s.cost_micros), 0) FROM turns t JOIN spend s ON s.turn = t.turn"
+        " WHERE t.turn > cron_runs.after_turn AND t.trace = cron_runs.trace) WHERE no = ?",
+        (no,),
+    )
