@@ -35,6 +35,18 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     cache_write_usd: float | None = None
     output_usd: float | None = None
 
+    @property
+    def priced(self) -> bool:
+        """Whether it is known what calls cost."""
+        return self.input_usd is not None and self.output_usd is not None
+
+    def most_micros(self, input_tokens: int, output_tokens: int) -> int:
+        """Return what a call costs at most: with its whole prompt read anew, or written to the provider's cache."""
+        if self.input_usd is None or self.output_usd is None:
+            return 0
+        dearest = max(self.input_usd, self.cache_write_usd or 0.0)
+        return math.ceil(_exact(dearest) * input_tokens + _exact(self.output_usd) * output_tokens)
+
     def cost_micros(self, usage: Usage) -> int:
         """Return what a call cost in millionths of a US dollar, rounded up; 0 if the prices are not known."""
         if self.input_usd is None or self.output_usd is None:

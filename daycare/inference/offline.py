@@ -14,11 +14,12 @@ import msgspec
 import trio
 
 from daycare.base.limits import MERGE_MAX_MESSAGES
-from daycare.base.messages import NOT_THE_USER, REMINDER, Message, Origin, Part, Text, ToolCall, ToolResult
+from daycare.base.messages import NOT_THE_USER, REMINDER, SCHEDULED, Message, Origin, Part, Text, ToolCall, ToolResult
 from daycare.inference.arithmetic import calculate
 from daycare.inference.introduced import introduced
 from daycare.inference.recall import Facts
 from daycare.inference.remembered import lines_on
+from daycare.inference.searching import SEARCHER, search
 from daycare.inference.when import WHEN, due, local, zone_of
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 
@@ -89,6 +90,8 @@ class OfflineProvider:
 
 def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the answer to all messages since the last one; if tools must run first, only their calls."""
+    if request.system.startswith(SEARCHER):
+        return search(request, "\n".join(_bare(each.text) for each in request.messages if each.role == "user"))
     turn = _Turn(request)
     said: list[str] = []
     puzzled = not turn.pending
@@ -201,7 +204,7 @@ def _bare(text: str) -> str:
     text = text.strip()
     stamp = _STAMP.match(text)
     text = text[stamp.end() :] if stamp else text
-    if text.startswith(NOT_THE_USER) and "\n" in text:
+    if text.startswith((NOT_THE_USER, SCHEDULED)) and "\n" in text:
         text = text.partition("\n")[2]
     return text.removeprefix(REMINDER)
 

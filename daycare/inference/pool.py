@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import trio
 
-from daycare.base.errors import AwayError, DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import AwayError, BudgetError, DaycareError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.limits import (
     BREAKER_PAUSE_S,
     CONTEXT_OUTPUT_TOKENS,
@@ -24,6 +24,7 @@ from daycare.inference import survey
 from daycare.inference.breaker import Breaker, Permit
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
+from daycare.inference.metering import INSTALLATION, Bill, Gate, Meter, Open, Payer
 from daycare.inference.names import Choice, Names
 from daycare.inference.sources import Listing, Providers
 from daycare.observe.redact import without_secrets
@@ -36,11 +37,16 @@ _OF_THE_REPLY = frozenset({"MODEL_GARBLED", "MODEL_FAILED", "MODEL_LATE", "REPLY
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole reply, whose it is, and what it cost in millionths of a US dollar (0 where prices are unknown)."""
+    """A whole reply, whose it is, and its bill: charging that settles what was reserved."""
 
     completion: Completion
     choice: Choice
-    cost_micros: int
+    bill: Bill
+
+    @property
+    def cost_micros(self) -> int:
+        """Millionths of a US dollar, 0 where prices are unknown."""
+        return self.bill.cost_micros
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -59,6 +65,7 @@ class Pool:
     """The providers by name, the model of each role as `provider/model`, and what to fall back on, in order.
 
     `on_outage` is called with a provider's name and error when it turns out to be away, and with None when it is back.
+    `gate` is asked before each call of a model whether there is budget for it.
     """
 
     def __init__(
@@ -67,7 +74,9 @@ class Pool:
         models: Mapping[str, str],
         fallbacks: Sequence[str] = (),
         on_outage: Callable[[str, DaycareError | None], None] = _ignore,
+        gate: Gate | None = None,
     ) -> None:
+        self._gate = gate or Open()
         self._providers = dict(providers)
         self._breakers = {
             name: Breaker(lambda error, name=name: on_outage(name, error))  # type: ignore[misc]
@@ -92,8 +101,11 @@ class Pool:
         request: InferRequest,
         on_delta: Callable[[str], None] = _ignore,
         on_failure: Callable[[Failure], None] = _ignore,
+        payer: Payer = INSTALLATION,
     ) -> Answer:
         """Ask the choices of `plan` in order until one answers; ends within MODEL_INFER_MAX_S seconds.
+
+        Each try is charged to `payer`; where there is no budget for a choice, the next, perhaps a free one, is asked.
 
         A failure that may pass is tried again, with pauses; then, and for a refused key, the next choice is asked.
         `on_failure` hears of each try that failed; the text given to `on_delta` until then is void. `request.model`
@@ -101,7 +113,7 @@ class Pool:
 
         Raises `InvalidError` of the first choice as it is (no other model is asked), CONTEXT_OVERFLOW of any;
         `AwayError` PROVIDER_AWAY if an outage is a reason that nobody answered, at once while it is known; else the
-        error of the first choice that failed.
+        error of the first choice that failed, `BudgetError` if that is so.
         """
         left = deque(plan)
         failed: list[_Failed] = []
@@ -114,7 +126,7 @@ class Pool:
                 left.popleft()
                 tries = 0
                 continue
-            result = await self._try(choice, permit, request, on_delta, ends_at)
+            result = await self._try(choice, permit, request, on_delta, ends_at, payer)
             if isinstance(result, Answer):
                 return result
             tries += 1
@@ -166,10 +178,10 @@ class Pool:
             self._names, self._providers, self._listings, self._breakers, self._models, self._fallbacks
         )
 
-    async def test(self, names: Sequence[str] = ()) -> list[survey.Tested]:
+    async def test(self, names: Sequence[str] = (), payer: Payer = INSTALLATION) -> list[survey.Tested]:
         """Make one cheap call of each model named, of all that are in use if none is; failures are in the results."""
         names = names or tuple(dict.fromkeys((*self._models.values(), *self._fallbacks)))
-        return await survey.test(names, self._names, self._providers, self._breakers)
+        return await survey.test(names, self._names, self._providers, self._breakers, self._gate, payer)
 
     async def aclose(self) -> None:
         """Close the connections of those providers that keep any."""
@@ -179,32 +191,40 @@ class Pool:
                 await close()
 
     async def _try(
-        self, choice: Choice, permit: Permit, request: InferRequest, on_delta: Callable[[str], None], ends_at: float
+        self,
+        choice: Choice,
+        permit: Permit,
+        request: InferRequest,
+        on_delta: Callable[[str], None],
+        ends_at: float,
+        payer: Payer,
     ) -> "Answer | _Failed":
         """Call a choice once, and let its breaker know what that tells of the provider."""
         provider = self._providers[choice.provider].provider
-        alive = False
+        request = self._request(request, choice)
+        meter = Meter(self._gate, payer, choice, self.facts(choice), request, ends_at)
 
         def answered() -> None:
-            nonlocal alive
-            if not alive:
-                alive = True
+            if not meter.alive:
+                meter.alive = True
                 permit.answered()
 
         with permit:
             try:
-                completion = await call(provider, self._request(request, choice), on_delta, answered, ends_at)
+                async with meter:
+                    completion = await call(provider, request, on_delta, answered, ends_at)
             except DaycareError as caught:
                 error = _scrubbed(caught)
-                if alive or not isinstance(error, UnavailableError):
+                if not meter.reserved:
+                    return _Failed(choice, error, outage=False)  # it was not even asked
+                if meter.alive or not isinstance(error, UnavailableError):
                     answered()  # a refusal is an answer, too
                     return _Failed(choice, error, outage=False)
                 outage = error.code not in _OF_THE_REPLY or self._breakers[choice.provider].away
                 if outage:
                     permit.failed(error)
                 return _Failed(choice, error, outage)
-        cost = self.facts(choice).cost_micros(completion.usage)
-        return Answer(completion=completion, choice=choice, cost_micros=cost)
+        return Answer(completion=completion, choice=choice, bill=meter.bill(completion))
 
     def _request(self, request: InferRequest, choice: Choice) -> InferRequest:
         """Return the request for a choice. A model known to give long answers may: some providers assume short ones."""
@@ -223,7 +243,7 @@ class Pool:
             if choice in outages:
                 pause_s = breaker.retry_after_s if breaker.away else BREAKER_PAUSE_S
                 waits.append(max(pause_s, outages[choice].retry_after_s or 0.0))
-        if not outages:
+        if not outages or (failed and failed[0].choice == plan[0] and isinstance(failed[0].error, BudgetError)):
             return failed[0].error
         reasons = "; ".join(f"{choice}: {error.message}" for choice, error in outages.items())
         return AwayError(
@@ -244,7 +264,7 @@ def _is_final(error: DaycareError, *, first: bool) -> bool:
     """Whether asking anybody else would be wrong: the request, or something of ours, is to blame."""
     if isinstance(error, InvalidError):
         return first or error.code == "CONTEXT_OVERFLOW"
-    return not isinstance(error, UnavailableError | ForbiddenError)
+    return not isinstance(error, UnavailableError | ForbiddenError | BudgetError)
 
 
 def _pause_s(error: DaycareError, tries: int, *, alone: bool) -> float | None:

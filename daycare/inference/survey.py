@@ -13,6 +13,7 @@ from daycare.inference import catalog
 from daycare.inference.breaker import Breaker
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
+from daycare.inference.metering import Gate, Meter, Payer
 from daycare.inference.names import Names
 from daycare.inference.sources import Listing, Providers, Source
 from daycare.observe.redact import without_secrets
@@ -107,9 +108,14 @@ async def look(
 
 
 async def test(
-    names: Sequence[str], resolver: Names, providers: Providers, breakers: Mapping[str, Breaker]
+    names: Sequence[str],
+    resolver: Names,
+    providers: Providers,
+    breakers: Mapping[str, Breaker],
+    gate: Gate,
+    payer: Payer,
 ) -> list[Tested]:
-    """Make one call of each model, side by side, without retries. Raises `InvalidError` for too many."""
+    """Make one call of each model, side by side, without retries, and charge it. Raises `InvalidError` for too many."""
     if len(names) > MODEL_TESTS_MAX:
         raise InvalidError("TESTS_TOO_MANY", f"testing {len(names)} models: at most {MODEL_TESTS_MAX} at a time")
     results: dict[str, Tested] = {}
@@ -118,7 +124,7 @@ async def test(
         began = trio.current_time()
         error: DaycareError | None = None
         try:
-            await _call(name, resolver, providers, breakers)
+            await _call(name, resolver, providers, breakers, gate, payer)
         except DaycareError as caught:
             error = caught
         spent_ms = round((trio.current_time() - began) * 1000)
@@ -136,7 +142,14 @@ async def test(
     return [results[name] for name in names]
 
 
-async def _call(name: str, resolver: Names, providers: Providers, breakers: Mapping[str, Breaker]) -> None:
+async def _call(
+    name: str,
+    resolver: Names,
+    providers: Providers,
+    breakers: Mapping[str, Breaker],
+    gate: Gate,
+    payer: Payer,
+) -> None:
     choice = await resolver.resolve(name)
     request = InferRequest(
         model=choice.model,
@@ -145,8 +158,16 @@ async def _call(name: str, resolver: Names, providers: Providers, breakers: Mapp
         max_output_tokens=_TEST_TOKENS,
     )
     ends_at = trio.current_time() + MODEL_TEST_DEADLINE_S
-    alive = breakers[choice.provider].answered  # somebody who tests a provider has perhaps repaired it
-    await call(providers[choice.provider].provider, request, lambda _: None, alive, ends_at)
+    source = providers[choice.provider]
+    meter = Meter(gate, payer, choice, source.facts(choice.model), request, ends_at)
+
+    def alive() -> None:
+        meter.alive = True
+        breakers[choice.provider].answered()  # somebody who tests a provider has perhaps repaired it
+
+    async with meter:
+        completion = await call(source.provider, request, lambda _: None, alive, ends_at)
+    await gate.settle(payer, choice, meter.bill(completion))
 
 
 async def _meant(name: str, resolver: Names) -> str:

@@ -1,0 +1,362 @@
+"""The gate before each call of a model: whether there is budget for it, and who is told when there is not.
+
+What a call may take at most becomes a committed row before the request leaves; it is settled by what charges the call.
+Where no limit binds, nothing is written before a call.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from daycare.agent import tokens
+from daycare.base.budget import EVERYTHING, Limits, Period, Use, day_of, ends_ms, read_limits, split_name
+from daycare.base.clock import Clock
+from daycare.base.errors import AwayError, BudgetError
+from daycare.base.events import BudgetExhausted, BudgetWarned
+from daycare.base.limits import (
+    BUDGET_CALL_S,
+    BUDGET_LOOK_S,
+    BUDGET_ROOM_S,
+    BUDGET_TOLD_MAX,
+    BUDGET_USERS_KNOWN_S,
+    BUDGET_WARN_SHARE,
+    CONTEXT_OUTPUT_TOKENS,
+)
+from daycare.base.messages import Usage
+from daycare.inference.catalog import ModelFacts
+from daycare.inference.metering import Bill, Payer
+from daycare.inference.names import Choice
+from daycare.inference.pool import Answer
+from daycare.observe.bus import Bus
+from daycare.plugin import Completion, InferRequest
+from daycare.rules import budgets as rules
+from daycare.rules.budgets import Scope
+from daycare.settings import OFFLINE, BudgetsSection
+from daycare.store.contract import Store
+from daycare.store.records import Agent, Spend, User
+from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
+
+_PARENTS_MAX: Final = 16  # users above users that are looked at
+_FULL: Final = 100
+
+
+class _Known(msgspec.Struct):
+    user: User
+    until: float  # trio's clock
+
+
+class Notify(Protocol):
+    """Tells a person something; see `Notifier.notify`."""
+
+    async def __call__(self, user: str, text: str, *, topic: str, path: str) -> None: ...  # noqa: D102
+
+
+class Budgets:
+    """Reserves before calls, and knows what limits there are. See `inference.metering.Gate`."""
+
+    def __init__(
+        self, store: Store, notify: Notify, bus: Bus, clock: Clock, section: BudgetsSection, owner: str
+    ) -> None:
+        self._store = store
+        self._notify = notify
+        self._bus = bus
+        self._clock = clock
+        self._defaults = {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
+        self._owner = owner
+        self._rows: dict[str, BudgetRow] | None = None
+        self._users: OrderedDict[str, _Known] = OrderedDict()
+        self._news = trio.Event()
+        self._told: OrderedDict[tuple[str, str, str, int, int], None] = OrderedDict()
+
+    # -- the gate ----------------------------------------------------------------------------------------------------
+
+    async def reserve(
+        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> int:
+        """Return the number of a committed reservation, 0 if no limit binds this call; see `Gate.reserve`."""
+        if choice.provider == OFFLINE:
+            return 0
+        user = await self._user(payer)
+        scopes = await self.scopes(payer.path, user)
+        if not _may_bind(scopes, facts):
+            return 0
+        give_up_at = min(trio.current_time() + BUDGET_ROOM_S, ends_at)
+        most = _most(facts, request, payer.ratio)
+        background = payer.background or rules.is_background(payer.path)
+        while True:
+            day = day_of(self._clock.now_ms(), user.zone)
+            ceilings = rules.ceilings_of(scopes, day, most, background=background)
+            if not ceilings:
+                return 0
+            new = NewReservation(
+                path=payer.path, user=user.id, day=day, provider=choice.provider, model=choice.model, most=most
+            )
+            news = self._news
+            reserved = await self._store.budgets.reserve(new, ceilings)
+            stop = rules.tightest(reserved.standings)
+            if stop is None:
+                await self._warn(payer, user, day, reserved.standings)
+                return reserved.no
+            if stop.used_up:
+                await self._warn(payer, user, day, [it for it in reserved.standings if not it.reached or background])
+                await self._refuse(payer, user, day, stop, background=background)
+            if trio.current_time() >= give_up_at:
+                path = stop.ceiling.path
+                raise AwayError(
+                    "BUDGET_RESERVED",
+                    f"what is left of the budget of {rules.whose(path)} is reserved by calls that run",
+                    hint=f"daycare budget explain {path}",
+                    retry_after_s=BUDGET_LOOK_S,
+                )
+            with trio.move_on_at(min(give_up_at, trio.current_time() + BUDGET_LOOK_S)):
+                await news.wait()
+            scopes = await self.scopes(payer.path, user)
+
+    async def release(self, reservation: int) -> None:
+        """The call surely cost nothing."""
+        await self._store.budgets.release(reservation)
+
+    async def strand(self, reservation: int) -> None:
+        """Nobody knows how the call ended."""
+        await self._store.budgets.strand(reservation)
+
+    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+        """Estimate what a call took whose provider counts nothing; the offline one takes nothing."""
+        if choice.provider == OFFLINE:
+            return completion.usage
+        return Usage(tokens.of_request(request), tokens.of_message(completion.message))
+
+    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+        """Charge a call that belongs to no turn."""
+        await self._store.budgets.settle(
+            Spend(
+                agent_id=payer.agent_id,
+                user=payer.user or self._owner,
+                turn=0,
+                step=0,
+                provider=choice.provider,
+                model=choice.model,
+                usage=bill.usage,
+                cost_micros=bill.cost_micros,
+                priced=bill.priced,
+                wall_ms=bill.wall_ms,
+                reservation=bill.reservation,
+                path=payer.path,
+            )
+        )
+
+    # -- what is known -----------------------------------------------------------------------------------------------
+
+    def settled(self) -> None:
+        """Something reserved was given back: who waits for room looks again."""
+        news, self._news = self._news, trio.Event()
+        news.set()
+
+    def forget(self) -> None:
+        """What was set, or who people are, has changed."""
+        self._rows = None
+        self._users.clear()
+        self.settled()
+
+    async def rows(self) -> Mapping[str, BudgetRow]:
+        """Return what was set, by path."""
+        if self._rows is None:
+            self._rows = {row.path: row for row in await self._store.budgets.find()}
+        return self._rows
+
+    async def scopes(self, path: str, user: User) -> list[Scope]:
+        """Return everything a call at a path counts for, the nearest first, with the limits of today."""
+        rows = await self.rows()
+        day = day_of(self._clock.now_ms(), user.zone)
+        found = []
+        for scope in rules.scopes_of(path):
+            found.append(Scope(scope, rules.effective(rows.get(scope), self._default_of(scope, user), day)))
+        above = user
+        for _ in range(_PARENTS_MAX):
+            if above.parent is None or (parent := await self.user(above.parent)) is None:
+                break
+            above = parent
+            scope = f"/{above.id}"
+            found.append(Scope(scope, rules.effective(rows.get(scope), self.default(above), day)))
+        found.append(Scope(EVERYTHING, rules.effective(rows.get(EVERYTHING), self._defaults["everything"], day)))
+        return found
+
+    def default(self, user: User) -> Limits:
+        """Return what a user may use of whom nothing was set. Users below others use what those may."""
+        if user.parent is not None:
+            return {}
+        if user.operator:
+            return self._defaults["operator"]
+        return self._defaults[user.kind]
+
+    def _default_of(self, scope: str, user: User) -> Limits:
+        """Return what holds for a scope below which a user's call is made, as long as nothing was set."""
+        if scope == f"/{user.id}":
+            return self.default(user)
+        return self._defaults["person"] if rules.is_subusers(scope) else {}
+
+    async def user(self, user_id: str) -> User | None:
+        """Return a user, from memory if they were asked for just now."""
+        known = self._users.get(user_id)
+        if known is None or known.until <= trio.current_time():
+            user = await self._store.people.get(user_id)
+            if user is None:
+                return None
+            known = self._users[user_id] = _Known(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
+            while len(self._users) > BUDGET_TOLD_MAX:
+                self._users.popitem(last=False)
+        return known.user
+
+    async def _user(self, payer: Payer) -> User:
+        """Return whose calendar counts: the owner's for what is nobody's."""
+        name = payer.user or self._owner
+        return await self.user(name) or User(id=name, name=name)
+
+    # -- telling -----------------------------------------------------------------------------------------------------
+
+    async def _warn(self, payer: Payer, user: User, day: str, standings: Sequence[Standing]) -> None:
+        for it in rules.near_end(standings):
+            if not await self._first(it, share := round(_FULL * BUDGET_WARN_SHARE)):
+                continue
+            period = rules.period_of(it.ceiling.name)
+            ends = ends_ms(period, day, user.zone)
+            self._bus.publish(
+                BudgetWarned(
+                    at_ms=self._clock.now_ms(),
+                    path=payer.path,
+                    user=user.id,
+                    agent_id=payer.agent_id,
+                    trace=payer.trace,
+                    budget=it.ceiling.path,
+                    name=it.ceiling.name,
+                    used=it.used,
+                    limit=it.ceiling.limit,
+                    share=share,
+                    until_ms=ends,
+                )
+            )
+            text = (
+                f"{rules.near_end_words(it)} At 100 % I stop"
+                f" {rules.until_words(period, day, user.zone, self._clock.now_ms())}; cron jobs and tasks stop now."
+            )
+            for person in {user.id, *self._responsible(it.ceiling.path)}:
+                more = await self._how(person, it, period)
+                await self._notify(person, f"{text} {more}", topic=self._topic(it, share), path=payer.path)
+
+    async def _refuse(self, payer: Payer, user: User, day: str, stop: Standing, *, background: bool) -> None:
+        """Raise for a budget that is used up; the first time, whoever answers for it is told."""
+        ceiling = stop.ceiling
+        period = rules.period_of(ceiling.name)
+        now_ms = self._clock.now_ms()
+        until = rules.until_words(period, day, user.zone, now_ms)
+        words = rules.used_up_words(stop, until)
+        ends = ends_ms(period, day, user.zone)
+        if ceiling.most == ceiling.limit and await self._first(stop, _FULL):
+            self._bus.publish(
+                BudgetExhausted(
+                    at_ms=now_ms,
+                    path=payer.path,
+                    user=user.id,
+                    agent_id=payer.agent_id,
+                    trace=payer.trace,
+                    budget=ceiling.path,
+                    name=ceiling.name,
+                    used=stop.used,
+                    limit=ceiling.limit,
+                    until_ms=ends,
+                )
+            )
+            answered = set() if background else {user.id}  # they are told by the turn that ends here
+            for person in {user.id, *self._responsible(ceiling.path)} - answered:
+                how = await self._how(person, stop, period)
+                await self._notify(person, f"{words}. {how}", topic=self._topic(stop, _FULL), path=payer.path)
+        raise BudgetError(
+            "BUDGET_EXHAUSTED",
+            words,
+            hint=await self._how(rules.writer_of(payer.path) or user.id, stop, period),
+            retry_after_s=max((ends - now_ms) / 1000, 0.0),
+            brief=f"The budget is still used up {until}: /budget shows it",
+        )
+
+    async def _how(self, person: str, it: Standing, period: Period) -> str:
+        """Return what can be done about a budget, for this person to read."""
+        path, amount = it.ceiling.path, rules.raise_words(it)
+        if await self.may_change(person, path):
+            return f"/budget raise {path} {amount} allows as much once more."
+        others = [await self.user(each) for each in self._responsible(path)]
+        name = " or ".join(each.name for each in others if each) or "The operator"
+        return f"{name} may raise it: /budget raise {path} {amount}, or daycare budget raise {path} {amount}."
+
+    def _topic(self, it: Standing, share: int) -> str:
+        return f"budget:{it.ceiling.path}:{it.ceiling.name}:{share}"
+
+    def _responsible(self, path: str) -> set[str]:
+        """Return who is to know of a budget besides who has used it."""
+        segments = path.strip("/").split("/")
+        whose = segments[0]
+        if not whose or whose == "system" or len(segments) == 1:
+            return {self._owner}
+        return {whose}
+
+    async def may_change(self, person: str, path: str) -> bool:
+        """Return whether a person may change what a path may use."""
+        user = await self.user(person)
+        if user is None:
+            return False
+        first = path.strip("/").split("/")[0]
+        below = await self.user(first) if first else None
+        parents = {first: below.parent} if below is not None and below.parent else {}
+        row = (await self.rows()).get(path)
+        return rules.may_change(person, path, row, operator=user.operator, parents=parents)
+
+    async def _first(self, it: Standing, share: int) -> bool:
+        """Return whether nobody was told of this yet; it is remembered, also over restarts."""
+        ceiling = it.ceiling
+        key = (ceiling.path, ceiling.key, ceiling.name, ceiling.limit, share)
+        if key in self._told:
+            return False
+        self._told[key] = None
+        while len(self._told) > BUDGET_TOLD_MAX:
+            self._told.popitem(last=False)
+        return await self._store.budgets.mark(ceiling, share)
+
+
+def spend_of(agent: Agent, turn: int, step: int, answer: Answer) -> Spend:
+    """Return what a turn's call of a model is charged with."""
+    bill = answer.bill
+    return Spend(
+        agent_id=agent.id,
+        user=agent.user,
+        turn=turn,
+        step=step,
+        provider=answer.choice.provider,
+        model=answer.choice.model,
+        usage=bill.usage,
+        cost_micros=bill.cost_micros,
+        priced=bill.priced,
+        wall_ms=bill.wall_ms,
+        reservation=bill.reservation,
+        path=agent.path,
+    )
+
+
+def payer_of(agent: Agent, trace: str = "", *, background: bool = False, ratio: float = 1.0) -> Payer:
+    """Return who pays for an agent's calls."""
+    return Payer(path=agent.path, user=agent.user, agent_id=agent.id, trace=trace, background=background, ratio=ratio)
+
+
+def _may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:
+    """Return whether any limit can bind a call, without looking at it: money does not where there is no price."""
+    measures = {split_name(name)[1] for scope in scopes for name in scope.limits}
+    return bool(measures - {"usd"}) or (bool(measures) and facts.most_micros(1_000_000, 1_000_000) > 0)
+
+
+def _most(facts: ModelFacts, request: InferRequest, ratio: float) -> Use:
+    """Return what a call takes at most, as far as can be told before: our estimate, and the longest answer."""
+    read = math.ceil(tokens.of_request(request) * max(ratio, 1.0))
+    wrote = request.max_output_tokens or min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS)
+    return Use(usd=facts.most_micros(read, wrote), tokens=read + wrote, calls=1, minutes=int(1000 * BUDGET_CALL_S))

@@ -1,0 +1,161 @@
+"""Metering: what a call of a model may cost is reserved before it is made, and what it did cost is known after it.
+
+Every call of a model goes through a `Meter`. What holds the limits is handed in as a `Gate`.
+"""
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+import trio
+
+from daycare.base.errors import DaycareError, ForbiddenError, InvalidError
+from daycare.base.messages import Usage
+from daycare.inference.catalog import ModelFacts
+from daycare.inference.names import Choice
+from daycare.plugin import Completion, InferRequest
+
+# Refusals before the first word that no provider charges for, besides those that blame the request or the key.
+_REFUSALS: Final = frozenset({"RATE_LIMITED", "PROVIDER_FAILED"})
+
+
+class Payer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose call it is: it counts for `path` and all above it. `background`: nobody waits for it.
+
+    `ratio` is by how much prompts of these are longer, in the provider's count, than our estimate.
+    """
+
+    path: str
+    user: str = ""
+    agent_id: str = ""
+    trace: str = ""
+    background: bool = False
+    ratio: float = 1.0
+
+
+INSTALLATION: Final = Payer(path="/system/daycare", background=True)  # of whom nothing more is known
+
+
+class Bill(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call took. `usage` is the provider's count, or ours if it has none; `priced` False: its price is unknown.
+
+    `reservation` is settled by charging it, 0 if none was needed.
+    """
+
+    usage: Usage = Usage()
+    cost_micros: int = 0
+    priced: bool = True
+    wall_ms: int = 0
+    reservation: int = 0
+
+
+class Gate(Protocol):
+    """What decides whether a call may be made."""
+
+    async def reserve(
+        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> int:
+        """Return the number of a committed reservation, 0 if no limit binds this call.
+
+        Waits for room while calls that run have reserved what is left, until `ends_at` on trio's clock at most. Raises
+        `BudgetError` when a budget is used up, `AwayError` when no room came.
+        """
+        ...
+
+    async def release(self, reservation: int) -> None:
+        """The call surely cost nothing."""
+
+    async def strand(self, reservation: int) -> None:
+        """Nobody knows how the call ended: it counts in full."""
+
+    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+        """Return an estimate of what a call took whose provider counts nothing."""
+        ...
+
+    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+        """Charge a call that belongs to no turn."""
+
+
+class Open:
+    """A gate that lets everything through and keeps no books, for pools without budgets."""
+
+    async def reserve(
+        self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> int:
+        """Let it through."""
+        return 0
+
+    async def release(self, reservation: int) -> None:
+        """There is none."""
+
+    async def strand(self, reservation: int) -> None:
+        """There is none."""
+
+    def counted(self, choice: Choice, request: InferRequest, completion: Completion) -> Usage:
+        """Believe the provider."""
+        return completion.usage
+
+    async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
+        """Nobody wants to know."""
+
+
+class Meter:
+    """One call: an `async with` block reserves before it and, when the call fails, gives back what surely was free.
+
+    A block that ends well has called `bill`, and whoever charges that settles the reservation. `reserved` tells whether
+    the call could be made at all, `alive` is set once the model said something.
+    """
+
+    def __init__(
+        self, gate: Gate, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
+    ) -> None:
+        self._gate = gate
+        self._asked = (payer, choice, facts, request, ends_at)
+        self._choice = choice
+        self._facts = facts
+        self._request = request
+        self._reservation = 0
+        self._began = 0.0
+        self.reserved = False
+        self.alive = False
+
+    async def __aenter__(self) -> Self:
+        self._reservation = await self._gate.reserve(*self._asked)
+        self.reserved = True
+        self._began = trio.current_time()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None or not self._reservation:
+            return
+        # A short write also when it was cancelled. Where the disk refuses, what is reserved goes on counting in full.
+        with trio.CancelScope(shield=True), suppress(DaycareError):
+            if _was_free(error, alive=self.alive):
+                await self._gate.release(self._reservation)
+            else:
+                await self._gate.strand(self._reservation)
+
+    def bill(self, completion: Completion) -> Bill:
+        """Return what the call took."""
+        usage = completion.usage
+        if not (usage.input_tokens or usage.output_tokens):
+            usage = self._gate.counted(self._choice, self._request, completion)
+        return Bill(
+            usage=usage,
+            cost_micros=self._facts.cost_micros(usage),
+            priced=self._facts.priced,
+            wall_ms=round(1000 * (trio.current_time() - self._began)),
+            reservation=self._reservation,
+        )
+
+
+def _was_free(error: BaseException, *, alive: bool) -> bool:
+    """Return whether a provider surely charges nothing for a call that ended so."""
+    if alive or not isinstance(error, DaycareError):
+        return False
+    if error.code == "PROVIDER_UNREACHABLE":  # nobody took the connection; or it broke, perhaps with the request sent
+        return error.__cause__ is None or type(error.__cause__).__name__.startswith("Connect")
+    return isinstance(error, InvalidError | ForbiddenError) or error.code in _REFUSALS

@@ -1,0 +1,342 @@
+"""Budgets: reservations before calls, and what was spent, by day and by month of the user's calendar."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from daycare.base.budget import EVERYTHING, Measure, agent_of, day_of, ends_ms, key_of
+from daycare.base.limits import (
+    BUDGET_DAYS_KEPT,
+    BUDGET_HELPER_DAYS_KEPT,
+    BUDGET_MONTHS_KEPT,
+    BUDGET_STRAND_S,
+    LIVING_CACHE_MAX_PATHS,
+)
+from daycare.store.records import Spend
+from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.writer import Tx, Writer
+
+_DAY_MS: Final = 86_400_000
+_DAY_KNOWN_MS: Final = 60_000
+_FOLD_ROWS: Final = 500  # in one transaction
+_SUMS: Final = (
+    "calls, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, wall_ms,"
+    " unsettled, unsettled_tokens, unsettled_micros, unsettled_ms"
+)
+_USED: Final[dict[Measure, str]] = {
+    "usd": "cost_micros + unsettled_micros",
+    "tokens": "input_tokens + output_tokens + unsettled_tokens",
+    "calls": "calls + unsettled",
+    "minutes": "wall_ms + unsettled_ms",
+}
+_RESERVED: Final[dict[Measure, str]] = {
+    "usd": "cost_micros",
+    "tokens": "tokens",
+    "calls": "1",
+    "minutes": "wall_ms",
+}
+# At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
+_WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0')"
+_RESERVATION: Final = "no, day, path, user, provider, model, tokens, cost_micros, wall_ms"
+_BELOW: Final = (
+    "WITH RECURSIVE below (id) AS (VALUES (?) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
+    " SELECT id FROM below"
+)
+_encode = msgspec.json.Encoder().encode
+_decode_limits = msgspec.json.Decoder(dict[str, int]).decode
+_decode_raises = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
+
+
+class Budgets:
+    """See `contract_budgets.BudgetStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    # -- what was set ------------------------------------------------------------------------------------------------
+
+    async def find(self) -> list[BudgetRow]:
+        """Return what was set, by path."""
+        rows = self._reader.execute("SELECT path, limits, raises, set_by, updated_at FROM budgets ORDER BY path")
+        return [
+            BudgetRow(
+                path=str(path),
+                limits=_decode_limits(str(limits)),
+                raises=_decode_raises(str(raises)),
+                set_by=str(set_by),
+                updated_at=int(str(at)),
+            )
+            for path, limits, raises, set_by, at in rows
+        ]
+
+    async def put(self, row: BudgetRow) -> None:
+        """Set what a path may use."""
+        values = (row.path, _encode(row.limits).decode(), _encode(row.raises).decode(), row.set_by)
+        await self._write(
+            lambda tx: tx.run(
+                "INSERT INTO budgets (path, limits, raises, set_by, updated_at) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (path) DO UPDATE SET limits = excluded.limits, raises = excluded.raises,"
+                " set_by = excluded.set_by, updated_at = excluded.updated_at",
+                (*values, tx.now),
+            )
+        )
+
+    async def remove(self, path: str) -> bool:
+        """Forget what was set for a path."""
+
+        def run(tx: Tx) -> bool:
+            tx.run("DELETE FROM budgets WHERE path = ?", (path,))
+            return tx.db.changes() == 1
+
+        return await self._write(run)
+
+    # -- reservations ------------------------------------------------------------------------------------------------
+
+    async def reserve(self, new: NewReservation, ceilings: Sequence[Ceiling]) -> Reserved:
+        """Reserve unless one of the ceilings is reached."""
+
+        def run(tx: Tx) -> Reserved:
+            standings = tuple(_standings(tx.db, ceilings))
+            if any(standing.reached for standing in standings):
+                return Reserved(0, standings)
+            most = new.most
+            tx.run(
+                "INSERT INTO reservations (at, day, path, user, provider, model, tokens, cost_micros, wall_ms)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (tx.now, new.day, new.path, new.user, new.provider, new.model, most.tokens, most.usd, most.minutes),
+            )
+            return Reserved(tx.db.last_insert_rowid(), standings)
+
+        return await self._write(run)
+
+    async def release(self, no: int) -> None:
+        """Give back the reservation of a call that cost nothing."""
+
+        def run(tx: Tx) -> None:
+            tx.run("DELETE FROM reservations WHERE no = ?", (no,))
+            tx.commit.budgets = True
+
+        await self._write(run)
+
+    async def strand(self, no: int) -> None:
+        """Let the reservation of a call whose end nobody knows count in full."""
+
+        def run(tx: Tx) -> None:
+            _strand(tx.db, tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())  # noqa: S608
+            tx.commit.budgets = True
+
+        await self._write(run)
+
+    async def settle(self, spend: Spend) -> None:
+        """Charge a call that belongs to no turn."""
+        await self._write(lambda tx: add(tx, spend, new=True))
+
+    # -- sums --------------------------------------------------------------------------------------------------------
+
+    async def standings(self, ceilings: Sequence[Ceiling]) -> list[Standing]:
+        """Return how ceilings stand."""
+        return list(_standings(self._reader, ceilings))
+
+    async def mark(self, ceiling: Ceiling, share: int) -> bool:
+        """Remember that a share of a ceiling was reached; False if that was known."""
+
+        def run(tx: Tx) -> bool:
+            tx.run(
+                "INSERT INTO budget_marks (path, key, name, most, share) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (ceiling.path, ceiling.key, ceiling.name, ceiling.limit, share),
+            )
+            return tx.db.changes() == 1
+
+        return await self._write(run)
+
+    async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
+        """Return what was spent at or below a path, newest first."""
+        found: list[Spent] = []
+        for root in _roots(self._reader, path):
+            rows = self._reader.execute(
+                f"SELECT key, path, user, provider, model, {_SUMS} FROM spending WHERE {_WITHIN}"  # noqa: S608
+                " AND key BETWEEN ?2 AND ?3 AND length(key) = length(?2) ORDER BY key DESC, path LIMIT ?4",
+                (root, first, last, limit - len(found)),
+            )
+            found += [_spent(row) for row in rows]
+        return sorted(found, key=lambda each: each.key, reverse=True)
+
+
+def add(tx: Tx, spend: Spend, *, new: bool) -> None:
+    """Add what a call cost to the sums, once: for its reservation, or else if it is `new` to the caller."""
+    path, day = "", ""
+    if spend.reservation:
+        row = tx.one("SELECT path, day FROM reservations WHERE no = ?", (spend.reservation,))
+        if row is None:
+            return  # it was added before; or it was taken for dead, and counts in full
+        path, day = row
+        tx.run("DELETE FROM reservations WHERE no = ?", (spend.reservation,))
+        tx.commit.budgets = True
+    elif not new or spend.provider == "offline":
+        return
+    path = path or spend.path or _path_of(tx, spend)
+    day = day or _day_of(tx, spend.user)
+    usage = spend.usage
+    for key in (key_of("day", day), key_of("month", day)):
+        tx.run(
+            "INSERT INTO spending (key, path, provider, model, user, calls, unpriced, input_tokens, output_tokens,"
+            " cached_tokens, cost_micros, wall_ms) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET calls = calls + 1, unpriced = unpriced + excluded.unpriced,"
+            " input_tokens = input_tokens + excluded.input_tokens,"
+            " output_tokens = output_tokens + excluded.output_tokens,"
+            " cached_tokens = cached_tokens + excluded.cached_tokens,"
+            " cost_micros = cost_micros + excluded.cost_micros, wall_ms = wall_ms + excluded.wall_ms",
+            (
+                key,
+                path,
+                spend.provider,
+                spend.model,
+                spend.user,
+                int(not spend.priced),
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cached_tokens,
+                spend.cost_micros,
+                spend.wall_ms,
+            ),
+        )
+
+
+def recover(db: apsw.Connection) -> None:
+    """Strand what an earlier owner of this file reserved: its calls died with it."""
+    if count(db, "SELECT count(*) FROM reservations"):
+        db.execute("BEGIN IMMEDIATE")
+        _strand_before(db, 2**62)
+        db.execute("COMMIT")
+
+
+def expire(tx: Tx) -> int:
+    """Delete or fold a bounded number of old sums; return how many.
+
+    What helpers spent becomes their agent's after a while, as their paths are without end. Reservations are stranded
+    that are older than any turn: who made them has forgotten them.
+    """
+    _strand_before(tx.db, tx.now - int(1000 * BUDGET_STRAND_S))
+    today = day_of(tx.now, "UTC")
+    oldest = {
+        "folded": day_of(tx.now - BUDGET_HELPER_DAYS_KEPT * _DAY_MS, "UTC"),
+        "days": day_of(tx.now - BUDGET_DAYS_KEPT * _DAY_MS, "UTC"),
+        "months": day_of(tx.now - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
+    }
+    tx.run(
+        "DELETE FROM spending WHERE (key, path, provider, model) IN (SELECT key, path, provider, model FROM spending"
+        " WHERE length(key) = 10 AND key < ? OR length(key) = 7 AND key < ? LIMIT ?)",
+        (oldest["days"], oldest["months"], _FOLD_ROWS),
+    )
+    deleted = tx.db.changes()
+    tx.run("DELETE FROM budget_marks WHERE key < ?", (today[:7],))
+    rows = tx.db.execute(
+        f"SELECT key, path, user, provider, model, {_SUMS} FROM spending WHERE substr(key, 1, 7) < ?"  # noqa: S608
+        " AND (path LIKE '%/sub/%' OR path LIKE '%/search/%' OR path LIKE '%/memory') LIMIT ?",
+        (oldest["folded"][:7], _FOLD_ROWS),
+    ).fetchall()
+    folded = 0
+    for row in rows:
+        root = agent_of(str(row[1]))
+        if root != row[1]:
+            tx.run(
+                "DELETE FROM spending WHERE key = ? AND path = ? AND provider = ? AND model = ?", (*row[:2], *row[3:5])
+            )
+            _merge(tx.db, (row[0], root, *row[2:]))
+            folded += 1
+    return deleted + folded
+
+
+def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
+    """Return the tokens read and written and the millionths of a dollar of one user or all."""
+    row = db.execute(
+        "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
+        " coalesce(sum(cost_micros + unsettled_micros), 0) FROM spending"
+        " WHERE length(key) = 7 AND (? IS NULL OR user = ?)",
+        (user, user),
+    ).fetchone()
+    assert row is not None
+    return int(str(row[0])), int(str(row[1])), int(str(row[2]))
+
+
+def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Standing]:
+    roots: dict[str, tuple[str, ...]] = {}
+    for it in ceilings:
+        if it.path not in roots:
+            roots[it.path] = _roots(db, it.path)
+        used = reserved = 0
+        for root in roots[it.path]:
+            used += count(
+                db,
+                f"SELECT coalesce(sum({_USED[it.measure]}), 0) FROM spending WHERE key = ?2 AND {_WITHIN}",  # noqa: S608
+                (root, it.key),
+            )
+            reserved += count(
+                db,
+                f"SELECT coalesce(sum({_RESERVED[it.measure]}), 0) FROM reservations"  # noqa: S608
+                f" WHERE day >= ?2 AND day < ?2 || '~' AND {_WITHIN}",
+                (root, it.key),
+            )
+        yield Standing(it, used, reserved)
+
+
+def _roots(db: apsw.Connection, path: str) -> tuple[str, ...]:
+    """Return the paths below which all lies that counts for a path: of a user also those of users below it."""
+    if path == EVERYTHING:
+        return ("",)  # every path begins with '' and a slash
+    user = path[1:]
+    if "/" in user:
+        return (path,)
+    return tuple(f"/{row[0]}" for row in db.execute(_BELOW, (user,)).fetchall())
+
+
+def _strand_before(db: apsw.Connection, before_ms: int) -> int:
+    rows = db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE at < ?", (before_ms,)).fetchall()  # noqa: S608
+    _strand(db, rows)
+    return len(rows)
+
+
+def _strand(db: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    for no, day, path, user, provider, model, tokens, micros, wall_ms in rows:
+        for key in (key_of("day", day), key_of("month", day)):
+            _merge(db, (key, path, user, provider, model, 0, 0, 0, 0, 0, 0, 0, 1, tokens, micros, wall_ms))
+        db.execute("DELETE FROM reservations WHERE no = ?", (no,))
+
+
+def _merge(db: apsw.Connection, row: Sequence[Any]) -> None:
+    names = _SUMS.split(", ")
+    adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
+    db.execute(
+        f"INSERT INTO spending (key, path, user, provider, model, {_SUMS})"  # noqa: S608
+        f" VALUES (?, ?, ?, ?, ?{', ?' * len(names)}) ON CONFLICT DO UPDATE SET {adding}",
+        tuple(row),
+    )
+
+
+def _path_of(tx: Tx, spend: Spend) -> str:
+    row = tx.one("SELECT path FROM agents WHERE id = ?", (spend.agent_id,))
+    return str(row[0]) if row else f"/{spend.user}"
+
+
+def _day_of(tx: Tx, user: str) -> str:
+    """Return the day it is for a user: from memory for a minute, as the clock may be set and a zone changed."""
+    known = tx.memory.days.get(user)
+    if known is not None and 0 <= known[1] - tx.now <= _DAY_KNOWN_MS:
+        return known[0]
+    row = tx.one("SELECT zone FROM users WHERE id = ?", (user,))
+    zone = str(row[0]) if row else "UTC"
+    day = day_of(tx.now, zone)
+    if len(tx.memory.days) >= LIVING_CACHE_MAX_PATHS:
+        tx.memory.days.clear()
+    tx.memory.days[user] = day, min(tx.now + _DAY_KNOWN_MS, ends_ms("day", day, zone) - 1)
+    return day
+
+
+def _spent(row: tuple[Any, ...]) -> Spent:
+    return msgspec.convert(
+        dict(zip(("key", "path", "user", "provider", "model", *_SUMS.split(", ")), row, strict=True)), Spent
+    )
