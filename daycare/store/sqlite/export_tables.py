@@ -1,0 +1,98 @@
+"""Every table, and what an export does with it: the one place to say so. A test compares it with the schema.
+
+The queries are over `temp.exported`, the agents that are exported: `place`, `id`, `path`.
+"""
+
+from typing import Final, NamedTuple
+
+TAKEN: Final = {
+    "agents": "agent",
+    "sessions": "session",
+    "turns": "turn",
+    "history": "turn",
+    "summaries": "summary",
+    "documents": "document",
+    "memories": "memory",
+    "memory_sources": "memory",
+    "memory_marks": "mark",
+    "timers": "reminder",
+    "cron_jobs": "job",
+    "files": "file",
+}  # by the tag of its record
+
+MADE_ANEW: Final = {
+    "living_documents": "from the documents",
+    "memory_scopes": "from the memories",
+    "memory_names": "from the memories",
+    "memory_logged": "for the turns that came",
+    "memory_documents": "chunks are cut from the documents",
+    "memory_changes": "with the first change",
+    "memory_models": "vectors are computed again, or found by their text",
+    "memory_embedded": "vectors are computed again, or found by their text",
+    "memory_vectors": "vectors are computed again, or found by their text",
+}
+
+
+class Left(NamedTuple):
+    """A table that is not exported: why, and the query that counts what is worth telling people about."""
+
+    why: str
+    what: str = ""
+    query: str = ""
+
+
+_OF = "agent_id IN (SELECT id FROM exported)"
+_AT = "path IN (SELECT path FROM exported)"
+
+LEFT_OUT: Final[dict[str, Left]] = {
+    "inbox": Left(
+        "they are not answered yet: let the agent answer first",
+        "waiting messages",
+        f"SELECT count(*) FROM inbox WHERE state IN (0, 3) AND {_OF}",  # noqa: S608
+    ),
+    "outbox": Left(
+        "they are on their way from here",
+        "undelivered replies",
+        f"SELECT count(*) FROM outbox WHERE state < 2 AND {_OF}",  # noqa: S608
+    ),
+    "waits": Left(
+        "they are asked from here: an answer finds no way elsewhere",
+        "open questions to other agents",
+        f"SELECT count(*) FROM waits WHERE {_OF}",  # noqa: S608
+    ),
+    "approvals": Left(
+        "a decision binds the agent that asked",
+        "requests that wait for a decision",
+        f"SELECT count(*) FROM approvals WHERE state = 'pending' AND {_OF}",  # noqa: S608
+    ),
+    "approval_messages": Left("they belong to requests"),
+    "approval_grants": Left(
+        "a right is given to this agent alone",
+        "rights to act without asking",
+        f"SELECT count(*) FROM approval_grants WHERE {_OF}",  # noqa: S608
+    ),
+    "dead_letters": Left(
+        "replay them first: daycare dead list",
+        "dead letters",
+        f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",  # noqa: S608
+    ),
+    "budgets": Left(
+        "what may be spent is decided where it is paid",
+        "budgets",
+        f"SELECT count(*) FROM budgets WHERE {_AT}",  # noqa: S608
+    ),
+    "reservations": Left("of calls that run"),
+    "spend": Left("what was spent was spent here"),
+    "spending": Left("what was spent was spent here"),
+    "budget_marks": Left("of what was spent here"),
+    "cron_runs": Left("the ledger of what ran here"),
+    "steps": Left("the journal of turns, for crashes and `trace`: what was said is in the turns"),
+    "events": Left("the log of this installation"),
+    "forgotten_turns": Left("hashes of what was forgotten stay with who forgot it"),
+    "forgetting": Left("the state of this file"),
+    "secrets": Left("secrets never leave"),
+    "users": Left("people are of an installation"),
+    "user_connector_keys": Left("people are of an installation"),
+    "strangers": Left("people are of an installation"),
+    "connector_memory": Left("of the connectors of this installation"),
+}

@@ -1,0 +1,437 @@
+"""Exports: a subtree of agents, read as of one moment, and where imports come in.
+
+A snapshot is a connection of its own with tables of its own, which say which agents, turns and memories have which
+place in the export.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, TypeVar
+
+import apsw
+import msgspec
+import trio
+from msgspec.structs import replace
+
+from daycare.base.cron import CronSpec
+from daycare.base.errors import NotFoundError
+from daycare.base.messages import Envelope, Message, Origin
+from daycare.base.scope import scope_of
+from daycare.store.records import AgentConfig
+from daycare.store.records_documents import Layer
+from daycare.store.records_exports import (
+    AgentRecord,
+    Anything,
+    Brought,
+    DocumentRecord,
+    FileRecord,
+    Incoming,
+    JobRecord,
+    LeftOut,
+    MarkRecord,
+    MemoryRecord,
+    ReminderRecord,
+    SessionRecord,
+    Source,
+    SummaryRecord,
+    TurnRecord,
+)
+from daycare.store.sqlite import imports
+from daycare.store.sqlite.database import connect_reader, count
+from daycare.store.sqlite.export_tables import LEFT_OUT
+from daycare.store.sqlite.memory_rows import extra_from, span
+from daycare.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+
+_SHARED: Final = tuple(layer for layer in Layer if layer is not Layer.AGENT)
+_OF_TURNS: Final[tuple[Literal["result", "shortened", "turn"], ...]] = (
+    "result",
+    "shortened",
+    "turn",
+)  # what the keys of files begin with that belong to a turn
+_decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
+_decode_config = msgspec.json.Decoder(AgentConfig).decode
+_decode_envelope = msgspec.json.Decoder(Envelope).decode
+_decode_lines = msgspec.json.Decoder(tuple[str, ...]).decode
+_decode_spec = msgspec.json.Decoder(CronSpec).decode
+
+_PLACES: Final = """
+CREATE TEMP TABLE exported (place INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL UNIQUE);
+INSERT INTO exported SELECT row_number() OVER (ORDER BY path) - 1, id, path FROM agents
+    WHERE state <> 'dead' AND user = :user AND (path = :path OR path > :path || '/' AND path < :path || '0');
+CREATE TEMP TABLE turn_places (place INTEGER PRIMARY KEY, turn INTEGER NOT NULL UNIQUE, trace TEXT NOT NULL);
+INSERT INTO turn_places SELECT row_number() OVER (ORDER BY t.turn), t.turn, t.trace FROM turns t
+    JOIN history h USING (turn) JOIN exported e ON e.id = t.agent_id;
+CREATE TEMP TABLE trace_places (trace TEXT PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO trace_places SELECT trace, min(place) FROM turn_places GROUP BY trace;
+CREATE TEMP TABLE memory_places (place INTEGER PRIMARY KEY, no INTEGER NOT NULL UNIQUE);
+INSERT INTO memory_places SELECT row_number() OVER (ORDER BY no), no FROM memories
+    WHERE no BETWEEN :first AND :last AND tier <> 'chunk' AND text IS NOT NULL
+    AND agent_id IN (SELECT id FROM exported);
+"""  # 0 is the character after the slash
+
+
+class Exports:
+    """See `contract_exports.ExportStore`."""
+
+    def __init__(self, writer: Writer, file: str, vfs: str | None) -> None:
+        self._write = writer.write
+        self._inline = writer.inline
+        self._file = file
+        self._vfs = vfs
+
+    @contextmanager
+    def snapshot(self, path: str, *, shared: bool = False) -> Iterator["Subtree"]:
+        """Open the subtree of a living agent as it is now."""
+        db = connect_reader(self._file, self._vfs)
+        try:
+            db.execute("BEGIN")
+            yield Subtree(db, path, shared=shared)
+        finally:
+            db.close()
+
+    async def keep_files(self, key: str, user: str, files: Sequence[tuple[int, FileRecord, bytes]]) -> list[int]:
+        """Keep files of an import that nothing names yet."""
+        size = sum(len(data) for *_, data in files)
+        return await self._write(lambda tx: imports.keep_files(tx, key, user, files), size)
+
+    async def bring_in(self, new: Incoming, records: Callable[[], Iterable[Anything]]) -> Brought:
+        """Let everything be there, in one commit."""
+        return await self._write(lambda tx: imports.bring_in(tx, new, records()))
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        """Run what blocks for long in a thread; in place, where everything is."""
+        return work() if self._inline else await trio.to_thread.run_sync(work)
+
+    async def sweep(self) -> int:
+        """Remove files of imports that did not come to their end."""
+        return await self._write(imports.sweep)
+
+
+class Subtree:
+    """See `records_exports.Snapshot`."""
+
+    def __init__(self, db: apsw.Connection, path: str, *, shared: bool) -> None:
+        self._db = db
+        self._path = path
+        self._shared = shared
+        row = db.execute("SELECT user FROM agents WHERE path = ? AND state <> 'dead'", (path,)).fetchone()
+        if row is None:
+            raise NotFoundError("AGENT_UNKNOWN", f"exporting {path}: no such agent", hint="daycare agents")
+        self._user = str(row[0])
+        self._scope = scope_of(path)
+        its = span(db, self._scope)
+        bounds = {"first": its.first if its else 0, "last": its.last if its else -1}
+        for statement in _PLACES.strip().split(";\n"):  # by itself each: one may not have all the names
+            wanted = {"user": self._user, "path": path} | bounds
+            db.execute(statement, {name: value for name, value in wanted.items() if f":{name}" in statement})
+        self._left: dict[str, LeftOut] = {}
+        self._away: set[int] = set()
+        for table in LEFT_OUT.values():
+            if table.query:
+                self._leave(table.what, count(db, table.query), table.why)
+        self._leave(
+            "unfinished turns",
+            count(db, "SELECT count(*) FROM turns t JOIN exported e ON e.id = t.agent_id"
+                  " WHERE NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)"),
+            "only what has ended is taken",
+        )  # fmt: skip
+        self._leave(
+            "agents that have ended",
+            count(db, "SELECT count(*) FROM agents WHERE state = 'dead' AND (path = ?1 OR path > ?1 || '/'"
+                  " AND path < ?1 || '0')", (path,)),
+            "what they said to living ones is in the turns of these",
+        )  # fmt: skip
+        self._leave("agents of other users", count(
+            db, "SELECT count(*) FROM agents WHERE state <> 'dead' AND user <> ?2 AND path > ?1 || '/'"
+            " AND path < ?1 || '0'", (path, self._user)), "they are not this user's")  # fmt: skip
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """What is not handed out; known in full once everything else was read."""
+        return [each for each in self._left.values() if each.count]
+
+    def records(self) -> Iterator[Anything]:
+        """Yield the records in their order."""
+        yield from self._agents()
+        yield from self._sessions()
+        yield from self._turns()
+        yield from self._summaries()
+        yield from self._documents()
+        yield from self._memories()
+        yield from self._marks()
+        yield from self._reminders()
+        yield from self._jobs()
+
+    def files_of_turns(self) -> list[tuple[int, FileRecord]]:
+        """Return the files whose keys name one of the turns, in the order of these."""
+        found = []
+        for of in _OF_TURNS:
+            rows = self._rows(
+                "SELECT id, key FROM files WHERE user = ? AND key > ? AND key < ?",
+                (self._user, f"{of}:", f"{of};"),  # the character after the colon
+            )
+            for file_id, key in rows:
+                turn, _, rest = key.removeprefix(f"{of}:").partition(":")
+                place = self._turn(int(turn)) if turn.isdecimal() and len(turn) < 19 else 0
+                known = self._file(file_id) if place else None
+                if known is not None:
+                    found.append((file_id, replace(known, of=of, turn=place, rest=rest)))
+        return sorted(found, key=lambda each: (each[1].turn, each[1].of, each[1].rest))
+
+    def file(self, file_id: int) -> tuple[FileRecord, bytes] | None:
+        """Return a file with its bytes."""
+        known = self._file(file_id)
+        if known is None:
+            return None
+        [(data,)] = self._rows("SELECT data FROM files WHERE id = ?", (file_id,))
+        return known, data
+
+    # -- one kind each -------------------------------------------------------------------------------------------------
+
+    def _agents(self) -> Iterator[AgentRecord]:
+        for path, kind, state, origin, config, session, made, subs, searches, reason in self._rows(
+            "SELECT a.path, kind, state, origin, config, session, created_at, next_sub_index, next_search_index, reason"
+            " FROM exported e JOIN agents a USING (id) ORDER BY e.place"
+        ):
+            yield AgentRecord(
+                path=path.removeprefix(self._path),
+                kind=kind,
+                state=state,
+                origin=Origin(origin),
+                config=self._settings(_decode_config(config)),
+                session=session,
+                created_at=made,
+                next_sub_index=subs,
+                next_search_index=searches,
+                reason=reason,
+            )
+
+    def _settings(self, config: AgentConfig) -> AgentConfig:
+        """Return an agent's settings without what it was allowed."""
+        for field, why in (
+            ("approvals", "a person chooses what is done without asking them"),
+            ("budget", "what may be spent is decided where it is paid"),
+        ):
+            if getattr(config, field):
+                self._leave(f"setting `{field}`", 1, why)
+        return replace(config, approvals=None, budget={})
+
+    def _sessions(self) -> Iterator[SessionRecord]:
+        for agent, session, origin, started, ended, reason in self._rows(
+            "SELECT e.place, session, origin, started_at, ended_at, reason FROM exported e"
+            " JOIN sessions s ON s.agent_id = e.id ORDER BY e.place, session"
+        ):
+            yield SessionRecord(
+                agent=agent, session=session, origin=Origin(origin), started_at=started, ended_at=ended, reason=reason
+            )
+
+    def _turns(self) -> Iterator[TurnRecord]:
+        for agent, session, trace, origin, state, attempt, started, ended, messages, error, logged in self._rows(
+            "SELECT e.place, t.session, tr.place, t.origin, h.state, t.attempt, t.started_at, h.ended_at, h.messages,"
+            " h.error, coalesce((SELECT last FROM memory_logged WHERE first <= p.turn ORDER BY first DESC LIMIT 1), 0)"
+            " >= p.turn OR EXISTS (SELECT 1 FROM forgotten_turns f WHERE f.turn = p.turn)"
+            " FROM turn_places p JOIN turns t ON t.turn = p.turn JOIN history h ON h.turn = p.turn"
+            " JOIN exported e ON e.id = t.agent_id JOIN trace_places tr ON tr.trace = p.trace ORDER BY p.place"
+        ):
+            yield TurnRecord(
+                agent=agent,
+                session=session,
+                trace=trace,
+                origin=Origin(origin),
+                state=state,
+                attempt=attempt,
+                started_at=started,
+                ended_at=ended,
+                messages=_decode_messages(messages),
+                error=error,
+                logged=bool(logged),
+            )
+
+    def _summaries(self) -> Iterator[SummaryRecord]:
+        last = (-1, 0, 0)
+        for agent, session, through, origin, turns, text, before, after, made in self._rows(
+            "SELECT e.place, session, (SELECT max(p.place) FROM turn_places p JOIN turns t USING (turn)"
+            " WHERE p.turn <= s.through AND t.agent_id = e.id AND t.session = s.session), origin, turns, text,"
+            " tokens_before, tokens_after, created_at FROM exported e JOIN summaries s ON s.agent_id = e.id"
+            " ORDER BY e.place, session, through"
+        ):
+            if through is None or (agent, session, through) == last:
+                self._leave("summaries", 1, "their turns are not there")
+                continue
+            last = (agent, session, through)
+            yield SummaryRecord(
+                agent=agent,
+                session=session,
+                through=through,
+                origin=Origin(origin),
+                turns=turns,
+                text=text,
+                tokens_before=before,
+                tokens_after=after,
+                created_at=made,
+            )
+
+    def _documents(self) -> Iterator[DocumentRecord]:
+        columns = "name, version, origin, author, approver, reason, provenance, hash, created_at, text"
+        own = self._rows(
+            f"SELECT layer, e.place, {columns} FROM exported e JOIN documents d"  # noqa: S608
+            " ON d.layer = 'agent' AND d.owner = e.id ORDER BY e.place, name, version"
+        )
+        yield from map(_document, own)
+        for layer in _SHARED:
+            owner = "" if layer is Layer.GLOBAL else self._scope
+            if not self._shared:
+                many = count(
+                    self._db, "SELECT count(*) FROM living_documents WHERE layer = ? AND owner = ?", (str(layer), owner)
+                )
+                self._leave("shared documents", many, "they are not this agent's alone; --with-shared takes them")
+                continue
+            rows = self._rows(
+                f"SELECT layer, -1, {columns} FROM documents WHERE layer = ? AND owner = ? ORDER BY name, version",  # noqa: S608
+                (str(layer), owner),
+            )
+            yield from map(_document, rows)
+
+    def _memories(self) -> Iterator[MemoryRecord]:
+        for no, agent, tier, origin, text, at_ms, made, session, turn, speaker, role, index, extra in self._rows(
+            "SELECT m.no, e.place, tier, m.origin, text, at_ms, m.created_at, session, p.place, speaker, m.role,"
+            " indexed, extra FROM memory_places mp JOIN memories m ON m.no = mp.no JOIN exported e ON e.id = m.agent_id"
+            " LEFT JOIN turn_places p ON p.turn = m.turn ORDER BY mp.place"
+        ):
+            more = extra_from(extra)
+            fact = more.fact
+            if fact is not None and fact.superseded_by:
+                fact = replace(fact, superseded_by=self._memory(fact.superseded_by))
+            yield MemoryRecord(
+                agent=agent,
+                tier=tier,
+                origin=Origin(origin),
+                text=text,
+                at_ms=at_ms,
+                created_at=made,
+                session=session,
+                turn=turn or 0,
+                speaker=speaker,
+                role=role,
+                index=index or "",
+                fact=fact,
+                entity=more.entity,
+                sources=() if tier == "log" else self._sources(no),
+            )
+        if span(self._db, self._scope) is not None:
+            others = "memories m JOIN memory_scopes s ON s.no = m.no >> 32 WHERE s.scope = ? AND text IS NOT NULL AND"
+            many = count(
+                self._db,
+                f"SELECT count(*) FROM {others} tier <> 'chunk' AND NOT EXISTS"  # noqa: S608
+                " (SELECT 1 FROM memory_places p WHERE p.no = m.no)",
+                (self._scope,),
+            )
+            self._leave("memories of other agents", many, "they come from conversations that are not exported")
+
+    def _sources(self, no: int) -> tuple[Source, ...]:
+        rows = self._rows(
+            "SELECT coalesce(p.place, 0), coalesce(e.place, -1), coalesce(mp.place, 0) FROM memory_sources s"
+            " LEFT JOIN turn_places p ON p.turn = s.turn LEFT JOIN exported e ON e.id = s.agent_id"
+            " LEFT JOIN memory_places mp ON mp.no = s.source WHERE s.no = ? ORDER BY 1, 3",
+            (no,),
+        )
+        found = []
+        for turn, agent, memory in rows:
+            if agent < 0 or not turn:
+                self._leave("sources of memories", 1, "the conversation that they come from is not exported")
+                continue
+            found.append(Source(turn=turn, agent=agent, memory=memory))
+        return tuple(found)
+
+    def _marks(self) -> Iterator[MarkRecord]:
+        for agent, through in self._rows(
+            "SELECT e.place, coalesce((SELECT max(mp.place) FROM memory_places mp JOIN memories n ON n.no = mp.no"
+            " WHERE mp.no <= m.through AND n.agent_id = e.id AND n.tier = 'log'), 0)"
+            " FROM exported e JOIN memory_marks m ON m.agent_id = e.id ORDER BY e.place"
+        ):
+            yield MarkRecord(agent=agent, through=through)
+
+    def _reminders(self) -> Iterator[ReminderRecord]:
+        for agent, due_at, made, text in self._rows(
+            "SELECT e.place, due_at, created_at, envelope FROM exported e JOIN timers t ON t.agent_id = e.id"
+            " ORDER BY e.place, due_at, no"
+        ):
+            envelope = _decode_envelope(text)
+            if envelope.origin is not Origin.TIMER or envelope.meta:
+                self._leave("deadlines", 1, "of what is asked from here")
+                continue
+            yield ReminderRecord(
+                agent=agent,
+                due_at=due_at,
+                created_at=made,
+                origin=envelope.origin,
+                kind=envelope.kind,
+                text=envelope.text,
+            )
+
+    def _jobs(self) -> Iterator[JobRecord]:
+        for path, source, agent, spec, paused, made in self._rows(
+            "SELECT j.path, source, e.place, spec, paused, created_at FROM cron_jobs j"
+            " LEFT JOIN exported e ON source = 'agent' AND e.path = source_ref"
+            " WHERE removed_at IS NULL AND j.user = ? AND (e.place IS NOT NULL OR j.path = ?"
+            " OR spec ->> 'target' IN (SELECT path FROM exported)) ORDER BY j.path",
+            (self._user, self._path),
+        ):
+            if source not in ("cli", "agent"):
+                self._leave("scheduled jobs of config.toml or cron/", 1, "they stand in files: copy these")
+                continue
+            yield JobRecord(
+                name=path.rsplit("/", 1)[-1],
+                agent=-1 if agent is None else agent,
+                paused=bool(paused),
+                spec=_decode_spec(spec),
+                created_at=made,
+            )
+
+    # -- the rest ------------------------------------------------------------------------------------------------------
+
+    def _rows(self, sql: str, bindings: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        return iter(self._db.execute(sql, bindings))
+
+    def _leave(self, what: str, many: int, why: str) -> None:
+        before = self._left.get(what)
+        self._left[what] = LeftOut(what=what, count=many + (before.count if before else 0), why=why)
+
+    def _turn(self, turn: int) -> int:
+        return count(self._db, "SELECT coalesce((SELECT place FROM turn_places WHERE turn = ?), 0)", (turn,))
+
+    def _memory(self, no: int) -> int:
+        return count(self._db, "SELECT coalesce((SELECT place FROM memory_places WHERE no = ?), 0)", (no,))
+
+    def _file(self, file_id: int) -> FileRecord | None:
+        for name, media_type, size, origin, made, away in self._rows(
+            "SELECT name, media_type, size, origin, created_at, data IS NULL FROM files WHERE id = ? AND user = ?",
+            (file_id, self._user),
+        ):
+            if not away:
+                return FileRecord(
+                    name=name, media_type=media_type, size=size, sha256="0" * 64, origin=Origin(origin), created_at=made
+                )
+            self._leave("files", int(file_id not in self._away), "they are still with the messenger they came over")
+            self._away.add(file_id)
+        return None
+
+
+def _document(row: tuple[Any, ...]) -> DocumentRecord:
+    layer, agent, name, version, origin, author, approver, reason, provenance, hash_, made, text = row
+    return DocumentRecord(
+        layer=Layer(layer),
+        agent=agent,
+        name=name,
+        version=version,
+        origin=Origin(origin),
+        author=author,
+        approver=approver,
+        reason=reason,
+        provenance=_decode_lines(provenance),
+        hash=hash_,
+        created_at=made,
+        text=text,
+    )
