@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from daycare.base import consent
+from daycare.base import budget, consent, permission
 from daycare.base.consent import ApprovalsSection, Rule
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
@@ -28,8 +28,11 @@ from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDD
 from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
+from daycare.settings import AgentsSection as AgentsSection
 from daycare.settings import ApiSection as ApiSection
+from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
+from daycare.settings import CronSection as CronSection
 from daycare.settings import DaemonSection as DaemonSection
 from daycare.settings import ModelSection as ModelSection
 from daycare.settings import ModelsSection as ModelsSection
@@ -126,6 +129,10 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
     for name, value in table.items():
         if name not in types:
             yield (name,), _secret((name,)) if names_secret(name) else _unknown((name,), types)
+        elif name == "rules":
+            rules: list[permission.Rule] = []
+            yield from _fill_rules(value, rules)
+            sections[name] = tuple(rules)
         elif not isinstance(value, dict):
             yield (name,), f"is a section: write [{name}{'.NAME' if name == 'providers' else ''}]"
         elif name == "providers":
@@ -140,6 +147,10 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
             for key, inner in settings.items():
                 yield from _secrets_within((name, key), inner)
             sections[name] = PluginsSection(**found)
+        elif name == "cron":
+            jobs: dict[str, CronSection] = {}
+            yield from _fill_cron(value, jobs)
+            sections[name] = jobs
         elif name == "approvals":
             approvals: dict[str, Any] = {}
             yield from _fill_approvals(value, approvals)
@@ -185,6 +196,31 @@ def _fill_approvals(table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
         elif "policy" not in value:
             yield ("approvals", name, "policy"), 'is needed: "auto", "session" or "always"'
     fields["rules"] = rules
+
+
+def _fill_rules(value: Any, rules: list[permission.Rule]) -> _Found:
+    """Convert `[[rules]]`; one that is wrong is a `deny` of everything, so that the others keep their numbers."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        yield ("rules",), "is a list: write [[rules]] before each"
+        return
+    for number, table in enumerate(value, 1):
+        at = ("rules", str(number))
+        fields: dict[str, Any] = {"action": permission.EVERY, "decision": permission.Decision.DENY}
+        yield from _fill_section(at, permission.Rule, table, fields)
+        for needed in ("action", "decision"):
+            if needed not in table:
+                yield (*at, needed), "is needed"
+        rules.append(permission.Rule(**fields))
+
+
+def _fill_cron(table: Mapping[str, Any], jobs: dict[str, CronSection]) -> _Found:
+    for name, value in table.items():
+        fields: dict[str, Any] = {}
+        if isinstance(value, dict):
+            yield from _fill_section(("cron", name), CronSection, value, fields)
+            jobs[name] = CronSection(**fields)
+        else:
+            yield ("cron", name), f"is a section: write [cron.{bare(name)}]"
 
 
 def _fill_models(at: Key, table: Mapping[str, Any], models: dict[str, ModelSection]) -> _Found:
@@ -241,6 +277,8 @@ def _meaning(config: Config) -> _Found:
     if "://" in config.store.location or not config.store.location.strip():
         yield ("store", "location"), 'expected the name of a file, or "memory:"'
     yield from _named(("agent", "personality"), config.agent.personality)
+    if config.agents.default:
+        yield from _named(("agents", "default"), config.agents.default)
     if config.agent.operator:
         yield from _named(("agent", "operator"), config.agent.operator, user=True)
     for role, model in config.models.by_role().items():
@@ -265,6 +303,19 @@ def _meaning(config: Config) -> _Found:
             yield (*at, "base_url"), 'expected a URL, such as "http://127.0.0.1:11434/v1"'
     yield from _embedded(config)
     yield from consent.flaws(config.approvals)
+    for who, limits in msgspec.structs.asdict(config.budgets).items():
+        for limit in limits:
+            try:
+                _ = budget.read_limits([limit])
+            except InvalidError:
+                yield ("budgets", who), f'expected such as "2usd a day" or "100k tokens a month" instead of "{limit}"'
+    for name, job in config.cron.items():
+        yield from _named(("cron", name), name)
+        try:
+            job.checked()
+        except InvalidError as error:
+            yield ("cron", name), lower(error.message)
+    yield from permission.flaws(config.rules)
     for name in config.plugins.settings:
         yield from _named(("plugins", name), name)
     for attribute in config.plugins.load:

@@ -1,6 +1,5 @@
 """The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
 
-import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,21 +8,26 @@ from typing import Any
 
 import trio
 
-from daycare import __version__
 from daycare.actors.directory import Directory
-from daycare.actors.lifecycle import Life
+from daycare.actors.permits import Permits
 from daycare.actors.router import Router
+from daycare.actors.storms import Storms
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.approval_commands import ApprovalCommands
 from daycare.agent.arrivals import Arrivals
 from daycare.agent.attachments import Files
+from daycare.agent.budget_commands import BudgetCommands
+from daycare.agent.budget_controls import BudgetControls
+from daycare.agent.budgets import Budgets
 from daycare.agent.commands import Commands
 from daycare.agent.context import Contexts
 from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
+from daycare.agent.deliveries import Deliveries
 from daycare.agent.endings import Endings
 from daycare.agent.memory_commands import MemoryCommands
 from daycare.agent.memory_controls import MemoryControls
+from daycare.agent.neighbours import Neighbours
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
@@ -31,6 +35,7 @@ from daycare.agent.prompt import Persona
 from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
+from daycare.agent.searcher import Searcher
 from daycare.agent.sections import DocumentShelf, Prompts, introduce
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
@@ -38,16 +43,15 @@ from daycare.agent.steps import Thinker
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import Clock, SystemClock
-from daycare.base.errors import BrokenError, DaycareError
+from daycare.base.errors import DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
-from daycare.base.limits import STRANGERS_MAX
 from daycare.base.messages import File
-from daycare.base.pairing import is_out
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
+from daycare.exports.engine import Exports
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
@@ -55,9 +59,13 @@ from daycare.memory.documents import Documents
 from daycare.memory.sharing import Sharing
 from daycare.observe import log
 from daycare.observe.bus import Bus
+from daycare.ops.overview import overview
+from daycare.ops.owner import owner_of
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
+from daycare.rules.permissions import Rules
+from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
@@ -131,25 +139,45 @@ class Daemon:
         )
         plugins = self.extensions.plugins
         self.connectors = self.extensions.connectors
+        self.budgets = Budgets(store, self._tell, self.bus, clock, config.budgets, owner)
         self.pool = Pool(
             sources(config, plugins, store.secrets, vault),
             config.models.by_role(),
             config.models.fallbacks,
             self._outage,
+            self.budgets,
         )
-        self.directory = Directory(store, self.connectors)
+        self.directory = Directory(store, self.connectors, lambda *of: self.permits.check(*of))
+        self.permits = Permits(self.directory, Rules(config.rules, config.tools.by_role()), self.bus, clock)
         self.files = Files(store, self.connectors)
-        self.router = Router(store, self.directory, self.bus, clock)
+        self.router = Router(
+            store, self.directory, self.bus, clock, self.permits.check, lambda message: self.storms.admit(message)
+        )
         self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
+        self.storms = Storms(self.router.post, self.notifier.notify, self.bus, clock)
         self.approvals = ApprovalDesk(
             store, self.bus, clock, owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
         )
+        neighbours = Neighbours(store, self.directory, self.router, self.permits)
+        self.clockwork = Clockwork(
+            store,
+            self.directory,
+            self.router,
+            self.bus,
+            clock,
+            self.permits.check,
+            folder=home.cron,
+            sections=config.cron,
+            owner=owner,
+            keep_days=config.store.keep_days,
+        )
+        ours = [*neighbours.tools(), *self.clockwork.tools()]
         runner = Runner(
-            [tool for plugin in plugins for tool in plugin.tools],
+            [*(tool for plugin in plugins for tool in plugin.tools), *ours],
             Reach(
-                self.directory.of_user,
+                self.router.admit,
                 self.router.post,
-                self.directory.help,
+                lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
                 self.directory.all_of,
                 self._file,
                 store.files.put,
@@ -158,8 +186,12 @@ class Daemon:
             clock,
             store.files.put,
             config.tools.by_role(),
+            self.permits.tool,
         )
-        self.endings = Endings(store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks)
+        deliveries = Deliveries(self.directory, self.notifier, self.connectors)
+        self.endings = Endings(
+            store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks, deliveries
+        )
         self.commands = Commands()
         contexts = Contexts(store, self.files, self.pool, self.bus, clock)
         persona = Persona(config.agent.name, config.agent.tone)
@@ -174,45 +206,56 @@ class Daemon:
             findings_of,
             config.approvals,
             clock,
-            trusted=[tool.spec.name for tool in builtin.plugin.tools],
+            lambda: self.recollections.lookup,
+            permits=self.permits,
+            trusted=[tool.spec.name for tool in (*builtin.plugin.tools, *ours)],
             outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
         )
+        shelf = DocumentShelf(store.documents, self.documents, self.bus, clock)
         self.prompts = Prompts(
             store,
-            DocumentShelf(store.documents, self.documents, self.bus, clock),
+            shelf,
             persona,
             Personalities(home.personalities),
             config.agent.personality,
             contexts.room,
             vault.derived("prompt"),
             clock,
+            config.memory.documents,
         )
         load = loader(home, config, plugins, store.secrets, vault)
-        self.recollections = Recollections(store, self.directory, self.pool, config.memory, load, self.bus, clock)
+        self.recollections = Recollections(
+            store, self.directory, self.pool, config.memory, load, self.documents, shelf, self.bus, clock
+        )
         self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
+        self.clockwork.add_to(self.commands)
         ApprovalCommands(self.approvals, store, config.approvals, clock).add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
+        thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
         self.flow = Flow(
             store=store,
             directory=self.directory,
             router=self.router,
-            thinker=Thinker(store, self.pool, runner, contexts, self.bus, clock),
+            thinker=thinker,
             endings=self.endings,
             prompts=self.prompts,
             bus=self.bus,
             clock=clock,
             connectors=self.connectors,
             hooks=self.extensions.hooks,
-            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals),
+            permits=self.permits,
+            storms=self.storms,
+            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, config.agents.default),
             files=self.files,
             recaller=self.recollections.recaller,
             curator=self.recollections.curator,
+            searcher=Searcher(store, self.directory, thinker, self.recollections.lookup, clock),
         )
         self.supervisor = Supervisor(
             store,
@@ -232,16 +275,13 @@ class Daemon:
         self.curation = Curation(
             store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
         )
+        kept, post = self.recollections, self.router.post
         self.memories = MemoryControls(
-            store,
-            self.recollections.search,
-            self.recollections.forgetting,
-            self.recollections.scribe.catch_up,
-            self.curation.look,
-            self.bus,
-            clock,
+            store, kept.lookup, post, kept.forgetting, kept.scribe.catch_up, self.curation.look, self.bus, clock
         )
         MemoryCommands(self.memories, store.people).add_to(self.commands)
+        spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
+        BudgetCommands(spending, store.people).add_to(self.commands)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
         self.presence = Presence(
             self.bus,
@@ -262,17 +302,24 @@ class Daemon:
             clock=clock,
             vault=vault,
             desk=self.approvals,
+            permits=self.permits,
             accept=self.flow.accept,
             status=self.status,
             stop=self.stop.ask,
             documents=self.documents,
             sharing=Sharing(store, home.memory),
+            exports=Exports(store, self.directory, self.prompts.check, clock, home.path, f"direct:{owner}"),
             memories=self.memories,
+            cron=self.clockwork.controls,
+            budgets=spending,
+            process=self.recollections.passages.process,
+            reembed=self.recollections.reembed,
             read_file=self._file,
             plugins=self.extensions.report,
             check=self.prompts.check,
             owner=owner,
             mode=mode,
+            keep_days=config.store.keep_days,
         )
         store.subscribe(self._committed, self._troubled)
 
@@ -304,6 +351,7 @@ class Daemon:
             await nursery.start(self.extensions.run)
             for part in (
                 self.timers.run,
+                self.clockwork.schedule.run,
                 self.courier.run,
                 self.presence.run,
                 self.outcomes.run,
@@ -324,42 +372,7 @@ class Daemon:
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows."""
-        lives = [lane.life for lane in self.supervisor.awake.values()]
-        counts = await self.store.agents.count()
-        return {
-            "version": __version__,
-            "pid": os.getpid(),
-            "home": str(self.home.path),
-            "mode": self.mode,
-            "working": self.working,
-            "started_at": self.started_at,
-            "user": self.owner,
-            "stopping": self.stop.event.is_set(),
-            "agents": {
-                "living": counts.get("living", 0),
-                "parked": counts.get("parked", 0),
-                "dead": counts.get("dead", 0),
-                "awake": len(lives),
-                "in_turn": lives.count(Life.IN_TURN),
-            },
-            "inbox_waiting": (await self.store.inbox.counts())["waiting"],
-            "outbox_waiting": await self.store.outbox.count(),
-            "dead_letters": await self.store.dead.count(),
-            "store": {
-                "location": self.store.location,
-                "bytes": await self.store.ledger.size_bytes(),
-                "trouble": self.trouble,
-            },
-            "models": self.config.models.by_role(),
-            "providers": self.pool.configured,
-            "connectors": self.host.status(self.connectors),
-            "strangers": sum(
-                not each.denied and is_out(each.code_until, each.tries, self.clock.now_ms())
-                for each in await self.store.strangers.find(STRANGERS_MAX)
-            ),
-            "memory": await self.recollections.status(),
-            "spent": await self.store.ledger.spent(),
-        }
+        return await overview(self, stopping=self.stop.event.is_set())
 
     def _committed(self, commit: Commit) -> None:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""
@@ -374,6 +387,9 @@ class Daemon:
             self.courier.wake(commit.connectors)
         if commit.timers:
             self.timers.changed()
+        self.clockwork.committed(commit)
+        if commit.budgets:
+            self.budgets.settled()
         if commit.memories or commit.agents:
             self.curation.wake()
         self.recollections.committed(turns=bool(commit.completed), memories=commit.memories, documents=commit.documents)
@@ -391,6 +407,9 @@ class Daemon:
                     reason=letter.reason,
                 )
             )
+
+    async def _tell(self, user: str, text: str, *, topic: str, path: str) -> None:
+        await self.notifier.notify(user, text, topic=topic, path=path)
 
     def _troubled(self, error: DaycareError | None) -> None:
         before, self.trouble = self.trouble, str(error) if error else None
@@ -419,26 +438,10 @@ async def open_daemon(
     vault = open_vault(home.key_file)
     refuse_damage(home.database(config.store.location))
     async with open_store(home.database(config.store.location), clock, inline=inline) as store:
-        owner = await _owner(store, config)
+        owner = await owner_of(store, config)
         operator = await store.people.get(owner) or User(id=owner, name=owner)
         await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
         yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)
-
-
-async def _owner(store: SqliteStore, config: Config) -> str:
-    users = await store.people.find()
-    operators = [user.id for user in users if user.operator]
-    if config.agent.operator:
-        if config.agent.operator not in operators:
-            raise BrokenError(
-                "OPERATOR_UNKNOWN",
-                f"config.toml: agent.operator: {config.agent.operator} is no operator of this installation",
-                hint=f"use one of: {', '.join(operators) or 'none yet, run daycare init'}",
-            )
-        return config.agent.operator
-    if not operators:
-        raise BrokenError("NO_OPERATOR", "this home has no operator yet", hint="daycare init")
-    return operators[0]
 
 
 def database_file(home: Home, config: Config) -> Path:

@@ -21,15 +21,18 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
+from daycare.actors.permits import Permits
 from daycare.actors.router import Router
+from daycare.actors.storms import Storms
 from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.attachments import Files
 from daycare.agent.curator import Curator
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import is_note, messages_of, route
+from daycare.agent.kinds import is_note, is_scheduled, messages_of, route
 from daycare.agent.patience import patiently
-from daycare.agent.recall import Recaller
+from daycare.agent.recall import NOTHING, Recaller, Recollection
+from daycare.agent.searcher import Searcher, is_search
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
@@ -53,6 +56,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import EnvelopeKind, File
 from daycare.base.path import Kind
+from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
 from daycare.plugin import Attachment, Connector, Inbound, Outcome, Outgoing, Unreadable
@@ -87,10 +91,13 @@ class Flow:
     clock: Clock
     connectors: Mapping[str, Connector]
     hooks: Hooks
+    permits: Permits
+    storms: Storms
     arrivals: Arrivals
     files: Files
     recaller: Recaller
     curator: Curator
+    searcher: Searcher
 
     # == in ==========================================================================================================
 
@@ -167,16 +174,26 @@ class Flow:
             noted = Thought(rows=tuple(rows), history=tuple(messages_of(rows)), reply="")
             await self.endings.finished(agent, lane, turn, noted)
             return
+        if not steps and (reason := self.storms.reason_against(rows)):
+            await self.endings.refused(agent, lane, turn, reason)
+            return
         self._announce(agent, turn, rows)
         if agent.kind == Kind.MEMORY:
             await self.endings.finished(agent, lane, turn, await self.curator.work(agent, turn, rows))
             return
         user = await self._person(agent)
+        if is_search(agent, rows):
+            await self._end(agent, lane, turn, await self.searcher.take(agent, user, turn, rows, steps))
+            return
         told = await self.hooks.before(agent, turn, messages_of(rows))
-        recalled = await self.recaller.of(agent, user, turn, rows)
-        prompt = replace(await self.prompts.of(agent, user, turn.session, recalled.blocks), messages=told)
+        recalled = await self._recalled(agent, user, turn, rows)
+        prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
+        prompt = replace(prompt, messages=told)
         steering = lane.steering if lane.policy is Policy.STEER else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled)
+        await self._end(agent, lane, turn, thought)
+
+    async def _end(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought | Aside) -> None:
         if isinstance(thought, Aside):
             await self.endings.set_aside(agent, lane, turn, thought)
         else:
@@ -225,7 +242,9 @@ class Flow:
         return turn, rows, steps
 
     def _announce(self, agent: Agent, turn: Turn, rows: list[InboxRow]) -> None:
-        addresses = [route(agent, row.envelope, self.connectors) for row in rows]
+        # What nobody asked for just now is not shown before it is whole: perhaps there is nothing to tell.
+        asked = [row for row in rows if not is_scheduled(row)]
+        addresses = [route(agent, row.envelope, self.connectors) for row in asked]
         self.bus.publish(
             TurnStarted(
                 **about(self.clock, agent, turn.trace),
@@ -235,6 +254,10 @@ class Flow:
                 answers=tuple(dict.fromkeys(address[0] for address in addresses if address is not None)),
             )
         )
+
+    async def _recalled(self, agent: Agent, user: User, turn: Turn, rows: list[InboxRow]) -> Recollection:
+        may = await self.permits.may(agent.path, READ_MEMORY, agent.path)
+        return await self.recaller.of(agent, user, turn, rows) if may.decision is Decision.ALLOW else NOTHING
 
     async def _person(self, agent: Agent) -> User:
         return await self.store.people.get(agent.user) or User(id=agent.user, name=agent.user)

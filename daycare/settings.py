@@ -6,7 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from daycare.base.consent import ApprovalsSection
+from daycare.base.cron import CronSection as CronSection
 from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
+from daycare.base.permission import Rule
 from daycare.base.recollection import MemorySection
 
 OFFLINE: Final = "offline"
@@ -37,6 +39,12 @@ class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
     personality: str = "default"
     operator: str = ""
     policy: Literal["steer", "followup", "collect", "interrupt"] = "steer"
+
+
+class AgentsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[agents]`: `default` names the lasting agent that answers where nobody was chosen, for people who have one."""
+
+    default: str = ""
 
 
 class ModelsSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +120,15 @@ class PluginsSection(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, dict[str, Any]] = {}
 
 
+class BudgetsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[budgets]`: what people start with, as `2usd a day`: who is no operator, groups, operators, the installation."""
+
+    person: tuple[str, ...] = ("2usd a day", "1m tokens a day")
+    group: tuple[str, ...] = ("1usd a day", "500k tokens a day")
+    operator: tuple[str, ...] = ("20usd a day",)
+    everything: tuple[str, ...] = ()
+
+
 class NotifySection(msgspec.Struct, frozen=True, kw_only=True):
     """`[notify]`: when the daemon itself may speak up. `quiet` is such as `22:00-07:00`, in each person's zone."""
 
@@ -130,13 +147,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     daemon: DaemonSection = DaemonSection()
     store: StoreSection = StoreSection()
     agent: AgentSection = AgentSection()
+    agents: AgentsSection = AgentsSection()
     models: ModelsSection = ModelsSection()
     tools: ToolsSection = ToolsSection()
     providers: dict[str, ProviderSection] = msgspec.field(default_factory=lambda: with_offline({}))
     plugins: PluginsSection = PluginsSection()
     memory: MemorySection = MemorySection()
     approvals: ApprovalsSection = ApprovalsSection()
+    rules: tuple[Rule, ...] = ()
+    budgets: BudgetsSection = BudgetsSection()
     notify: NotifySection = NotifySection()
+    cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
     api: ApiSection = ApiSection()
 
 

@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from daycare import config
+from daycare.base import permission
 from daycare.base.consent import Consent, Rule
+from daycare.base.cron import CronSection
 from daycare.base.errors import BrokenError
 from daycare.config import Config, check, load
 
@@ -387,6 +389,10 @@ def test_example_names_every_key_and_says_why() -> None:
     for section in msgspec.structs.fields(Config):
         if section.name == "providers":
             assert {*config.ProviderSection.__struct_fields__[:-1], "body"} == set(shown["providers"]["ollama"])
+        elif section.name == "cron":
+            assert set(CronSection.__struct_fields__) == set(shown["cron"]["morning"])
+        elif section.name == "rules":
+            assert set(permission.Rule.__struct_fields__) == set(shown["rules"][0])
         else:
             assert named(section.type) == keys_of(shown[section.encode_name]) - {"notes"}
     assert set(Rule.__struct_fields__) == set(shown["approvals"]["notes"])
@@ -398,8 +404,10 @@ def test_example_names_every_key_and_says_why() -> None:
 
 def test_every_key_stands_in_the_page_on_configuration() -> None:
     page = (ROOT / "doc/configuration.md").read_text()
-    for name, section in tomllib.loads(UNCOMMENTED).items():
+    for name, found in tomllib.loads(UNCOMMENTED).items():
+        section = found[0] if isinstance(found, list) else found
         inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
+        inner["cron"] = section.get("morning")
         inner["memory"] = {key.rpartition(".")[2]: 0 for key in keys_of(section)} if name == "memory" else None
         for key in inner.get(name) or section:
             assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.kinds import SPOKEN_WITH
 from daycare.agent.remembering import KIND
 from daycare.approvals.desk import Desk, Person, Verdict, batch_hash
 from daycare.approvals.views import line, name_of, quoted, span
@@ -16,7 +17,6 @@ from daycare.base.consent import CHANGES, ApprovalsSection, Consent, chosen
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.base.path import Kind
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Shows
 from daycare.store.records_approvals import Approval, ApprovalState
@@ -101,7 +101,7 @@ class ApprovalCommands:
     async def _is_own(self, agent: Agent, by: Person) -> bool:
         """Whether a person speaks with an agent of their own, and nobody else does."""
         user = await self._store.people.get(agent.user)
-        alone = user is not None and user.kind == "person" and agent.kind in (Kind.CONNECTOR, Kind.AGENT)
+        alone = user is not None and user.kind == "person" and agent.kind in SPOKEN_WITH
         return alone and by.user == agent.user
 
     async def _fresh(self, agent: Agent) -> Agent:

@@ -11,6 +11,7 @@ from daycare.actors.directory import Directory
 from daycare.actors.router import check
 from daycare.agent.attachments import keep
 from daycare.agent.commands import is_command
+from daycare.agent.kinds import conversation
 from daycare.agent.pace import Pace
 from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
@@ -20,7 +21,7 @@ from daycare.base.ids import new_trace_id
 from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.base.pairing import code_hash, new_code
-from daycare.base.path import Path
+from daycare.base.path import Kind, Path, owner_of
 from daycare.store.contract import Store
 from daycare.store.records import Arrival, Knock, Scrap, User
 
@@ -51,6 +52,7 @@ class Arrivals:
     pace: Pace
     clock: Clock
     desk: Desk
+    default_agent: str = ""
 
     async def admit(self, inbound: Inbound) -> Arrival:
         """Return the message that somebody's words become.
@@ -127,14 +129,26 @@ class Arrivals:
         )
 
     async def _which_agent(self, user: User, inbound: Inbound) -> Path:
+        own = conversation(user, inbound.connector)
         if not inbound.path:
-            return Path.connector(user.id, inbound.connector)
+            return await self._who_answers(user, own, inbound.origin)
         path = self.directory.parse(inbound.path)
-        if path.user != user.id:
+        if owner_of(path) != user.id:
             raise ForbiddenError(
                 "OTHER_USER", f"posting to {path}: it belongs to another user", hint="only agents of one's own answer"
             )
         return path
+
+    async def _who_answers(self, user: User, own: Path, origin: Origin) -> Path:
+        """Return the conversation itself, or the lasting agent that its person chose to answer in it."""
+        agent = await self.directory.find(str(own))
+        name = (agent.config.answers if agent else "") or self.default_agent
+        chosen = Path.agent(user.id, name) if name and own.kind is Kind.CONNECTOR else own
+        if chosen == own or await self.directory.find(str(chosen)) is None:
+            return own
+        if agent is None:  # what nobody asked for goes over it, and the choice is kept in it
+            await self.directory.create(own, origin=origin)
+        return chosen
 
     async def _arrival(self, user: User, path: Path, inbound: Inbound, *, new: bool = False) -> Arrival:
         inbound = await self._as_edit(user, inbound)

@@ -13,6 +13,7 @@ import trio
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block
+from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.patience import patiently
 from daycare.agent.prompt import stamped
 from daycare.agent.tokens import Budget
@@ -32,7 +33,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
-from daycare.store.records import Agent, PastTurn, Spend, Step, Summary, User
+from daycare.store.records import Agent, PastTurn, Step, Summary, User
 
 SYSTEM: Final = """\
 You sum up the older part of a conversation between a user and you, an assistant with tools. Later you will read your \
@@ -154,7 +155,8 @@ class Compactor:
             max_output_tokens=2 * job.budget.summary,  # a model that thinks needs some for that
         )
         with trio.move_on_after(COMPACT_DEADLINE_S):
-            return await self._pool.infer(job.plan, request)
+            payer = payer_of(job.agent, job.trace, ratio=job.ratio)
+            return await self._pool.infer(job.plan, request, payer=payer)
         raise UnavailableError(
             "SUMMARY_LATE", f"summing up {job.agent.path}: no summary came within {COMPACT_DEADLINE_S:g} s"
         )
@@ -170,16 +172,7 @@ class Compactor:
                 state="done",
                 at_ms=self._clock.now_ms(),
             )
-        spend = Spend(
-            agent_id=agent.id,
-            user=agent.user,
-            turn=charge.turn,
-            step=charge.step,
-            provider=answer.choice.provider,
-            model=answer.choice.model,
-            usage=answer.completion.usage,
-            cost_micros=answer.cost_micros,
-        )
+        spend = spend_of(agent, charge.turn, charge.step, answer)
         await patiently(lambda: self._store.summaries.add(summary, step, spend))
 
 

@@ -30,6 +30,7 @@ from daycare.base.limits import (
     PROMPT_SHARE,
 )
 from daycare.base.messages import Message
+from daycare.inference.metering import Payer
 from daycare.inference.names import Choice
 from daycare.inference.pool import Answer, Failure, Pool
 from daycare.observe.about import about
@@ -171,6 +172,7 @@ class Window:
         plan: Sequence[Choice],
         request: InferRequest,
         said: Sequence[Message],
+        payer: Payer,
         on_delta: Callable[[str], None],
         on_failure: Callable[[Failure], None],
     ) -> Answer:
@@ -188,18 +190,19 @@ class Window:
             on_failure(failure)
 
         asked = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
+        payer = replace(payer, ratio=self._ratio(plan))
         try:
-            answer = await pool.infer(plan, asked, on_delta, note)
+            answer = await pool.infer(plan, asked, on_delta, note, payer)
         except InvalidError as error:
             if error.code != "CONTEXT_OVERFLOW":
                 raise
             asked = await self._smaller(plan, request, said, asked, failed, error)
             try:
-                answer = await pool.infer(plan, asked, on_delta, on_failure)
+                answer = await pool.infer(plan, asked, on_delta, on_failure, payer)
             except InvalidError as again:
                 raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
         self._contexts.lessons.counted(
-            self._agent.id, str(answer.choice), _estimate(asked), answer.completion.usage.input_tokens
+            self._agent.id, str(answer.choice), tokens.of_request(asked), answer.completion.usage.input_tokens
         )
         return answer
 
@@ -213,12 +216,12 @@ class Window:
         error: InvalidError,
     ) -> InferRequest:
         """Return a shorter request than the one that was too long for a model of the plan."""
-        size = int(self._ratio(plan) * _estimate(refused))
+        size = int(self._ratio(plan) * tokens.of_request(refused))
         # Only of the one who refused: a first choice that is away may read more than its stand-in.
         at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, self._contexts.clock.now_ms())
         budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked = await self._fit(plan, request, said, budget, forced=True)
-        if _estimate(asked) >= _estimate(refused):
+        if tokens.of_request(asked) >= tokens.of_request(refused):
             raise self._too_long(error) from error
         return asked
 
@@ -371,7 +374,3 @@ def cut(view: View, keep: int, now: int) -> tuple[int, int]:
         kept += size
         before = turn.turn
     return before, sum(view.turn_tokens) - kept
-
-
-def _estimate(request: InferRequest) -> int:
-    return tokens.of_text(request.system) + tokens.of_tools(request.tools) + tokens.of_messages(request.messages)

@@ -1,26 +1,30 @@
 """How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
+from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
-from daycare.base.events import TurnFinished, TurnWaiting
-from daycare.base.limits import RESULT_MAX_CHARS
+from daycare.base.errors import BudgetError, DaycareError
+from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
+from daycare.base.limits import BUDGET_TOLD_MAX, RESULT_MAX_CHARS
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, Origin
+from daycare.base.path import Kind
+from daycare.base.scope import user_in
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Reply, Turn, TurnEnd
+from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,8 @@ class Endings:
     clock: Clock
     connectors: Collection[str]
     hooks: Hooks
+    deliveries: Deliveries
+    told: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)  # (agent, why there is no budget)
 
     async def finished(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought) -> None:
         """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
@@ -54,6 +60,11 @@ class Endings:
             thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
             await self._commit(agent, turn, thought, _answers(thought, reason, "error"), stopped=True)
 
+    async def refused(self, agent: Agent, lane: Activation, turn: Turn, reason: str) -> None:
+        """End a turn that is not worth a thought: its messages become dead letters, and only who waits for it hears."""
+        await patiently(lambda: self.store.turns.park(agent, turn, code="STORM_STOPPED", reason=reason))
+        lane.turn = None
+
     async def _commit(
         self,
         agent: Agent,
@@ -65,6 +76,7 @@ class Endings:
         stopped: bool = False,
     ) -> Turn | None:
         replies = await self._replies(agent, thought)
+        deliveries, notes = await self.deliveries.of(agent, turn, thought) if not stopped else ((), ())
         end = TurnEnd(
             turn=turn.turn,
             state="stopped" if stopped else "done",
@@ -72,7 +84,8 @@ class Endings:
             history=thought.history,
             result=thought.reply,
             replies=replies,
-            effects=replace(thought.effects, posts=(*thought.effects.posts, *answers)),
+            deliveries=deliveries,
+            effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
         )
         begun = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
         self.bus.publish(
@@ -94,14 +107,17 @@ class Endings:
 
         Files and choices go with the last words, which name the question they answer.
         """
-        texts = [text for text in (thought.reply, *thought.warnings) if text]
+        said = "" if is_silent(thought) else thought.reply
+        texts = [text for text in (said, *thought.warnings) if text]
         choices, files = choices or thought.effects.choices, thought.effects.files
         if not texts and (files or choices):
             texts = [""]
+        own = await self.notifier.own_connector(agent) if agent.kind != Kind.CONNECTOR else ""
         questions = {
             address: row.envelope.meta.get("message", "")
             for row in thought.rows
-            if (address := route(agent, row.envelope, self.connectors)) is not None
+            if not goes_elsewhere(row)
+            if (address := route(agent, row.envelope, self.connectors, own)) is not None
         }
         replies = [
             Reply(connector=connector, target=target, text=text, reply_to=question)
@@ -134,7 +150,12 @@ class Endings:
         lane.begun = []
 
     async def postponed(self, agent: Agent, error: DaycareError) -> None:
-        """Tell the person that the answer waits for a service that is away."""
+        """Tell the person that the answer waits for a service that is away.
+
+        Nobody waits for a memory worker: `daycare memory stats` says what it has not looked at, the log says why.
+        """
+        if agent.kind == Kind.MEMORY:
+            return
         text = f"I cannot answer for now: {error.message}. What you wrote is kept, and I answer when it is back."
         await self.notifier.notify(agent.user, text, topic=f"postponed:{agent.id}", path=agent.path)
 
@@ -147,6 +168,57 @@ class Endings:
             lane.turn = None
             return
         sorry = f"I could not answer this: {error.message}. It is kept; `daycare dead list` shows it."
+        await self._park(agent, lane, turn, rows, steps, error, sorry)
+
+    async def unaffordable(self, agent: Agent, lane: Activation, error: BudgetError) -> None:
+        """End a turn for which there is no budget: what it has done stands, or its messages wait for a second try."""
+        assert lane.turn is not None
+        number = lane.turn.turn
+        turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
+        if turn.state != "open":
+            lane.turn = None
+            return
+        sorry = self._no_budget(agent, error)
+        if any(step.kind in ("model", "tool") for step in steps):
+            lane.drop({row.seq for row in rows})
+            thought = recorded(rows, steps, f"[stopped: {error.message}]", self.clock.now_ms())
+            sorry += " What I have done so far stands; tell me to go on when I may."
+            answers = _answers(thought, error.message, "error")
+            lane.turn = await self._commit(agent, turn, replace(thought, reply=sorry), answers, stopped=True)
+            lane.begun = []
+            return
+        self.bus.publish(
+            TurnFailed(
+                **about(self.clock, agent, turn.trace),
+                turn=turn.turn,
+                attempt=turn.attempt,
+                code=error.code,
+                reason=error.message,
+            )
+        )
+        due = [f"Due now: {row.envelope.text}" for row in rows if _is_reminder(row)]
+        await self._park(agent, lane, turn, rows, steps, error, "\n".join([*due, f"{sorry} What came is kept."]))
+
+    def _no_budget(self, agent: Agent, error: BudgetError) -> str:
+        """Return what is said of a budget that is used up: all of it the first time, then a short line."""
+        key = (agent.id, error.message)
+        known = key in self.told
+        self.told[key] = None
+        self.told.move_to_end(key)
+        while len(self.told) > BUDGET_TOLD_MAX:
+            self.told.popitem(last=False)
+        return f"{error.brief}." if known else f"{error.message}. {error.hint}"
+
+    async def _park(
+        self,
+        agent: Agent,
+        lane: Activation,
+        turn: Turn,
+        rows: Sequence[InboxRow],
+        steps: Sequence[Step],
+        error: DaycareError,
+        sorry: str,
+    ) -> None:
         again = Choice("Try again", f"/retry turn {turn.turn}")
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace(thought, reply=sorry), (again,))
@@ -170,6 +242,10 @@ class Endings:
         )
         lane.drop({row.seq for row in rows})
         lane.turn = None
+        if agent.kind == Kind.MEMORY:
+            return  # what was said is still there, and is handed off again
+        if isinstance(error, BudgetError):
+            return  # who answers for the budget was told of it
         if not replies and not posts:  # a reminder of an agent that has no way to people: its owner should know
             text = (
                 f"{agent.path} could not finish a turn: {error.message}. `daycare dead list` shows what it was about."
@@ -181,9 +257,10 @@ class Endings:
             return None  # a failure about a failure would go back and forth
         return Envelope(
             to=row.envelope.sender,
-            user=agent.user,
+            user=user_in(row.envelope.sender, agent.user),
             origin=Origin.SYSTEM,
             sender=agent.path,
+            via=(*row.envelope.via, agent.path),
             key=f"failed:{turn.turn}:{row.seq}",
             text=text,
             trace=row.envelope.trace,
@@ -194,6 +271,11 @@ class Endings:
         """Tell whoever is responsible that an agent takes no more turns."""
         text = f"{agent.path} was parked: {reason}. `daycare agents unpark {agent.path}` lets it work again."
         await self.notifier.notify(agent.user, text, topic=f"parked:{agent.id}", path=agent.path)
+
+
+def _is_reminder(row: InboxRow) -> bool:
+    """Return whether a row says what somebody wanted to be told at this time."""
+    return row.envelope.origin is Origin.TIMER and row.envelope.kind is not EnvelopeKind.RESULT
 
 
 def _answers(thought: Thought, text: str, status: Literal["ok", "error"]) -> list[Envelope]:

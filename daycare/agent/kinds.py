@@ -6,10 +6,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from daycare.base.messages import NOT_THE_USER, REMINDER, Envelope, EnvelopeKind, Message, Origin, Text
-from daycare.base.path import Kind
-from daycare.store.records import Agent, InboxRow
+from daycare.base.cron import SILENCE
+from daycare.base.messages import (
+    NOT_THE_USER,
+    REMINDER,
+    SCHEDULED,
+    Chains,
+    Envelope,
+    EnvelopeKind,
+    Message,
+    Origin,
+    Text,
+)
+from daycare.base.path import Kind, Path
+from daycare.store.records import Agent, InboxRow, User
 
+SPOKEN_WITH: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that people have conversations with
 _PEOPLE = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 _NAME_MAX_CHARS = 64
 _FENCE = re.compile(r"(<(?=<<)|>(?=>>))")
@@ -21,24 +33,44 @@ def sender_connector(envelope: Envelope, connectors: Collection[str]) -> str | N
     return name if colon and name in connectors else None
 
 
-def route(agent: Agent, envelope: Envelope, connectors: Collection[str]) -> tuple[str, str | None] | None:
+def conversation(user: User, connector: str) -> Path:
+    """Return the path of a user's conversation over a connector; a sub-user has one for all of them."""
+    if user.parent is not None and user.kind == "person":
+        return Path.subuser(user.parent, user.id)
+    return Path.connector(user.id, connector)
+
+
+def route(
+    agent: Agent, envelope: Envelope, connectors: Collection[str], own: str = ""
+) -> tuple[str, str | None] | None:
     """Return (connector, target) for the answer to a message; None when it is kept as the message's result only.
 
     A person's message is answered where it came from. What came by itself (a reminder, a notice, a result) reaches the
-    person through the agent's own connector. Another agent reads the result if it waits for one.
+    person through the agent's own connector, or through `own` where a person talks to an agent that has none. Another
+    agent reads the result if it waits for one; what agents tell a lasting agent is between them.
     """
     came_by = sender_connector(envelope, connectors)
     if came_by is not None:
         return came_by, envelope.reply_target
-    if agent.kind == Kind.CONNECTOR and not envelope.chain and envelope.origin not in _PEOPLE:
-        name = agent.path.rsplit("/", 1)[-1]
-        return (name, None) if name in connectors else None
-    return None
+    if envelope.chain or envelope.origin in _PEOPLE or agent.kind not in SPOKEN_WITH:
+        return None
+    if agent.kind == Kind.AGENT and envelope.origin is Origin.AGENT:
+        return None
+    name = agent.path.rsplit("/", 1)[-1] if agent.kind == Kind.CONNECTOR else own
+    return (name, None) if name in connectors else None
 
 
 def is_note(row: InboxRow) -> bool:
     """Return whether nobody expects an answer to a row: it is put into the conversation, and that is all."""
     return row.envelope.kind is EnvelopeKind.NOTE
+
+
+def chains_of(rows: Sequence[InboxRow]) -> Chains:
+    """Return who waits for the answer to rows, and by whose turns they came about: the longest of each."""
+    return Chains(
+        max((row.envelope.chain for row in rows), key=len, default=()),
+        max((row.envelope.via for row in rows), key=len, default=()),
+    )
 
 
 def messages_of(rows: Sequence[InboxRow]) -> list[Message]:
@@ -72,11 +104,29 @@ def message_of(row: InboxRow) -> Message:
     text = envelope.text
     if envelope.origin is Origin.TIMER:
         text = REMINDER + text
+    elif envelope.origin is Origin.CRON and "job" in envelope.meta:
+        text = f"{_scheduled(envelope)}\n{text}"
     elif envelope.kind is EnvelopeKind.NOTICE or envelope.origin not in _PEOPLE:
         text = f"{NOT_THE_USER}{envelope.sender} (not from the user):\n{text}"
     else:
         text = _of_people(envelope)
     return Message("user", (Text(text), *envelope.files), row.created_at, envelope.origin, envelope.sender)
+
+
+def is_scheduled(row: InboxRow) -> bool:
+    """Return whether a row is a run of a scheduled job."""
+    return row.envelope.origin is Origin.CRON and "job" in row.envelope.meta
+
+
+def _scheduled(envelope: Envelope) -> str:
+    """Return the line that says what a run is, and what becomes of its answer."""
+    meta = envelope.meta
+    late = f", {meta['late']} late" if "late" in meta else ""
+    goes = "is kept and sent to nobody" if "kept" in meta else "is sent to the user"
+    return (
+        f"{SCHEDULED}{meta['job']}, due {meta['due']}{late} (set up earlier, not said by the user just now). Your answer "
+        f"{goes}; if there is nothing to tell, answer {SILENCE} and nothing else."
+    )
 
 
 def _of_people(envelope: Envelope) -> str:

@@ -2,21 +2,31 @@
 
 from collections.abc import Collection
 from datetime import datetime, time
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
 import trio
 
 from daycare.actors.directory import Directory
+from daycare.agent.kinds import SPOKEN_WITH
 from daycare.agent.patience import patiently
 from daycare.base.clock import Clock
+from daycare.base.connector import DIRECT
 from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
-from daycare.base.path import Fetch, Kind
+from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply
+
+
+class Way(NamedTuple):
+    """How a person is reached: whose conversation it is, and the connector it goes over."""
+
+    agent: Agent
+    connector: str
 
 
 class _Held(msgspec.Struct):
@@ -73,20 +83,37 @@ class Notifier:
 
     async def _send(self, key: tuple[str, str], text: str) -> None:
         self._sent[key] = trio.current_time()
-        agent = await self.reachable(key[0])
-        if agent is not None:
-            reply = Reply(connector=agent.path.rsplit("/", 1)[-1], text=text)
-            await patiently(lambda: self._store.outbox.add(agent, reply, new_trace_id()))
+        way = await self.reachable(key[0])
+        if way is not None:
+            reply = Reply(connector=way.connector, text=text)
+            await patiently(lambda: self._store.outbox.add(way.agent, reply, new_trace_id()))
 
-    async def reachable(self, user: str, preferred: Agent | None = None) -> Agent | None:
-        """Return the agent in whose conversation a user is reached now, `preferred` if it is theirs and has one."""
-        found = [preferred] if preferred and preferred.user == user and preferred.kind == Kind.CONNECTOR else []
+    async def reachable(self, user: str, preferred: Agent | None = None) -> Way | None:
+        """Return how a user is reached now: in the conversation `preferred`, if it is theirs, else in the latest."""
+        found = [preferred] if preferred and preferred.user == user and preferred.kind in FOREGROUND else []
         found += await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
-        found += await self._store.agents.find(user=user, kinds=["connector"])
+        found += await self._store.agents.find(user=user, kinds=FOREGROUND)
         for agent in found:
-            if agent.path.rsplit("/", 1)[-1] in self._connectors:
-                return agent
+            connector = await self._connector_of(agent)
+            if connector in self._connectors:
+                return Way(agent, connector)
         return None
+
+    async def own_connector(self, agent: Agent) -> str:
+        """Return the connector by which an agent's person hears what nobody asked for, empty if there is none."""
+        if agent.kind not in SPOKEN_WITH:
+            return ""
+        way = await self.reachable(agent.user, agent)
+        return way.connector if way is not None else ""
+
+    async def _connector_of(self, agent: Agent) -> str:
+        """Return a conversation's connector: its name, or for a sub-user that of an account of theirs."""
+        if agent.kind == Kind.CONNECTOR:
+            return agent.path.rsplit("/", 1)[-1]
+        user = await self._store.people.get(agent.user)
+        names = [key.partition(":")[0] for key in user.keys] if user else []
+        names.sort(key=lambda name: name == DIRECT)  # everybody has the terminal, and few sit at it
+        return next((name for name in names if name in self._connectors), "")
 
     async def _is_quiet(self, user: str) -> bool:
         if self._quiet is None:

@@ -1,4 +1,4 @@
-"""The chat commands that change something: `/model`, `/retry`; and those whose part is not there yet, which say so."""
+"""The chat commands that change something: `/model`, `/use`, `/retry`."""
 
 from difflib import get_close_matches
 
@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.kinds import conversation
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
+from daycare.base.path import Kind
 from daycare.inference.pool import Pool
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow
@@ -28,6 +30,7 @@ class SettingCommands:
         commands.add(
             "model", Command("show which model answers, or choose it [PROVIDER/MODEL or default]", self._model)
         )
+        commands.add("use", Command("show who answers here, or choose it [NAME or default]", self._use))
         commands.add("retry", Command("try a message again that was given up", self._retry, hidden=True))
 
     # -- /model --------------------------------------------------------------------------------------------------------
@@ -78,6 +81,32 @@ class SettingCommands:
     async def _set(self, agent: Agent, model: str) -> Agent:
         now = await self._directory.get(agent.id)
         return await self._store.agents.configure(agent.id, replace(now.config, model=model))
+
+    # -- /use ----------------------------------------------------------------------------------------------------------
+
+    async def _use(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+        asker, user = await who_asks(self._store.people, row), await self._store.people.get(agent.user)
+        if asker is None or user is None:
+            return Answer("I do not know who asks.")
+        here = await self._directory.find(str(conversation(user, row.envelope.sender.partition(":")[0])))
+        names = [each.path.rpartition("/")[2] for each in await self._directory.all_of(user.id) if each.kind == "agent"]
+        if here is None or here.kind != Kind.CONNECTOR:
+            return Answer("Nobody else can be chosen here.")
+        if not rest:
+            others = f" /use NAME chooses one of: {', '.join(names)}." if names else ""
+            return Answer(f"{agent.path} answers here.{others or ' There is no other agent: daycare agents create.'}")
+        if user.kind == "group" and not asker.operator:
+            return Answer("Only an operator may choose who answers in a group.")
+        name = rest.split(maxsplit=1)[0]
+        if name != "default" and name not in names:
+            near = get_close_matches(name, names, n=1)
+            return Answer(f"There is no agent {name}. {f'Did you mean /use {near[0]}?' if near else '/use shows all.'}")
+        chosen = "" if name == "default" else name
+        now = await self._directory.get(here.id)
+        await self._store.agents.configure(here.id, replace(now.config, answers=chosen))
+        return Answer(
+            f"{f'/{user.id}/agent/{chosen}' if chosen else here.path} answers here from your next message on."
+        )
 
     # -- /retry --------------------------------------------------------------------------------------------------------
 

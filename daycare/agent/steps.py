@@ -14,15 +14,16 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.context import Contexts, Window
-from daycare.agent.kinds import messages_of
+from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.patience import patiently
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
-from daycare.base.messages import EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
+from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
 from daycare.inference.pool import Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -87,9 +88,9 @@ class Course:
         self.results.clear()
 
     @property
-    def chain(self) -> tuple[str, ...]:
-        """The agents that wait for this turn's answer, outermost first."""
-        return max((row.envelope.chain for row in self.rows), key=len, default=())
+    def chains(self) -> Chains:
+        """How the turn came about: the longest chains of its rows."""
+        return chains_of(self.rows)
 
     def add_effects(self, more: Effects | None) -> None:
         """Add what a tool wants done when the turn commits."""
@@ -234,20 +235,12 @@ class Thinker:
                 )
             )
 
-        answer = await course.window.infer(plan, request, [*course.prompt.messages, *course.said], show, failed)
+        payer = payer_of(agent, turn.trace, background={row.envelope.origin for row in course.rows} == {Origin.CRON})
+        said = [*course.prompt.messages, *course.said]
+        answer = await course.window.infer(plan, request, said, payer, show, failed)
         course.model_calls += 1
         course.usage = course.usage + answer.completion.usage
-        spend = Spend(
-            agent_id=agent.id,
-            user=agent.user,
-            turn=turn.turn,
-            step=course.next_step,
-            provider=answer.choice.provider,
-            model=answer.choice.model,
-            usage=answer.completion.usage,
-            cost_micros=answer.cost_micros,
-        )
-        return answer.completion, spend
+        return answer.completion, spend_of(agent, turn.turn, course.next_step, answer)
 
     async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
         message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
@@ -314,7 +307,7 @@ class Thinker:
             )
             if len(course.results) < TOOL_CALLS_MAX:
                 done = await self._runner.run(
-                    course.agent, course.user, course.turn, number, call, course.chain, self._progress(course, step)
+                    course.agent, course.user, course.turn, number, call, course.chains, self._progress(course, step)
                 )
             else:
                 done = Done(f"not run: {TOOL_CALLS_MAX} calls at a time are the most", "error")

@@ -25,7 +25,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import File, Image, Message, Part, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.catalog import ModelFacts
-from daycare.plugin import ToolSpec
+from daycare.plugin import InferRequest, ToolSpec
 
 _ASCII_CHARS: Final = 4  # a token
 _OTHER_BYTES: Final = 3  # a token
@@ -53,6 +53,11 @@ def of_message(message: Message, *, past: bool = False) -> int:
 def of_messages(messages: Iterable[Message], *, past: bool = False) -> int:
     """Return about how many tokens messages have."""
     return sum(of_message(message, past=past) for message in messages)
+
+
+def of_request(request: InferRequest) -> int:
+    """Return about how many tokens a whole prompt has."""
+    return of_text(request.system) + of_tools(request.tools) + of_messages(request.messages)
 
 
 def of_tools(tools: Sequence[ToolSpec]) -> int:

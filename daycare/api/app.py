@@ -10,8 +10,11 @@ from daycare.api import (
     errors,
     routes_agents,
     routes_approvals,
+    routes_budgets,
     routes_control,
+    routes_cron,
     routes_dead,
+    routes_exports,
     routes_files,
     routes_memories,
     routes_memory,
@@ -19,7 +22,9 @@ from daycare.api import (
     routes_models,
     routes_pairings,
     routes_people,
+    routes_permissions,
     routes_plugins,
+    routes_questions,
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
@@ -36,13 +41,18 @@ def build(services: Services) -> Starlette:
             *routes_agents.Agents(services).routes(),
             *routes_memory.Memory(services).routes(),
             *routes_memories.Memories(services).routes(),
+            *routes_questions.Questions(services, closing).routes(),
             *routes_dead.DeadLetters(services).routes(),
             *routes_people.People(services).routes(),
             *routes_people.Keys(services).routes(),
             *routes_pairings.Pairings(services).routes(),
             *routes_approvals.Approvals(services).routes(),
+            *routes_cron.Cron(services).routes(),
+            *routes_permissions.Permissions(services).routes(),
+            *routes_exports.ExportRoutes(services, closing).routes(),
             *routes_plugins.Plugins(services).routes(),
             *routes_models.Models(services).routes(),
+            *routes_budgets.BudgetRoutes(services).routes(),
             *routes_control.Control(services, closing).routes(),
         ],
         middleware=[Middleware(BodyBound)],
@@ -68,7 +78,8 @@ class BodyBound:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http":
+        if scope["type"] != "http" or (scope["method"], scope["path"]) == ("POST", routes_exports.IMPORTS):
+            # an upload reads its body itself
             await self._app(scope, receive, send)
             return
         try:

@@ -17,6 +17,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Agent, AgentConfig
 
+_DAY_MS = 86_400_000
 _SHOWN_ROWS = 20  # of each list that an agent's page shows
 
 
@@ -70,6 +71,7 @@ class Agents:
             Route("/v1/agent", self.configure, methods=["PATCH"]),
             Route("/v1/agent", self.end, methods=["DELETE"]),
             Route("/v1/agent/unpark", self.unpark, methods=["POST"]),
+            Route("/v1/agent/restore", self.restore, methods=["POST"]),
         ]
 
     async def find(self, request: Request) -> Response:
@@ -122,7 +124,7 @@ class Agents:
             agent = await agent_at(self._services, path)
             merged = msgspec.to_builtins(agent.config) | changes
             config = _config(path, {name: value for name, value in merged.items() if value is not None}, changes)
-            if "personality" in changes:
+            if changes.keys() & {"personality", "permissions"}:
                 self._services.check(config)
             agent = await self._store.agents.configure(agent.id, config)
         return answer(agent_view(self._services, agent))
@@ -135,6 +137,12 @@ class Agents:
             waiting = await self._store.inbox.waiting(agent.id, limit=1)
             self._services.supervisor.posted(waiting)  # wakes it, unless this process takes no turns
         return answer(agent_view(self._services, agent))
+
+    async def restore(self, request: Request) -> Response:
+        """Let an agent that has ended live again, as long as it is kept."""
+        path = query(request, PathQuery).path
+        since_ms = self._services.clock.now_ms() - self._services.keep_days * _DAY_MS
+        return answer(agent_view(self._services, await self._store.agents.revive(path, since_ms)))
 
     async def end(self, request: Request) -> Response:
         """End an agent: at once, or after what it is doing was stopped. 202: it does not stop, and dies later."""

@@ -12,8 +12,8 @@ from starlette.routing import Route
 
 from daycare.api.documents import Limit, Number, answer, body, query
 from daycare.api.routes_memory import Whose, agent_of
-from daycare.api.routes_messages import DIRECT
 from daycare.api.services import Services
+from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.limits import DOCUMENT_SEARCH_MAX, FORGET_MAX
 from daycare.store.records import Agent
@@ -23,12 +23,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Question(Whose, frozen=True, kw_only=True):
-    """A search. `tier` is one of log, fact, entity and chunk; times are wall ms."""
+    """A search. `tier` is one of log, fact, entity and chunk; times are wall ms.
+
+    `path` is an agent, for what was said at and below it, or a document or folder; `entity` a name that is spoken of.
+    """
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
     tier: Tier | None = None
     since_ms: Number | None = None
     until_ms: Number | None = None
+    path: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    entity: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
     all: bool = False
     limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
 
@@ -56,7 +61,12 @@ class Forget(Whose, frozen=True, kw_only=True):
 
 
 class Process(Whose, frozen=True, kw_only=True):
-    """Whose memory worker to wake; without an agent all that have something to look at."""
+    """Whose memory worker to wake; without an agent all that have something to look at.
+
+    With a `path` no worker: the passages of this document are made anew, with their vectors.
+    """
+
+    path: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
 
 
 class Memories:
@@ -78,6 +88,7 @@ class Memories:
             Route("/v1/memories/export", self.export),
             Route("/v1/memories/forget", self.forget, methods=["POST"]),
             Route("/v1/memories/process", self.process, methods=["POST"]),
+            Route("/v1/memories/reembed", self.reembed, methods=["POST"]),
         ]
 
     async def search(self, request: Request) -> Response:
@@ -89,6 +100,8 @@ class Memories:
             tiers=(wish.tier,) if wish.tier else tuple(Tier),
             since_ms=wish.since_ms,
             until_ms=wish.until_ms,
+            path=wish.path,
+            entity=wish.entity,
             superseded=wish.all,
             limit=wish.limit,
         )
@@ -142,10 +155,17 @@ class Memories:
         return answer({"forgotten": await self._controls.forget(agent, plan, self._by), "mentions": shown["mentions"]})
 
     async def process(self, request: Request) -> Response:
-        """Wake memory workers for what nobody has looked at yet."""
+        """Wake memory workers for what nobody has looked at yet, or make the passages of a document anew."""
         wish = await body(request, Process)
+        if wish.path is not None:
+            return answer(await self._services.process(await self._agent(wish), wish.path))
         agent = None if wish.agent is None else await self._agent(wish)
         return answer({"woken": await self._controls.process(agent)})
+
+    async def reembed(self, request: Request) -> Response:
+        """Make all vectors anew, in the background."""
+        await self._services.reembed()
+        return answer({"embedder": (await self._services.status())["memory"]})
 
     async def _list(self, request: Request, tier: Tier, name: str) -> Response:
         wish = query(request, Listing)

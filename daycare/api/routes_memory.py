@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from daycare.api.documents import Document, Limit, Number, answer, body, query
 from daycare.api.routes_agents import agent_at
-from daycare.api.routes_messages import DIRECT
 from daycare.api.services import Services
+from daycare.base.connector import DIRECT
 from daycare.base.errors import ForbiddenError
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
 from daycare.base.messages import Origin

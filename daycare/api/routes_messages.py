@@ -14,16 +14,15 @@ from starlette.routing import Route
 from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
-from daycare.api.wanted import while_wanted
-from daycare.base.errors import DaycareError, NotFoundError
+from daycare.api.wanted import outcome
+from daycare.base.connector import DIRECT
+from daycare.base.errors import NotFoundError
 from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt
-
-DIRECT = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
 
 class Post(Document, frozen=True, kw_only=True):
@@ -84,7 +83,8 @@ class Messages:
             )
         )
         if wish.wait_s:
-            receipt = await self._wait(request, receipt, wish.wait_s)
+            waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
+            receipt = replace(waited, duplicate=receipt.duplicate)
         view = msgspec.to_builtins(receipt)
         if receipt.state == "done":
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
@@ -149,19 +149,6 @@ class Messages:
                 )
             )
         return answer({"acknowledged": acknowledged})
-
-    async def _wait(self, request: Request, receipt: Receipt, wait_s: float) -> Receipt:
-        """Return what became of a message within the time; as it is when that is up, or when nobody wants to know."""
-        failure: DaycareError | None = None
-        final = receipt
-        async with while_wanted(self._closing, request.receive):
-            try:
-                final = await self._services.router.wait(receipt, wait_s)
-            except DaycareError as error:
-                failure = error
-        if failure is not None and failure.code != "ANSWER_LATE":
-            raise failure
-        return replace(final, duplicate=receipt.duplicate)
 
     async def _unread(
         self,

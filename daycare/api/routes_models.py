@@ -6,6 +6,7 @@ from starlette.routing import Route
 
 from daycare.api.documents import Document, answer, body
 from daycare.api.services import Services
+from daycare.inference.metering import Payer
 
 
 class Wish(Document, frozen=True, kw_only=True):
@@ -19,6 +20,7 @@ class Models:
 
     def __init__(self, services: Services) -> None:
         self._pool = services.pool
+        self._payer = Payer(path=f"/{services.owner}", user=services.owner)
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -34,4 +36,4 @@ class Models:
     async def test(self, request: Request) -> Response:
         """Make one cheap call of each model and tell how long it took, or why it failed."""
         wish = await body(request, Wish)
-        return answer({"results": await self._pool.test(wish.models)})
+        return answer({"results": await self._pool.test(wish.models, self._payer)})

@@ -8,14 +8,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.agent.kinds import conversation
 from daycare.api.documents import Document, Limit, answer, body, query
+from daycare.api.routes_people import check_owner
 from daycare.api.services import Services
-from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import KEY_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash, is_out, suggested_ids
-from daycare.base.path import Path, check_user_id
+from daycare.base.path import check_user_id
 from daycare.store.records import Reply, Stranger, User
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -34,10 +36,14 @@ class Look(Document, frozen=True, kw_only=True):
 
 
 class Approval(Document, frozen=True, kw_only=True):
-    """A code, and who it is: a user, created if there is none of that id. `name` is what to call a new one."""
+    """A code, and who it is: a user, created if there is none of that id, perhaps as a sub-user `under` another one.
+
+    `name` is what to call a new one.
+    """
 
     code: _Text
     user: str | None = None
+    under: str | None = None
     name: _Text = ""
 
 
@@ -84,11 +90,22 @@ class Pairings:
             stranger = await self._by_code(wish.code)
             user_id = check_user_id(wish.user) if wish.user is not None else await self._free_id(stranger)
             known = await self._store.people.get(user_id)
+            if wish.under is not None:
+                if stranger.kind == "group":
+                    raise InvalidError("SUBUSER_GROUP", "approving a group: only a person can be somebody's sub-user")
+                await check_owner(self._store.people, wish.under)
+            if known is not None and wish.under not in (None, known.parent):
+                raise ConflictError(
+                    "USER_EXISTS",
+                    f"adding {user_id} under {wish.under}: there is one",
+                    hint="choose another id",
+                )
             owner = await self._store.people.get(self._services.owner)
             new = User(
                 id=user_id,
                 name=wish.name.strip() or stranger.name.strip() or user_id,
                 zone=owner.zone if owner else "UTC",
+                parent=wish.under,
             )
             origin = Origin.GROUP if stranger.kind == "group" else Origin.PERSON
             stranger, user = await self._store.strangers.approve(code_hash(wish.code), new, origin)
@@ -123,7 +140,7 @@ class Pairings:
 
     async def _welcome(self, stranger: Stranger, user: User, origin: Origin) -> tuple[str, bool]:
         """Greet the newcomer through an agent of their own. Not being able to does not undo the approval."""
-        path = Path.connector(user.id, stranger.connector)
+        path = conversation(user, stranger.connector)
         who = "This group is" if stranger.kind == "group" else "You are"
         reply = Reply(
             connector=stranger.connector,

@@ -15,17 +15,19 @@ from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.observe.redact import hide
+from daycare.store.contract import PeopleStore
 from daycare.store.records import User
 from daycare.store.vault import check_key_name
 
 
 class NewUser(Document, frozen=True, kw_only=True):
-    """A person to add. `zone` is an IANA time zone."""
+    """A person to add. `zone` is an IANA time zone; `under` makes them a sub-user of that person."""
 
     id: str
     name: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)] = ""
     zone: str = "UTC"
     operator: bool = False
+    under: str | None = None
 
 
 class Link(Document, frozen=True, kw_only=True):
@@ -63,11 +65,16 @@ class People:
     async def add(self, request: Request) -> Response:
         """Add a person, who can be spoken for in a terminal from now on."""
         wish = await body(request, NewUser)
+        if wish.under is not None:
+            if wish.operator:
+                raise InvalidError("SUBUSER_OPERATOR", f"adding {wish.id}: a sub-user does not operate anything")
+            await check_owner(self._people, wish.under)
         user = User(
             id=check_user_id(wish.id),
             name=wish.name or wish.id,
             zone=_known_zone(wish.zone),
             operator=wish.operator,
+            parent=wish.under,
             keys=(f"direct:{wish.id}",),
         )
         return answer(await self._people.add(user, Origin.PERSON), 201)
@@ -125,6 +132,15 @@ class Keys:
         if not await self._secrets.remove(name):
             raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
         return answer({"removed": name})
+
+
+async def check_owner(people: PeopleStore, user_id: str) -> None:
+    """Raise unless somebody can have sub-users: a person who is none themselves."""
+    owner = await people.get(user_id)
+    if owner is None:
+        raise NotFoundError("USER_UNKNOWN", f"adding somebody under {user_id}: no such user", hint="daycare users list")
+    if owner.kind != "person" or owner.parent is not None:
+        raise InvalidError("SUBUSER_OWNER", f"adding somebody under {user_id}: no person with rights of their own")
 
 
 def _known_zone(name: str) -> str:

@@ -5,19 +5,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from daycare.actors.directory import Directory
+from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.budget_controls import BudgetControls
+from daycare.agent.cron_controls import CronControls
 from daycare.agent.memory_controls import MemoryControls
+from daycare.agent.passages import Processed
 from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.messages import File
+from daycare.exports.engine import Exports
 from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
-from daycare.store.records import AgentConfig, Receipt
+from daycare.store.records import Agent, AgentConfig, Receipt
 from daycare.store.vault import Vault
 
 
@@ -29,6 +34,14 @@ async def _no_plugins() -> list[dict[str, Any]]:
     return []
 
 
+async def _no_document(agent: Agent, path: str) -> Processed:
+    return Processed(path=path, version=0, chunks=0, embedded=0)
+
+
+async def _no_embedder() -> None:
+    """There are no vectors to make."""
+
+
 @dataclass(frozen=True)
 class Services:
     """The parts of a running daemon that the API shows and moves.
@@ -36,7 +49,8 @@ class Services:
     `desk` is that of approvals; `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`;
     `stop` asks for an orderly end (True: and a fresh start of the program); `owner` is the operator's user id;
     `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells of each plugin what
-    `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
+    `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not. `process` makes the
+    passages of a document anew, `reembed` all vectors. For `keep_days` an agent that has ended can be restored.
     """
 
     store: Store
@@ -48,14 +62,21 @@ class Services:
     clock: Clock
     vault: Vault
     desk: Desk
+    permits: Permits
     accept: Callable[[Inbound], Awaitable[Receipt]]
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
+    keep_days: int
     documents: Documents
     sharing: Sharing
+    exports: Exports
     memories: MemoryControls
+    cron: CronControls
+    budgets: BudgetControls
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)
+    process: Callable[[Agent, str], Awaitable[Processed]] = field(default=_no_document)
+    reembed: Callable[[], Awaitable[None]] = field(default=_no_embedder)

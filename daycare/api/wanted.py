@@ -4,7 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
+from starlette.requests import Request
 from starlette.types import Receive
+
+from daycare.actors.router import Router
+from daycare.base.errors import DaycareError
+from daycare.store.records import Receipt
 
 
 @asynccontextmanager
@@ -18,6 +23,20 @@ async def while_wanted(closing: trio.Event, receive: Receive) -> AsyncIterator[N
         nursery.start_soon(_until_set, closing, nursery.cancel_scope)
         yield
         nursery.cancel_scope.cancel()
+
+
+async def outcome(request: Request, closing: trio.Event, router: Router, receipt: Receipt, wait_s: float) -> Receipt:
+    """Return what became of a message within the time; as it is when that is up, or when nobody wants to know."""
+    failure: DaycareError | None = None
+    final = receipt
+    async with while_wanted(closing, request.receive):
+        try:
+            final = await router.wait(receipt, wait_s)
+        except DaycareError as error:
+            failure = error
+    if failure is not None and failure.code != "ANSWER_LATE":
+        raise failure
+    return final
 
 
 async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:

@@ -81,8 +81,9 @@ async def _nothing(text: str) -> Sequence[Finding]:
 class Desk:
     """Takes requests and decisions.
 
-    `owner` is the operator. `reach(user, preferred)` returns the agent in whose conversation a user is reached now;
-    `notify(user, text, topic=, path=)` tells them something in a digest. `scan` finds what is suspicious in a text.
+    `owner` is the operator. `reach(user, preferred)` returns in which agent's conversation, and over which connector, a
+    user is reached now; `notify(user, text, topic=, path=)` tells them something in a digest. `scan` finds what is
+    suspicious in a text.
     """
 
     def __init__(

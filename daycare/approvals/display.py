@@ -14,7 +14,7 @@ from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import Action, Approval, Letter, Show
 from daycare.store.records_documents import Layer, digest
 
-Reach = Callable[[str, Agent | None], Awaitable[Agent | None]]
+Reach = Callable[[str, Agent | None], Awaitable[tuple[Agent, str] | None]]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Display:
             via = await self._reach(agent.user, agent)  # then all of the group see it, and one of them may decide
         if via is None:
             return lambda it: None
-        make = await self.maker(action, via.path.rsplit("/", 1)[-1], via.user, old, new, salt)
-        return lambda it: Letter(via, make(it))
+        make = await self.maker(action, via[1], via[0].user, old, new, salt)
+        return lambda it: Letter(via[0], make(it))
 
     async def maker(
         self, action: Action, connector: str, user: str, old: str | None, new: str | None, salt: str

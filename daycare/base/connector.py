@@ -1,13 +1,15 @@
 """The contract of connectors: what comes in, what goes out, and what a platform can do in between."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, File, Origin
+
+DIRECT: Final = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
 # -- in --------------------------------------------------------------------------------------------------------------
 

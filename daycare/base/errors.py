@@ -60,6 +60,19 @@ class BusyError(DaycareError):
     http_status = 429
 
 
+class BudgetError(BusyError):
+    """A budget is used up: wait until it begins anew, or have it raised. Asking again before that is no use.
+
+    `brief` says it in a few words to who has heard it before.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, hint: str = "", retry_after_s: float | None = None, brief: str = ""
+    ) -> None:
+        super().__init__(code, message, hint=hint, retry_after_s=retry_after_s)
+        self.brief = brief
+
+
 class UnavailableError(DaycareError):
     """Something outside (a provider, a platform, the disk) failed: retrying later may help."""
 

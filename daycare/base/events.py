@@ -162,6 +162,30 @@ class ProviderAway(Event, frozen=True, kw_only=True, tag="provider.away"):
     cleared: bool = False
 
 
+class BudgetWarned(Event, frozen=True, kw_only=True, tag="budget.warned"):
+    """What the path `budget` and all below it have used comes near to `limit`, in whole units; `name` is the limit's.
+
+    `share` is in percent, `until_ms` when the budget begins anew. `path` is where it was noticed.
+    """
+
+    budget: str
+    name: str
+    used: int
+    limit: int
+    share: int
+    until_ms: int
+
+
+class BudgetExhausted(Event, frozen=True, kw_only=True, tag="budget.exhausted"):
+    """A budget is used up: calls of models below `budget` are refused until `until_ms`, or until it is raised."""
+
+    budget: str
+    name: str
+    used: int
+    limit: int
+    until_ms: int
+
+
 class MemoryLearned(Event, frozen=True, kw_only=True, tag="memory.learned"):
     """A memory worker has looked at log entries of the agent at `path`, up to number `through`.
 
@@ -272,6 +296,72 @@ class ApprovalDecided(Event, frozen=True, kw_only=True, tag="approval.decided"):
     by: str = ""
 
 
+class PermissionRefused(Event, frozen=True, kw_only=True, tag="permission.refused"):
+    """The agent at `path` was not permitted to do `action` to `object`; `reason` names the rule."""
+
+    action: str
+    object: str
+    decision: str
+    reason: str
+
+
+class StormStopped(Event, frozen=True, kw_only=True, tag="storm.stopped"):
+    """A chain of messages between agents was stopped; `path` is where it began, `hops` how many turns it went through.
+
+    The message from `sender` to `to`, which is empty for a helper's task, was not sent.
+    """
+
+    sender: str
+    to: str
+    hops: int
+    reason: str
+
+
+class CronDue(Event, frozen=True, kw_only=True, tag="cron.due"):
+    """A scheduled job was due at `due_at` and is in the inbox; `run` is its number in the ledger, `attempt` from 1."""
+
+    run: int
+    due_at: int
+    attempt: int
+
+
+class CronRan(Event, frozen=True, kw_only=True, tag="cron.ran"):
+    """A scheduled run has ended: in time (`ran`) or `late`."""
+
+    run: int
+    due_at: int
+    state: str
+    turn: int
+    took_ms: int
+
+
+class CronMissed(Event, frozen=True, kw_only=True, tag="cron.missed"):
+    """A scheduled job did not run at `due_at`, or at `count` times since: `missed` by its policy, or `skipped`."""
+
+    run: int
+    due_at: int
+    state: str
+    reason: str
+    count: int = 1
+
+
+class CronFailed(Event, frozen=True, kw_only=True, tag="cron.failed"):
+    """A scheduled run failed; it is tried again at `again_at`, or not at all when that is absent."""
+
+    run: int
+    due_at: int
+    reason: str
+    again_at: int = 0
+
+
+class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
+    """A job cannot be kept as it stands in `source`; what was kept of it before stays."""
+
+    source: str
+    reason: str
+    line: int = 1
+
+
 class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
 
@@ -322,6 +412,8 @@ AnyEvent = (
     | CompactionFailed
     | ContextTrimmed
     | ProviderAway
+    | BudgetWarned
+    | BudgetExhausted
     | MemoryLearned
     | MemoryRecalled
     | MemoryForgotten
@@ -334,6 +426,8 @@ AnyEvent = (
     | StrangerKnocked
     | ApprovalRequested
     | ApprovalDecided
+    | PermissionRefused
+    | StormStopped
     | DiskTrouble
     | PluginStarted
     | PluginFailed

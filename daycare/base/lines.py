@@ -10,12 +10,13 @@ _STATEMENT_MAX_LINES: Final = 300
 
 
 def key_lines(text: str) -> dict[Key, int]:
-    """Return the line in which each key of well-formed TOML begins.
+    """Return the line in which each key of well-formed TOML begins; the second `[[rules]]` has the key `rules`, `2`.
 
     A statement is the fewest lines that are TOML of their own, so the parser itself tells where each one ends.
     """
     lines: dict[Key, int] = {}
     header: Key = ()
+    repeats: dict[Key, int] = {}
     statement: list[str] = []
     for number, row in enumerate(text.split("\n"), 1):
         statement.append(row)
@@ -29,6 +30,9 @@ def key_lines(text: str) -> dict[Key, int]:
         keys = list(_keys(table))
         if statement[0].lstrip().startswith("["):
             header = keys[-1]
+            if statement[0].lstrip().startswith("[["):
+                repeats[header] = repeats.get(header, 0) + 1
+                header = (*header, str(repeats[header]))
             keys = [header[: n + 1] for n in range(len(header))]
         else:
             keys = [(*header, *key) for key in keys]

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from daycare.base.scope import user_in
+
 
 class Lane(IntEnum):
     """The two lanes of a mailbox. CONTROL may be claimed by a running turn; MESSAGES go strictly in order."""
@@ -35,6 +37,7 @@ class EnvelopeKind(StrEnum):
 
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
+    QUERY = "query"  # a question of a person to the agent's memory: a search answers it, no model of the agent's own
     RESULT = "result"  # what became of something asked for: `meta["wait"]` names the call that may wait for it
     NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
     NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
@@ -47,7 +50,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `to` is a path; `agent_id`, when set, pins one incarnation of it: a reply to a dead incarnation does not reach the
     next. `sender` is a path or a connector key (`telegram:42`). `key` is unique per recipient; a repeat is answered
-    with the first one's result. `chain` lists the agents that wait for this answer, outermost first.
+    with the first one's result. `chain` lists the agents that wait for this answer, outermost first; `via` those by
+    whose turns it came about since a person, a timer or a schedule began it.
     """
 
     to: str
@@ -61,6 +65,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lane: Lane = Lane.MESSAGES
     agent_id: str | None = None
     chain: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
     files: tuple["File", ...] = ()
     reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
     meta: dict[str, str] = msgspec.field(default_factory=dict)
@@ -72,7 +77,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Envelope(
             to=self.sender,
             agent_id=self.meta["asker"],
-            user=self.user,
+            user=user_in(self.sender, self.user),
             origin=Origin.AGENT,
             sender=self.to,
             key=f"result:{self.meta['wait']}",
@@ -80,8 +85,16 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             trace=self.trace,
             kind=EnvelopeKind.RESULT,
             lane=Lane.CONTROL,  # it has room when the inbox is full, and goes before what waits
+            via=(*self.via, self.to),
             meta={"wait": self.meta["wait"], "status": status, "session": self.meta.get("session", "")},
         )
+
+
+class Chains(msgspec.Struct, frozen=True):
+    """How a turn came about: `waiting` are the agents that wait for its answer, `via` those that led to it."""
+
+    waiting: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
 
 
 def asking(wait: str, asker: str, session: int) -> dict[str, str]:
@@ -116,6 +129,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model
+SCHEDULED = "Scheduled job "  # how the line begins that introduces a run of one
 NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
 
 

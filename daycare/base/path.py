@@ -35,6 +35,9 @@ class Kind(StrEnum):
     SYSTEM = "system"
 
 
+FOREGROUND: Final = (Kind.CONNECTOR, Kind.SUBUSER)  # the kinds that are somebody's own conversation
+
+
 class Role(StrEnum):
     """Which configured model an agent uses; an agent without a role uses the default one."""
 
@@ -176,9 +179,25 @@ class Path:
         return self._make(_join(segments), segments, kind)
 
     @property
+    def root(self) -> Self:
+        """The path without what is below its root: itself, for a root."""
+        above = self
+        while above.parent is not None:
+            above = above.parent
+        return above
+
+    @property
+    def sub_levels(self) -> int:
+        """How many sub-agents deep it is."""
+        levels, above = 0, self.parent
+        while above is not None:
+            levels, above = levels + 1, above.parent
+        return levels if self._kind is Kind.SUB else max(levels - 1, 0)
+
+    @property
     def is_foreground(self) -> bool:
         """Whether a person talks here directly."""
-        return self._kind is Kind.CONNECTOR
+        return self._kind in FOREGROUND
 
     def is_under(self, other: "Path") -> bool:
         """Whether this path is `other` or in its subtree."""
@@ -281,11 +300,17 @@ class Pattern:
 
 def fetch(strategy: Fetch, user: str, candidates: Sequence[tuple[Path, int]]) -> list[Path]:
     """Choose among `(path, recency)`, greater recency being later; the most recent come first, ties in path order."""
-    mine = [(path, recency) for path, recency in candidates if path.user == user]
+    mine = [(path, recency) for path, recency in candidates if owner_of(path) == user]
     if strategy is Fetch.MOST_RECENT_FOREGROUND:
         mine = [(path, recency) for path, recency in mine if path.is_foreground]
     ranked = [path for path, _ in sorted(mine, key=lambda pair: (-pair[1], pair[0]))]
     return ranked[:1] if strategy is Fetch.MOST_RECENT_FOREGROUND else ranked
+
+
+def owner_of(path: Path) -> str:
+    """Return whose agent lives at a path: below a sub-user's, theirs."""
+    root = path.root
+    return root.name if root.kind is Kind.SUBUSER else path.user
 
 
 def check_name(text: str, what: str) -> str:

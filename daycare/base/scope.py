@@ -14,3 +14,11 @@ def scope_of(path: str) -> str:
     """
     user, kind, *rest = path.removeprefix("/").split("/")
     return f"{user}/{kind}/{rest[0]}" if kind in _APART and rest else user
+
+
+def user_in(address: str, otherwise: str = "") -> str:
+    """Return whose agents a path or a pattern of paths names, as text; `otherwise` for what is none."""
+    if not address.startswith("/"):
+        return otherwise
+    user, *below = address.removeprefix("/").split("/")
+    return below[1] if len(below) > 1 and below[0] == Kind.SUBUSER else user

@@ -1,6 +1,7 @@
 """Commands about agents: list, show, create, change, unpark, end."""
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -98,11 +99,32 @@ def unpark(cli: Cli, path: AgentPath) -> None:
         cli.out(client.call("POST", "/v1/agent/unpark", path=path), lambda _: f"{path} works again")
 
 
-@command(app, "rm")
-def rm(cli: Cli, path: AgentPath) -> None:
-    """End an agent; what waits for it becomes dead letters, and its path is free again."""
+@command(app, "rm", examples="daycare agents rm /ann/agent/scribe\ndaycare agents rm /ann/agent/scribe --yes")
+def rm(
+    cli: Cli,
+    path: AgentPath,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """End an agent; what waits for it becomes dead letters, and its path is free again.
+
+    Asks first, in a terminal. `daycare agents restore` takes it back, with its history, settings and documents, for as
+    long as finished work is kept ([store] keep_days).
+    """
     with cli.connect() as client:
+        if not yes and not cli.json and sys.stdin.isatty():
+            waiting = client.call("GET", "/v1/inbox", path=path)["rows"]
+            lost = f"; {len(waiting)} waiting messages become dead letters" if waiting else ""
+            if input(f"End {path}{lost}? [y/N] ").strip().lower() not in ("y", "yes"):
+                raise typer.Abort
         cli.out(client.call("DELETE", "/v1/agent", path=path), lambda _: f"{path} has ended")
+
+
+@command(app, "restore", examples="daycare agents restore /ann/agent/scribe")
+def restore(cli: Cli, path: AgentPath) -> None:
+    """Let an agent live again that has ended, with its history, settings and documents."""
+    with cli.connect() as client:
+        cli.out(client.call("POST", "/v1/agent/restore", path=path), lambda _: f"{path} lives again")
 
 
 def read_settings(settings: list[str], personality: str | None = None) -> Json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.limits import ASK_DEADLINE_S
 from daycare.cli.client import Client, new_key
 from daycare.cli.command import Cli, command
@@ -69,6 +69,16 @@ def _answer_lines(cli: Cli, client: Client, path: str | None) -> None:
             acknowledge(client, answer)
 
 
+def _who_answers(client: Client, user: str) -> str:
+    """Return the path of the agent that answers in somebody's terminal."""
+    own = f"/{user}/direct"
+    try:
+        chosen = client.call("GET", "/v1/agent", path=own)["agent"]["config"].get("answers")
+    except NotFoundError:
+        return own  # nobody has spoken to it yet
+    return f"/{user}/agent/{chosen}" if chosen else own
+
+
 class _Window:
     """The interactive chat: the prompt in the main thread, a Follower that prints above it."""
 
@@ -80,10 +90,13 @@ class _Window:
 
         self._client = client
         self._target = path  # None is the operator's own agent, which the daemon creates when it is spoken to
-        shown = path or f"/{client.call('GET', '/v1/status')['user']}/direct"
+        user = client.call("GET", "/v1/status")["user"]
+        shown = path or _who_answers(client, user)
         columns = create_output().get_size().columns
         self._screen = Screen(shown, color="NO_COLOR" not in os.environ, width=columns)
-        self._follower = Follower(home, client, self._screen, changed=self._redraw)
+        # With /use another agent of the person may answer here: all of theirs are heard.
+        watched = path or f"/{user}/**"
+        self._follower = Follower(home, client, self._screen, watched=watched, changed=self._redraw)
         self._session = self._prompt_session(home)
 
     def talk(self) -> None:
@@ -124,6 +137,8 @@ class _Window:
                 answer = self._client.persist(text, key=key, path=self._target, wait_s=COMMAND_WAIT_S)
             else:
                 answer = self._client.persist(text, key=key, path=self._target)
+            if self._target is None:
+                self._screen.follow(answer["path"])
             if answer["state"] == "done":
                 self._screen.show_answer(answer)
                 self._follower.fetch()

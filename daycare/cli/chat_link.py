@@ -17,7 +17,7 @@ RETRY_S: Final = 0.1  # first pause between two tries, doubled up to a second
 
 
 class Follower:
-    """Reads the events of the screen's path in a thread, until `stop`; shows and confirms stored replies."""
+    """Reads the events of `watched`, a path or `<path>/**`, in a thread, until `stop`; shows and confirms replies."""
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class Follower:
         client: Client,
         screen: Screen,
         *,
+        watched: str,
         changed: Callable[[], None],
         adopt_s: float = ADOPT_S,
         give_up_s: float = RECONNECT_S,
@@ -35,6 +36,7 @@ class Follower:
         self._home = home
         self._client = client
         self._screen = screen
+        self._watched = watched
         self._changed = changed  # called after each event, and when `failure` is set
         self._stopping = threading.Event()
         self._connected = threading.Event()
@@ -69,7 +71,7 @@ class Follower:
         cursor: str | None = None
         while not self._stopping.is_set():
             try:
-                for event in self._client.events(path=self._screen.path, after=cursor):
+                for event in self._client.events(path=self._watched, after=cursor):
                     cursor = event.cursor or cursor
                     if self._screen.show_event(event):
                         self.fetch(missed=event.name == "open")

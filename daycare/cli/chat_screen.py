@@ -45,6 +45,17 @@ class Screen:
         """Whether a turn runs or a message of this window has no answer yet."""
         return bool(self._pending or self._running)
 
+    def follow(self, path: str) -> None:
+        """Show from now on what happens at `path`, the agent that answers here; say so when it is another one."""
+        with self._lock:
+            if path == self.path:
+                return
+            self._end_line()
+            self._streamed = ""
+            self._running.clear()
+            self.path = path
+            self._dim(f"({path} answers here)")
+
     def sent(self, seq: int) -> None:
         """Note that message `seq` of this window was committed."""
         with self._lock:

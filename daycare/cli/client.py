@@ -9,7 +9,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,6 +216,35 @@ class Client:
             if answer.status_code != 200:
                 raise _refusal(answer.status_code, answer.read())
             yield from answer.iter_lines()
+
+    def work(self, route: str, body: Json, told: Callable[[Json], None]) -> Json:
+        """Have the daemon do something that takes a while; return its report. `told` is given how far it is."""
+        with self._reaching(), self._http.stream("POST", route, json=body, timeout=SILENCE_S) as answer:
+            if not answer.is_success:
+                raise _refusal(answer.status_code, answer.read())
+            for line in answer.iter_lines():
+                document = _decode(line.encode())
+                if "report" in document:
+                    return dict(document["report"])
+                if "error" in document:
+                    raise _refusal(int(document["status"]), line.encode())
+                told(document.get("progress") or {})
+        raise UnavailableError(DAEMON_AWAY, f"call the daemon at {self.socket}: it went away", hint="daycare status")
+
+    def fetch(self, route: str) -> Iterator[bytes]:
+        """Yield the bytes of a document of any size; raises UnavailableError when not all of them come."""
+        with self._reaching(), self._http.stream("GET", route, timeout=SILENCE_S) as answer:
+            if not answer.is_success:
+                raise _refusal(answer.status_code, answer.read())
+            yield from answer.iter_bytes()
+
+    def send(self, route: str, pieces: Iterable[bytes]) -> Json:
+        """Upload a document of any size."""
+        with self._reaching():
+            answer = self._http.post(route, content=iter(pieces), timeout=SILENCE_S)
+        if not answer.is_success:
+            raise _refusal(answer.status_code, answer.content)
+        return dict(_decode(answer.content))
 
     def replies(self, path: str) -> list[Json]:
         """Return the replies of `path` that no terminal has confirmed, oldest first; none of an unknown path."""

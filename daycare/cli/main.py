@@ -16,8 +16,12 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import (
     agents,
     approvals,
+    budgets,
+    can,
     chat,
+    cron,
     dead,
+    exports,
     files,
     keys,
     memory,
@@ -28,6 +32,7 @@ from daycare.cli import (
     plugins,
     process,
     setup,
+    spend,
     users,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
@@ -70,10 +75,15 @@ def daycare(
 
 messages.register(app)
 chat.register(app)
+can.register(app)
 process.register(app)
+spend.register(app)
 setup.register(app)
+exports.register(app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(cron.app, name="cron")
+app.add_typer(budgets.app, name="budget")
 app.add_typer(dead.app, name="dead")
 app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")

@@ -1,13 +1,14 @@
-"""Commands about what is remembered of conversations: search, facts, entities, why, stats, process, forget, takeout."""
+"""Commands about what is remembered: search, ask, facts, entities, why, stats, process, reembed, forget, takeout."""
 
 import sys
+import time
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.base.errors import InvalidError
-from daycare.cli.client import Json
+from daycare.base.errors import BusyError, InvalidError
+from daycare.cli.client import REQUEST_S, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.render import one_line, pairs, plain, table, when
 
@@ -21,18 +22,25 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000, help="How many, the newest
 
 _TIERS: Final = ("log", "fact", "entity", "chunk")
 _TEXT_CHARS: Final = 300
+_OF_VECTORS: Final = "cosine"  # what the parts of a score begin with that come from vectors
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
     command(
-        app, "search", examples='daycare memory search "what does Clara like"\ndaycare memory search tea --in fact'
+        app,
+        "search",
+        examples='daycare memory search "what does Clara like"\n'
+        "daycare memory search tea --in fact\n"
+        "daycare memory search --path MEMORY.md tea",
     )(search)
     command(app, "facts", examples="daycare memory facts\ndaycare memory facts Clara --all")(facts)
     command(app, "entities", examples="daycare memory entities --agent /ann/telegram")(entities)
+    command(app, "ask", examples='daycare memory ask "what did I say about the garden in March"')(ask)
     command(app, "why", examples="daycare memory why\ndaycare memory why --turn 12")(why)
     command(app, "stats")(stats)
-    command(app, "process", examples="daycare memory process\ndaycare memory process --agent /ann/telegram")(process)
+    command(app, "process", examples="daycare memory process\ndaycare memory process MEMORY.md")(process)
+    command(app, "reembed")(reembed)
     command(app, "forget", examples="daycare memory forget 12\ndaycare memory forget 12 15 --yes")(forget)
     command(app, "takeout", examples="daycare memory takeout > ann.jsonl")(takeout)
 
@@ -44,11 +52,19 @@ def search(
     tier: Annotated[str | None, typer.Option("--in", metavar="TIER", help="log, fact, entity or chunk.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DATE", help="Only what was said from this day on.")] = None,
     until: Annotated[str | None, typer.Option(metavar="DATE", help="Only what was said before this day.")] = None,
+    path: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Only of this document or folder, or what an agent heard."),
+    ] = None,
+    entity: Annotated[str | None, typer.Option(metavar="NAME", help="Only what speaks of them.")] = None,
     everything: Everything = False,
     limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
     agent: AgentOption = None,
 ) -> None:
-    """Find what fits best: things that were said, facts, people and things; and documents that have the words."""
+    """Find what fits best: things that were said, facts, people and things; and documents that have the words.
+
+    The column "meaning" is what vectors add to a score; it is missing where there are none.
+    """
     if tier not in (None, *_TIERS):
         raise InvalidError("TIER_UNKNOWN", f"searching in {tier}: expected one of {', '.join(_TIERS)}")
     with cli.connect() as client:
@@ -59,13 +75,40 @@ def search(
             tier=tier,
             since_ms=_day(since),
             until_ms=_day(until),
+            path=path,
+            entity=entity,
             all=everything or None,
             limit=limit,
             agent=agent,
         )
         asked: Json = {"query": " ".join(words), "limit": limit, "agent": agent}
-        found["documents"] = [] if tier else client.call("GET", "/v1/memory/search", **asked)["found"]
+        found["documents"] = [] if tier or path or entity else client.call("GET", "/v1/memory/search", **asked)["found"]
     cli.out(found, _found)
+
+
+def ask(
+    cli: Cli,
+    words: Annotated[list[str], typer.Argument(metavar="QUESTION...", help="As you would ask a person.")],
+    *,
+    timeout_s: Annotated[float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait.")] = 300.0,
+    agent: AgentOption = None,
+) -> None:
+    """Have a question answered from memory: it is searched several times, and each source of the answer is shown."""
+    wish: Json = {"question": " ".join(words), "key": new_key()} | ({} if agent is None else {"agent": agent})
+    deadline = time.monotonic() + timeout_s
+    with cli.connect() as client:
+        while True:
+            wait_s = max(min(deadline - time.monotonic(), WAIT_SLICE_S), 0.05)
+            found = client.call("POST", "/v1/memories/ask", wish | {"wait_s": wait_s}, timeout_s=REQUEST_S + wait_s)
+            if found["state"] == "done":
+                break
+            if deadline <= time.monotonic():
+                raise BusyError(
+                    "NO_ANSWER_YET",
+                    f"asking memory: no answer after {timeout_s:g} s; the question stays queued",
+                    hint=f"daycare trace {found['seq']}",
+                )
+    cli.out(found, _answer)
 
 
 def facts(
@@ -111,13 +154,22 @@ def stats(cli: Cli, *, agent: AgentOption = None) -> None:
 
 def process(
     cli: Cli,
+    path: Annotated[str | None, typer.Argument(metavar="[PATH]", help="A document, such as MEMORY.md.")] = None,
     *,
     agent: Annotated[str | None, typer.Option("--agent", metavar="PATH", help="Only what this agent heard.")] = None,
 ) -> None:
-    """Wake the memory workers now for what nobody has looked at yet."""
+    """Wake the memory workers now for what nobody has looked at yet; or cut and embed one document anew."""
+    wish = {name: each for name, each in (("agent", agent), ("path", path)) if each is not None}
     with cli.connect() as client:
-        done = client.call("POST", "/v1/memories/process", {} if agent is None else {"agent": agent})
-    cli.out(done, lambda each: f"memory workers woken: {each['woken']}" if each["woken"] else "nothing waits")
+        done = client.call("POST", "/v1/memories/process", wish, timeout_s=600)
+    cli.out(done, _processed)
+
+
+def reembed(cli: Cli) -> None:
+    """Make all vectors anew, for a model that is another one under its old name; `memory stats` shows how far it is."""
+    with cli.connect() as client:
+        done = client.call("POST", "/v1/memories/reembed", timeout_s=600)
+    cli.out(done, lambda each: f"{each['embedder']['memories']} memories get new vectors in the background")
 
 
 def forget(
@@ -157,6 +209,7 @@ def memories_table(found: list[Json], *, scored: bool = False) -> Any:
     """Return memories as a table."""
     if not found:
         return "nothing found"
+    by_meaning = scored and any(_meaning(each) for each in found)
     rows = (
         (
             each["no"],
@@ -165,10 +218,28 @@ def memories_table(found: list[Json], *, scored: bool = False) -> Any:
             _who(each),
             _text(each),
             *([f"{each['score']:.2f}"] if scored else []),
+            *([_meaning(each)] if by_meaning else []),
         )
         for each in found
     )
-    return table(("no#", "tier", "said", "who", "what", *(["score#"] if scored else [])), rows)
+    more = ["score#"] * scored + ["meaning#"] * by_meaning
+    return table(("no#", "tier", "said", "who", "what", *more), rows)
+
+
+def _meaning(each: Json) -> str:
+    """Return what vectors add to a score, empty if nothing."""
+    parts = [value for name, value in each["parts"].items() if name.startswith(_OF_VECTORS)]
+    return f"{sum(parts):+.2f}" if parts else ""
+
+
+def _answer(found: Json) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    rows = [(each["label"], each["tier"], when(each["at_ms"]), _who(each), _text(each)) for each in found["sources"]]
+    rows += [(plain(path), "document", "", "", "") for path in found["documents"]]
+    parts: list[Any] = [Text(plain(found["answer"]))]
+    return Group(*parts, "", table(("source", "tier", "said", "who", "what"), rows)) if rows else Group(*parts)
 
 
 def _found(document: Json) -> Any:
@@ -206,11 +277,27 @@ def _stats(found: Json) -> Any:
     from rich.console import Group
 
     lines = [("embedder", embedder["embedder"])]
+    if embedder.get("model"):
+        dimensions = f", {embedder['dimensions']} dimensions" if embedder["dimensions"] else ""
+        lines.append(("model", plain(f"{embedder['model']}{dimensions}")))
     if "embedded" in embedder:
-        lines.append(("embedded", f"{embedder['embedded']} of {embedder['memories']}"))
+        done, total = embedder["embedded"], embedder["memories"]
+        lines.append(("embedded", f"{done} of {total}{f' ({100 * done // total} %)' if done < total else ''}"))
+    lines += [(f"of {plain(name)}", f"{many}, until all have new ones") for name, many in _before(embedder)]
     if embedder.get("trouble"):
         lines.append(("trouble", plain(embedder["trouble"])))
     return Group(table(("", f"of {found['agent']}#", "all#"), rows), "", pairs(lines))
+
+
+def _before(embedder: Json) -> list[tuple[str, int]]:
+    return list(embedder.get("before", {}).items())
+
+
+def _processed(done: Json) -> str:
+    if "path" in done:
+        vectors = f", {done['embedded']} with vectors" if done["embedded"] else ""
+        return f"{plain(done['path'])}, version {done['version']}: {done['chunks']} passages{vectors}"
+    return f"memory workers woken: {done['woken']}" if done["woken"] else "nothing waits"
 
 
 def _plan(plan: Json) -> str:

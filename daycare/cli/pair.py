@@ -9,6 +9,7 @@ import typer
 from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import one_line, plain, span, table, when
+from daycare.cli.users import Under
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -41,6 +42,7 @@ def approve(
         typer.Option("--as", metavar="USER", help="Who it is: a user, added if there is none of that id."),
     ] = None,
     name: Annotated[str, typer.Option(help="What to call a new user; default: what they call themselves.")] = "",
+    under: Under = None,
 ) -> None:
     """Let the person or group with this code in, and greet them.
 
@@ -50,7 +52,7 @@ def approve(
     with cli.connect() as client:
         if as_ is None and not cli.json and sys.stdin.isatty() and sys.stdout.isatty():
             as_ = _ask(client, code)
-        wish = {"code": code, "user": as_, "name": name}
+        wish = {"code": code, "user": as_, "name": name, "under": under}
         done = client.call("POST", "/v1/pairings/approve", {key: value for key, value in wish.items() if value})
         cli.out(done, approved)
 

@@ -14,6 +14,11 @@ UserId = Annotated[str, typer.Argument(metavar="ID", help="Id of the user: the f
 LinkKey = Annotated[str, typer.Argument(metavar="KEY", help="Connector key, such as telegram:42.")]
 
 
+Under = Annotated[
+    str | None, typer.Option(metavar="USER", help="Make them a sub-user of this person, who looks after them.")
+]
+
+
 @default_command(app)
 def users(cli: Cli) -> None:
     """List people, or work on one of them."""
@@ -26,7 +31,9 @@ def list_(cli: Cli) -> None:
     _list(cli)
 
 
-@command(app, "add", examples="daycare users add ben --name Ben --zone Europe/Berlin")
+@command(
+    app, "add", examples="daycare users add ben --name Ben --zone Europe/Berlin\ndaycare users add mia --under ann"
+)
 def add(
     cli: Cli,
     id_: UserId,
@@ -34,9 +41,15 @@ def add(
     name: Annotated[str, typer.Option(help="What to call them; default: the id.")] = "",
     zone: Annotated[str, typer.Option(help="IANA time zone, such as Europe/Berlin.")] = "UTC",
     operator: Annotated[bool, typer.Option("--operator", help="They own this installation.")] = False,
+    under: Under = None,
 ) -> None:
-    """Add a person."""
-    body = {"id": id_, "name": name or id_, "zone": zone, "operator": operator}
+    """Add a person.
+
+    A sub-user (--under) talks to an agent of their own, /OWNER/subuser/ID, over every account, with a memory and a
+    budget of their own. Neither reads what the other keeps.
+    """
+    body: Json = {"id": id_, "name": name or id_, "zone": zone, "operator": operator}
+    body |= {"under": under} if under else {}
     with cli.connect() as client:
         cli.out(client.call("POST", "/v1/users", body), lambda _: f"added {id_}")
 
@@ -69,12 +82,19 @@ def users_table(document: Json) -> Any:
             each["id"],
             each["name"],
             each.get("zone", "UTC"),
-            "operator" if each.get("operator") else each.get("kind", "person"),
+            _is(each),
             " ".join(each.get("keys", ())),
         )
         for each in document["users"]
     )
     return table(("id", "name", "zone", "is", "accounts"), rows) if document["users"] else "no users"
+
+
+def _is(user: Json) -> str:
+    if user.get("operator"):
+        return "operator"
+    kind = str(user.get("kind", "person"))
+    return f"{kind} of {user['parent']}" if user.get("parent") else kind
 
 
 def _list(cli: Cli) -> None:

@@ -1,15 +1,14 @@
 """The terminal's connector: replies wait in the outbox until a terminal fetches and confirms them."""
 
+from daycare.base.connector import DIRECT
 from daycare.base.errors import UnavailableError
 from daycare.plugin import BaseConnector, Outgoing, Plugin
-
-NAME = "direct"
 
 
 class Direct(BaseConnector):
     """A pull connector; nothing is pushed."""
 
-    name = NAME
+    name = DIRECT
     pull = True
 
     async def send(self, outgoing: Outgoing) -> str:
@@ -17,4 +16,4 @@ class Direct(BaseConnector):
         raise UnavailableError("NOT_SENT", f"sending reply {outgoing.outbox}: terminals fetch their replies")
 
 
-plugin = Plugin(name=NAME, connectors={NAME: Direct})
+plugin = Plugin(name=DIRECT, connectors={DIRECT: Direct})

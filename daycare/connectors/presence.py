@@ -197,7 +197,7 @@ class Presence:
 
     def _begin(self, event: TurnStarted, nursery: trio.Nursery) -> None:
         self._gone(event)
-        name = self._shown_at(event.path)
+        name = self._shown_at(event.path) or next((each for each in event.answers or () if each in self._pushing), "")
         if event.answers is not None and name not in event.answers:
             return  # asked in a terminal: nobody waits for it there
         if name and self._tasks < PRESENCE_TURNS_MAX:

@@ -13,10 +13,10 @@ from daycare.agent.personality import DEFAULT, Personalities
 from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
 from daycare.base.clock import SystemClock
+from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_user_id
 from daycare.config import AgentSection, load
-from daycare.connectors.direct import NAME as DIRECT
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
 from daycare.store.sqlite.store import open_store

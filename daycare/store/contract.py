@@ -20,7 +20,10 @@ from daycare.base.errors import DaycareError
 from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
 from daycare.store.contract_approvals import ApprovalStore
+from daycare.store.contract_budgets import BudgetStore
+from daycare.store.contract_cron import CronStore
 from daycare.store.contract_documents import DocumentStore
+from daycare.store.contract_exports import ExportStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records import (
@@ -318,8 +321,20 @@ class Store(Protocol):
         """See `ApprovalStore`."""
 
     @property
+    def budgets(self) -> BudgetStore:
+        """See `BudgetStore`."""
+
+    @property
     def timers(self) -> TimerStore:
         """See `TimerStore`."""
+
+    @property
+    def exports(self) -> ExportStore:
+        """See `ExportStore`."""
+
+    @property
+    def cron(self) -> CronStore:
+        """See `CronStore`."""
 
     @property
     def dead(self) -> DeadLetterStore:

@@ -32,14 +32,15 @@ class AgentStore(Protocol):
 
         Not idempotent: each call makes another child. Concurrent calls get distinct, consecutive indexes; an index
         at which an agent still lives is skipped. Raises `NotFoundError` when the parent is dead, `BusyError` at
-        `CHILDREN_MAX`.
+        `CHILDREN_MAX`, for helpers also where `SUBAGENTS_LIVING_MAX` live below the parent's root or
+        `SUBAGENTS_DAILY_MAX` were made there within a day.
         """
 
     async def spawn(self, parent: Agent, kind: Literal["sub", "search"], new: NewAgent, first: Envelope) -> Agent:
         """Make a child as `create_child` does and post its first message, together; `first.to` is the child's path.
 
         Idempotent on `new.born`: a repeat returns the first child, dead or not, and posts nothing. Raises `BusyError`
-        at `HELPERS_MAX`.
+        at `HELPERS_MAX`, for searches at `SEARCHES_MAX`.
         """
 
     async def children(self, path: str, *, busy: bool = False) -> list[Agent]:
@@ -70,6 +71,13 @@ class AgentStore(Protocol):
 
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
         """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
+
+    async def revive(self, path: str, since_ms: int) -> Agent:
+        """Let the last incarnation of a path live again, with its history, settings and documents.
+
+        What waited for it has become dead letters and stays there; its helpers have ended. Raises `ConflictError` when
+        somebody lives at the path or it ended before `since_ms`, `NotFoundError` when nobody ever lived there.
+        """
 
     async def set_state(
         self, agent_id: str, state: Literal["living", "parked", "dead"], reason: str = "", *, untold: str | None = None

@@ -85,6 +85,11 @@ class Home:
         return self.path / "personalities"
 
     @property
+    def cron(self) -> Path:
+        """The folder of scheduled jobs that are written as files; need not exist."""
+        return self.path / "cron"
+
+    @property
     def memory(self) -> Path:
         """The folder in which documents are shared as files; need not exist."""
         return self.path / "memory"

@@ -1,12 +1,16 @@
 """What a store takes and hands out: immutable structs, never rows. Times are wall-clock milliseconds, UTC."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from daycare.base.consent import Consent
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
+from daycare.base.permission import Permissions
+
+if TYPE_CHECKING:
+    from daycare.store.records_cron import CronRun
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +43,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     system_prompt: str = ""
     personality: str = ""
     workspace: str = ""
+    answers: str = ""  # in a conversation: the name of the lasting agent that answers there
     model: str = ""
     policy: Policy | None = None
     approvals: Consent | None = None  # when changes of its memory are asked for, as its person has chosen
     tools: tuple[str, ...] | None = None
-    permissions: dict[str, Any] = msgspec.field(default_factory=dict)
+    permissions: Permissions = Permissions()
     budget: dict[str, int] = msgspec.field(default_factory=dict)
 
 
@@ -238,6 +243,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     shows: Shows | None = None
 
 
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """Words of one agent that go out in the conversation of another of the same user, which is told of them."""
+
+    agent: Agent
+    reply: Reply
+
+
 class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     """All that one turn changes, committed at once.
 
@@ -251,6 +263,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Message, ...]
     result: str
     replies: tuple[Reply, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
     effects: Effects = Effects()
 
 
@@ -313,7 +326,11 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spend(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and money (millionths of a US dollar) of one model step; (turn, step) is charged once."""
+    """Tokens and money (millionths of a US dollar) of one model step; (turn, step) is charged once.
+
+    `reservation` is settled with it (0: there is none). `priced` False: nobody knows what it cost. `path` is whose call
+    it was (empty: to be looked up).
+    """
 
     agent_id: str
     user: str
@@ -323,6 +340,10 @@ class Spend(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     usage: Usage
     cost_micros: int = 0
+    priced: bool = True
+    wall_ms: int = 0
+    reservation: int = 0
+    path: str = ""
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
@@ -396,7 +417,7 @@ class Commit(msgspec.Struct):
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written.
+    `documents` say that some were written, `budgets` that something reserved was given back.
     """
 
     posted: list[InboxRow]
@@ -408,3 +429,6 @@ class Commit(msgspec.Struct):
     agents: set[str]  # agents whose row changed (config, state, session)
     memories: bool = False
     documents: bool = False
+    cron: bool = False
+    cron_runs: "list[CronRun]" = []  # msgspec gives each its own
+    budgets: bool = False

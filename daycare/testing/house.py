@@ -62,7 +62,7 @@ class House:
         )
 
     async def post(self, to: str, text: str, *, sender: str, key: str, control: bool = False) -> Receipt:
-        """Post as another agent would."""
+        """Post as another agent would, but as much as is wanted: the pace of agents is not looked at."""
         envelope = Envelope(
             to=to,
             user=OWNER,
@@ -74,7 +74,9 @@ class House:
             kind=EnvelopeKind.COMMAND if control else EnvelopeKind.TEXT,
             lane=Lane.CONTROL if control else Lane.MESSAGES,
         )
-        return await self.daemon.router.post(envelope)
+        receipt = await self.store.inbox.post(envelope)
+        self.daemon.router.announce(envelope, receipt)
+        return receipt
 
     def events(self, name: str = "") -> list[dict[str, object]]:
         """Return the events so far, of one name or all."""
@@ -96,11 +98,12 @@ async def open_house(
     work: bool = True,
     curates: bool = False,
     clock: Clock | None = None,
+    inline: bool = True,
 ) -> AsyncIterator[House]:
     """Open a house; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
 
     With a file as `location` the next house over the same folder goes on where this one was. Memory workers wake by
-    themselves only if it `curates`: they ask the model, too.
+    themselves only if it `curates`: they ask the model, too. Not `inline` is for real time alone.
     """
     model = model or Scripted()
     clock = clock or VirtualClock()
@@ -112,7 +115,7 @@ async def open_house(
     config = replace(config, memory=replace(config.memory, ingestion=ingestion))
     extra = [model.plugin(), testing_tools, *plugins]
     grammar()  # else it is read in a thread, during which virtual time would jump
-    async with open_store(home.database(location), clock, inline=True) as store:
+    async with open_store(home.database(location), clock, inline=inline) as store:
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))
         vault = open_vault(home.key_file)

@@ -1,28 +1,33 @@
 """What a running tool may do and know: it collects effects, asks other agents, and reads what its user may read."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from daycare.base.errors import ConflictError, InvalidError, NotFoundError
-from daycare.base.limits import ASK_CHAIN_MAX, CHOICES_MAX, FILES_MAX, HELPER_LEVELS_MAX, MESSAGE_MAX_BYTES, WAIT_MAX_S
-from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILES_MAX, WAIT_MAX_S
+from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.path import Kind
 from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
+
+PEOPLES: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP)  # people, or programs of theirs, talk with them
+SEARCHES_WITH: Final = ("memory_search", "memory_read")  # the only tools of a search agent
 
 
 class Reach(msgspec.Struct, frozen=True):
     """What tools reach through their context; handed in, as directory and router are siblings of the tools.
 
-    `may_reach(path, user)` raises unless the user has an agent there; `post` commits a message at once; `help(parent,
-    config, born, task)` makes a helper with its task, once for each `born`; `agents(user)` lists the living ones;
-    `file(id, user)` returns a file of the user, `keep(key, user, origin, name, media_type, data)` keeps one;
+    `admit(message)` returns who gets a message that is committed later, or raises; `post` commits one at once;
+    `help(parent, config, born, task, kind)` makes a helper or a search, once for each `born`; `agents(user)` lists the
+    living ones; `file(id, user)` returns a user's file, `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call.
     """
 
-    may_reach: Callable[[str, str], Awaitable[object]]
+    admit: Callable[[Envelope], Awaitable[Agent]]
     post: Callable[[Envelope], Awaitable[object]]
-    help: Callable[[Agent, AgentConfig, str, Envelope], Awaitable[Agent]]
+    help: Callable[[Agent, AgentConfig, str, Envelope, Kind], Awaitable[Agent]]
     agents: Callable[[str], Awaitable[list[Agent]]]
     file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
@@ -41,7 +46,7 @@ class Context:
         step: int,
         call_id: str,
         now_ms: int,
-        chain: tuple[str, ...],
+        chains: Chains,
         allowed: tuple[str, ...],
         progress: Callable[[str], None],
     ) -> None:
@@ -55,7 +60,8 @@ class Context:
         self.call_id = call_id
         self._reach = reach
         self._agent = agent
-        self._chain = (*chain, agent.path)  # who waits for this turn's answer, and now this agent
+        self._chain = (*chains.waiting, agent.path)  # who waits for this turn's answer, and now this agent
+        self._via = (*chains.via, agent.path)
         self._allowed = allowed
         self.progress = progress
         self.memory = reach.memory(agent, user, turn, step)
@@ -68,24 +74,22 @@ class Context:
 
     async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when the turn commits."""
-        await self._reach.may_reach(to, self.user)
-        if len(text.encode()) > MESSAGE_MAX_BYTES:
-            raise InvalidError(
-                "MESSAGE_TOO_LONG", f"sending to {to}: over {MESSAGE_MAX_BYTES} bytes", hint="shorten it"
-            )
-        self._posts.append(self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}"))
+        message = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}")
+        recipient = await self._reach.admit(message)
+        self._posts.append(msgspec.structs.replace(message, user=recipient.user))
 
     def remind(self, after_s: float, text: str) -> int:
         """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
         due_ms = self.now_ms + round(after_s * 1000)
         key = self._key(f"t{len(self._timers)}")
         envelope = self._envelope(self.path, text, Origin.TIMER, EnvelopeKind.NOTICE, f"t{len(self._timers)}")
+        if after_s >= BEGINS_ANEW_S:
+            envelope = msgspec.structs.replace(envelope, via=())
         self._timers.append(NewTimer(agent_id=self._agent.id, key=key, due_at=due_ms, envelope=envelope))
         return due_ms
 
     async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
         """Post to another agent of this user; its answer is the call's result."""
-        await self._reach.may_reach(to, self.user)
         if to in self._chain:
             raise ConflictError(
                 "ASK_CYCLE",
@@ -100,12 +104,6 @@ class Context:
         self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
     ) -> tuple[str, Waiting | None]:
         """Create a helper with a task of its own."""
-        if self.path.count("/sub/") >= HELPER_LEVELS_MAX:
-            raise ConflictError(
-                "HELPER_LEVELS_MAX",
-                f"making a helper of {self.path}: helpers of helpers go {HELPER_LEVELS_MAX} levels deep",
-                hint="do it without one",
-            )
         granted = self._allowed if tools is None else tuple(name for name in tools if name in self._allowed)
         config = AgentConfig(
             description=shortened(task, 100),
@@ -115,9 +113,22 @@ class Context:
         )
         question = self._question("", task)
         wait = question.meta["wait"]
-        child = await self._reach.help(self._agent, config, wait, question)
+        child = await self._reach.help(self._agent, config, wait, question, Kind.SUB)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
         return child.path, waiting
+
+    async def ask_memory(self, question: str, deadline_s: float) -> Waiting:
+        """Have a question answered from memory by a search agent."""
+        if self._agent.kind not in PEOPLES:
+            raise ForbiddenError(
+                "SEARCH_FORBIDDEN",
+                f"asking the memory of {self.path}: only agents that people talk with may",
+                hint="use memory_search",
+            )
+        envelope = self._question("", question)
+        wait = envelope.meta["wait"]
+        await self._reach.help(self._agent, searching(question), wait, envelope, Kind.SEARCH)
+        return Waiting(key=wait, deadline_s=_clipped(deadline_s))
 
     def _question(self, to: str, text: str) -> Envelope:
         """Return a message whose answer comes back to this call."""
@@ -177,10 +188,16 @@ class Context:
             text=text,
             trace=self.trace,
             kind=kind,
+            via=self._via,
         )
 
     def _key(self, mark: str) -> str:
         return f"turn:{self.turn}:{self.step}:{mark}"
+
+
+def searching(question: str) -> AgentConfig:
+    """Return the settings of a search agent."""
+    return AgentConfig(description=shortened(question, 100), policy=Policy.FOLLOWUP, tools=SEARCHES_WITH)
 
 
 def shortened(text: str, chars: int) -> str:

@@ -13,12 +13,13 @@ from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
-from daycare.base.messages import File, Origin, ToolCall
+from daycare.base.messages import Chains, File, Origin, ToolCall
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
-from daycare.tools.context import Context, Reach
+from daycare.tools.context import PEOPLES, Context, Reach
 
 CRASHED = "TOOL_CRASHED"
+_PEOPLES_ONLY = "memory_ask"  # a helper searches itself: it would wait for one that does the same
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -70,6 +71,7 @@ class Runner:
             tool.spec
             for name, tool in self._tools.items()
             if (own is None or name in own) and (of_role is None or name in of_role)
+            if name != _PEOPLES_ONLY or agent.kind in PEOPLES
         )
 
     def idempotent(self, name: str) -> bool:
@@ -84,15 +86,16 @@ class Runner:
         turn: Turn,
         step: int,
         call: ToolCall,
-        chain: tuple[str, ...] = (),
+        chains: Chains = Chains(),  # noqa: B008  # immutable
         progress: Callable[[str], None] = lambda _: None,
     ) -> Done:
-        """Run one call. `chain` are the agents that wait for this turn; `progress` hears how far a long call is."""
+        """Run one call. `chains` say how the turn came about; `progress` hears how far a long call is."""
         tool = self._tools.get(call.name)
         allowed = tuple(spec.name for spec in self.specs(agent))
         if tool is None or call.name not in allowed:
             return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")
-        context = Context(self._reach, agent, user, turn, step, call.id, self._clock.now_ms(), chain, allowed, progress)
+        now_ms = self._clock.now_ms()
+        context = Context(self._reach, agent, user, turn, step, call.id, now_ms, chains, allowed, progress)
         result: str | Waiting | None = None
         ran = False
         try:

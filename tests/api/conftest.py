@@ -15,8 +15,13 @@ import trio.testing
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
+from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.budget_controls import BudgetControls
+from daycare.agent.budgets import Budgets
+from daycare.agent.cron_controls import CronControls
+from daycare.agent.lookup import Lookup
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.scribe import Scribe
 from daycare.api.app import build
@@ -24,12 +29,13 @@ from daycare.api.server import serve
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk
 from daycare.base.clock import SystemClock
-from daycare.base.errors import DaycareError, ForbiddenError
+from daycare.base.errors import BudgetError, DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, RetrievalSection
+from daycare.exports.engine import Exports
 from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
@@ -39,7 +45,9 @@ from daycare.memory.search import Search
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
 from daycare.plugin import Inbound
+from daycare.rules.permissions import Rules
 from daycare.schedule.curation import Curation
+from daycare.settings import BudgetsSection
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, TurnEnd, User
 from daycare.store.sqlite.store import open_store
@@ -104,6 +112,9 @@ class Echo:
 
     async def postponed(self, agent: Agent, error: DaycareError) -> None:
         raise AssertionError(f"{agent.path}: {error}")
+
+    async def unaffordable(self, agent: Agent, lane: Activation, error: BudgetError) -> None:
+        """There is a budget for everything."""
 
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         raise AssertionError(f"{agent.path}: {error}")
@@ -264,7 +275,7 @@ async def open_api(
             file, data = await store.files.get(number, user), await store.files.read(number, user)
             return None if file is None or data is None else (file, data)
 
-        async def nobody(user: str, preferred: Agent | None) -> Agent | None:
+        async def nobody(user: str, preferred: Agent | None) -> None:
             return None
 
         async def tell(user: str, text: str, **about: str) -> None:
@@ -275,7 +286,8 @@ async def open_api(
         curation = Curation(store, directory, router, clock, IngestionSection(), keep_days=30)
         memories = MemoryControls(
             store,
-            search,
+            Lookup(store, search.find, clock),
+            router.post,
             Forgetting(store, lambda scope, traces: None),
             Scribe(store, directory, IngestionSection()).catch_up,
             curation.look,
@@ -292,14 +304,21 @@ async def open_api(
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
             desk=Desk(store, bus, clock, "ann", nobody, tell),
+            permits=Permits(directory, Rules(), bus, clock),
+            budgets=BudgetControls(
+                store, directory, Budgets(store, tell, bus, clock, BudgetsSection(), "ann"), clock, "ann"
+            ),
             accept=accept,
             status=status,
             stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",
             mode=mode,
+            keep_days=30,
             documents=Documents(store, directory.all_of, lambda agent: ()),
             sharing=Sharing(store, folder / "memory"),
+            exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
             memories=memories,
+            cron=CronControls(store, directory, clock, Permits(directory, Rules(), bus, clock).check),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import inbox, latency, memory_curation, memory_quality, memory_speed, scale, start, wake
+from . import inbox, latency, memory_curation, memory_quality, memory_speed, memory_turn, scale, start, storm, wake
 
 _BENCHMARKS = {
     "inbox": inbox,
@@ -14,9 +14,11 @@ _BENCHMARKS = {
     "wake": wake,
     "scale": scale,
     "start": start,
+    "storm": storm,
     "memory-curation": memory_curation,
     "memory-quality": memory_quality,
     "memory-speed": memory_speed,
+    "memory-turn": memory_turn,
 }
 
 

@@ -167,6 +167,9 @@ class _Actors:
         """Fail the benchmark: nothing here can be away."""
         raise error
 
+    async def unaffordable(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
+        """There is a budget for everything."""
+
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Fail the benchmark."""
         raise error

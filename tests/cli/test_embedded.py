@@ -155,7 +155,9 @@ def test_window_gives_up_with_the_name_of_who_is_in_the_way(
             failed.set()
 
     screen = Screen(OWNER, color=False, write=lambda _: None)
-    follower = Follower(home, Client(fake.socket), screen, changed=changed, adopt_s=0.1, give_up_s=0.5)
+    follower = Follower(
+        home, Client(fake.socket), screen, watched="/ann/direct", changed=changed, adopt_s=0.1, give_up_s=0.5
+    )
     follower.start(10)
     lock = HomeLock(Home(home))
     lock.acquire("run", 0)  # somebody holds the home and never serves it

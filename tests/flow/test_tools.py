@@ -164,11 +164,11 @@ async def test_messages_to_strangers_agents_are_refused(tmp_path: Path, autojump
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         await house.talk("hi", user="bob")
         other = await _result(house, model, "send_message", {"to": "/bob/direct", "text": "psst"})
-        assert other.status == "error" and "belongs to another user" in other.text
+        assert other.status == "error" and "nothing goes from one user to another" in other.text
         nobody = await _result(house, model, "send_message", {"to": "/ann/agent/nobody", "text": "psst"})
         assert nobody.status == "error" and "no such agent" in nobody.text
         long = await _result(house, model, "send_message", {"to": "/ann/direct", "text": "x" * 70_000})
-        assert long.status == "error" and "65536 bytes" in long.text
+        assert long.status == "error" and "at most 65536" in long.text
 
 
 async def test_a_message_to_one_who_dies_meanwhile_is_a_dead_letter(tmp_path: Path, autojump_clock: object) -> None:

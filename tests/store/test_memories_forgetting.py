@@ -165,7 +165,7 @@ async def test_a_turn_keeps_its_shape_and_loses_its_words(store: Store) -> None:
     await store.turns.finish(agent, turn, end(turn, "the secret is out", history=history, result="secret"))
     await written(store)
     forgotten = await store.memories.forget(SCOPE, [], turns=[(agent.id, turn.turn)])
-    assert forgotten == Forgotten(memories=1, turns=1, versions=0, summaries=0)
+    assert forgotten == Forgotten(memories=1, turns=1, versions=0, summaries=0, traces=("trace-k",))
     gone = Text("[forgotten]")
     assert await messages(store) == [
         Message("user", (gone,), at_ms=5, sender="telegram:42"),

@@ -167,6 +167,8 @@ async def test_memories_are_read_by_number_from_named_scopes_only(store: Store) 
     everything = [everybodys, *reversed(mine), theirs, 10**9]
     assert [it.no for it in await store.memories.get([SCOPE, EVERYBODY], everything)] == [everybodys, *reversed(mine)]
     assert await store.memories.get([], everything) == await store.memories.get(["nobody"], everything) == []
+    assert store.memories.texts(SCOPE, everything) == dict(zip(mine, ("mine", "also mine"), strict=True))
+    assert store.memories.texts("nobody", everything) == store.memories.texts(SCOPE, []) == {}
     assert await store.memories.get([SCOPE], []) == []
 
 
@@ -338,6 +340,7 @@ async def test_no_read_returns_a_memory_of_another_scope(
             own = set(mine[scope])
             assert numbers(store.memories.shapes(scope)) == mine[scope]
             assert [it.no for it in await store.memories.get([scope], everything)] == mine[scope]
+            assert set(store.memories.texts(scope, everything)) == own
             assert {it.no for it in await store.memories.find(scope, Tier.LOG, limit=1_000)} == own
             assert {no for page in store.memories.vectors(scope, MODEL) for no in page.numbers} == own
             assert (await store.memories.counts(scope)).logs == len(own)

@@ -7,8 +7,15 @@ import apsw
 import msgspec
 
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
-from daycare.base.limits import AGENT_CONFIG_MAX_BYTES, CHILDREN_MAX
+from daycare.base.limits import (
+    AGENT_CONFIG_MAX_BYTES,
+    CHILDREN_MAX,
+    SUBAGENTS_DAILY_MAX,
+    SUBAGENTS_DAY_S,
+    SUBAGENTS_LIVING_MAX,
+)
 from daycare.base.messages import Envelope, Origin
+from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, NewAgent
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
@@ -116,6 +123,10 @@ class Agents:
         """Park, unpark or bury an agent. Burying moves its waiting messages to the dead letters and frees its path."""
         return await self._write(lambda tx: self._change(tx, agent_id, state, reason, untold))
 
+    async def revive(self, path: str, since_ms: int) -> Agent:
+        """Let the last incarnation of a path live again."""
+        return await self._write(lambda tx: _revive(tx, path, since_ms))
+
     async def new_session(self, agent_id: str, reason: str) -> int:
         """End the current session and return the next one's number."""
         return await self._write(lambda tx: new_session(tx, agent_id, reason))
@@ -166,10 +177,12 @@ def born_of(tx: Tx, born: str) -> Agent | None:
 def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
     """Insert a child under the parent's next index; the counter advances in the same transaction."""
     counter = _COUNTERS[kind]
-    row = tx.one(f"SELECT {counter} FROM agents WHERE id = ? AND state <> 'dead'", (parent_id,))  # noqa: S608
+    row = tx.one(f"SELECT {counter}, kind FROM agents WHERE id = ? AND state <> 'dead'", (parent_id,))  # noqa: S608
     if row is None:
         raise NotFoundError("AGENT_DEAD", f"creating a child of {new.path}: it is dead", hint="daycare agents")
     index = row[0]
+    if kind == "sub":
+        _refuse_swarm(tx, str(Path.stored(new.path, Kind(row[1])).root))
     if index >= CHILDREN_MAX:
         raise BusyError("CHILDREN_MAX", f"creating a child of {new.path}: it had {index} already", hint="/reset it")
     # A child of the parent's last incarnation may still live at an index of its own.
@@ -177,6 +190,45 @@ def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
         index += 1
     tx.run(f"UPDATE agents SET {counter} = ? WHERE id = ?", (index + 1, parent_id))  # noqa: S608
     return create(tx, msgspec.structs.replace(new, path=f"{new.path}/{kind}/{index}", parent=parent_id))
+
+
+def _refuse_swarm(tx: Tx, root: str) -> None:
+    """Raise `BusyError` where too many helpers live below a root, or too many were made in a day."""
+    row = tx.one(
+        "SELECT coalesce(sum(state <> 'dead'), 0), coalesce(sum(created_at > ?), 0) FROM agents"
+        " WHERE path > ? AND path < ? AND kind = 'sub'",
+        (tx.now - round(SUBAGENTS_DAY_S * 1000), f"{root}/", f"{root}0"),  # 0 is the character after the slash
+    )
+    living, today = row or (0, 0)
+    if living >= SUBAGENTS_LIVING_MAX:
+        raise BusyError(
+            "SUBAGENTS_LIVING_MAX",
+            f"making a helper below {root}: {living} live there already",
+            hint="end those that are not needed; idle ones end by themselves after a while",
+        )
+    if today >= SUBAGENTS_DAILY_MAX:
+        raise BusyError(
+            "SUBAGENTS_DAILY_MAX",
+            f"making a helper below {root}: {today} were made within 24 hours",
+            hint="do it without one; tomorrow there is room again",
+        )
+
+
+def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
+    """Let the last incarnation of a path live again, if it ended at `since_ms` or later and nobody lives there now."""
+    if tx.one("SELECT 1 FROM agents WHERE path = ? AND state <> 'dead'", (path,)) is not None:
+        raise ConflictError("AGENT_EXISTS", f"restoring {path}: there is one", hint=f"daycare agents show {path}")
+    row = tx.one("SELECT id, ended_at FROM agents WHERE path = ? ORDER BY incarnation DESC LIMIT 1", (path,))
+    if row is None:
+        raise NotFoundError("AGENT_UNKNOWN", f"restoring {path}: there never was one", hint="daycare agents --dead")
+    if row[1] < since_ms:
+        raise ConflictError(
+            "AGENT_GONE", f"restoring {path}: it ended too long ago", hint=f"daycare agents create {path}"
+        )
+    agent_id = str(row[0])
+    tx.run("UPDATE agents SET state = 'living', reason = NULL, ended_at = NULL WHERE id = ?", (agent_id,))
+    tx.commit.agents.add(agent_id)
+    return must_get(tx, agent_id)
 
 
 def children(db: apsw.Connection, path: str) -> list[Agent]:

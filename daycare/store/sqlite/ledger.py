@@ -4,12 +4,16 @@ import apsw
 
 from daycare.base.limits import EVENTS_MAX_ROWS
 from daycare.store.records import TraceEntry
+from daycare.store.sqlite import budgets
 from daycare.store.sqlite.database import apart, count
 from daycare.store.sqlite.writer import Tx, Writer
 
 _EXPIRE_ROWS = 2_000  # deleted in one transaction, so that expiry never holds up a message for long
 
-_TRACE = """
+_RECALLED = "json_extract(e.event, '$.event') = 'memory.recalled'"
+
+# Memories are named by their short numbers alone: their words are for those to read whose they are.
+_TRACE = f"""
 SELECT created_at, 'accepted', path, 'from ' || sender || ', message ' || seq
     FROM inbox WHERE trace = :trace
 UNION ALL SELECT done_at, CASE state WHEN 2 THEN 'given up' ELSE 'answered' END, path, 'message ' || seq
@@ -18,6 +22,15 @@ UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'message
     FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
 UNION ALL SELECT s.at, s.kind || ' ' || s.state, a.path, s.name
     FROM steps s JOIN turns t USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
+    AND NOT (s.kind = 'recall' AND EXISTS (SELECT 1 FROM events e WHERE e.trace = :trace AND {_RECALLED}
+        AND json_extract(e.event, '$.turn') = s.turn))
+UNION ALL SELECT e.at, 'recalled', e.path, json_array_length(e.event, '$.numbers') || ' memories in '
+        || json_extract(e.event, '$.took_ms') || ' ms'
+        || coalesce(', without vectors: ' || nullif(json_extract(e.event, '$.without'), ''), '')
+        || coalesce(': ' || (SELECT group_concat(format('#%d %.2f', no.value & 0xffffffff, score.value), ', '
+            ORDER BY score.value DESC) FROM json_each(e.event, '$.numbers') no
+            JOIN json_each(e.event, '$.scores') score ON score.key = no.key), '')
+    FROM events e WHERE e.trace = :trace AND {_RECALLED}
 UNION ALL SELECT h.ended_at, 'turn ' || t.turn || ' ' || h.state, a.path,
         coalesce(h.error, t.error, 'attempt ' || t.attempt)
     FROM turns t JOIN history h USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
@@ -28,7 +41,7 @@ UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || 
 UNION ALL SELECT created_at, 'dead letter ' || no, path, reason
     FROM dead_letters WHERE trace = :trace
 ORDER BY 1 LIMIT 1000
-"""
+"""  # noqa: S608
 
 
 class Ledger:
@@ -81,13 +94,8 @@ class Ledger:
 
     async def spent(self, user: str | None = None) -> dict[str, int]:
         """Return tokens and micro-dollars spent so far, of one user or of all."""
-        row = self._reader.execute(
-            "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), coalesce(sum(cost_micros), 0)"
-            " FROM spend WHERE (? IS NULL OR user = ?)",
-            (user, user),
-        ).fetchone()
-        assert row is not None
-        return dict(zip(("input_tokens", "output_tokens", "cost_micros"), map(int, row), strict=True))
+        found = budgets.total(self._reader, user)
+        return dict(zip(("input_tokens", "output_tokens", "cost_micros"), found, strict=True))
 
     async def expire(self, before_ms: int) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
@@ -96,11 +104,12 @@ class Ledger:
         """
 
         def run(tx: Tx) -> int:
-            deleted = 0
+            deleted = budgets.expire(tx)
             for table, key, ended in (
                 ("inbox", "seq", "state > 0 AND done_at"),
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
                 ("events", "no", "at"),
+                ("spend", "no", "at"),
                 ("files", "id", "created_at"),
                 ("approvals", "no", "decided_at"),
                 ("approval_messages", "outbox", "created_at"),

@@ -5,7 +5,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError
-from daycare.base.limits import HELPERS_MAX
+from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, dismissal
 from daycare.store.records import Agent, NewAgent
 from daycare.store.sqlite import agents, inbox, mailbox, turns
@@ -13,15 +13,20 @@ from daycare.store.sqlite.writer import Tx
 
 
 def spawn(tx: Tx, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> Agent:
-    """Make a child with its first message, once for each `new.born`. Raises `BusyError` at `HELPERS_MAX`."""
+    """Make a child with its first message, once for each `new.born`.
+
+    Raises `BusyError` HELPERS_MAX when so many of its kind are at work.
+    """
     known = agents.born_of(tx, new.born)
     if known is not None:
         return known
-    busy = sum(agents.is_busy(tx.db, child.id) for child in agents.children(tx.db, parent.path))
-    if busy >= HELPERS_MAX:
+    what = "search" if kind == "search" else "helper"
+    alike = (child for child in agents.children(tx.db, parent.path) if child.kind == new.kind)
+    busy = sum(agents.is_busy(tx.db, child.id) for child in alike)
+    if busy >= (SEARCHES_MAX if kind == "search" else HELPERS_MAX):
         raise BusyError(
             "HELPERS_MAX",
-            f"making a helper of {parent.path}: {busy} are at work for it already",
+            f"making a {what} of {parent.path}: {busy} are at work for it already",
             hint="wait until some have answered, or end one",
         )
     child = agents.create_child(tx, parent.id, kind, new)

@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.store.records import InboxRow, Receipt
-from daycare.store.sqlite import letters
+from daycare.store.sqlite import cron_ledger, letters
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
@@ -18,6 +18,7 @@ WAITING, DONE, DEAD, HELD = range(4)  # a row's state
 
 class _Extra(msgspec.Struct, omit_defaults=True):
     chain: tuple[str, ...] = ()
+    via: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     reply_target: str | None = None
     meta: dict[str, str] = {}
@@ -30,8 +31,9 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
     extra = None
-    if envelope.chain or envelope.files or envelope.reply_target or envelope.meta:
-        extra = _encode(_Extra(envelope.chain, envelope.files, envelope.reply_target, envelope.meta)).decode()
+    if envelope.chain or envelope.via or envelope.files or envelope.reply_target or envelope.meta:
+        more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, envelope.meta)
+        extra = _encode(more).decode()
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -83,6 +85,8 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
         if tx.db.changes():
             changed += 1
             tx.commit.completed.append((seq, None if dead else result))
+            if seq in tx.memory.cron:
+                cron_ledger.ended(tx, seq, turn, result, dead=dead)
             left = waiting.get(agent_id, 0) - 1
             if left > 0:
                 waiting[agent_id] = left
@@ -125,6 +129,7 @@ def row_of(row: tuple[Any, ...]) -> InboxRow:
         lane=Lane(lane),
         agent_id=agent_id,
         chain=more.chain,
+        via=more.via,
         files=more.files,
         reply_target=more.reply_target,
         meta=more.meta,

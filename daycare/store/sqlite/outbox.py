@@ -203,6 +203,7 @@ def revive(tx: Tx, seq: int) -> int:
         "UPDATE outbox SET seq = ?, state = 0, attempts = 0, retry_at = 0, error = NULL, created_at = ? WHERE seq = ?",
         (newest[0] + 1, tx.now, seq),
     )
+    tx.run("UPDATE cron_runs SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
     tx.commit.connectors.add(row[0])
     return int(newest[0]) + 1
 

@@ -8,12 +8,14 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
-from daycare.store.sqlite import lives, scrub
+from daycare.store.sqlite import budgets, lives, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
+from daycare.store.sqlite.cron import Cron
 from daycare.store.sqlite.database import MEMORY, describing, file_of, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
+from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
@@ -39,6 +41,7 @@ class SqliteStore:
             self._reader = opened.enter_context(closing(open_reader(location, self._db, vfs)))
             with describing(location):
                 scrub.recover(self._db)
+                budgets.recover(self._db)
                 self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
             opened.pop_all()
         self._readers = Readers(file, vfs)
@@ -55,7 +58,10 @@ class SqliteStore:
         self.documents = Documents(*parts)
         self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
+        self.budgets = budgets.Budgets(*parts)
         self.timers = Timers(*parts)
+        self.exports = Exports(self._writer, file, vfs)
+        self.cron = Cron(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)
         self.intake = Intake(*parts)

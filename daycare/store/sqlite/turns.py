@@ -9,7 +9,7 @@ import msgspec
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
-from daycare.store.sqlite import inbox, journal, letters, mailbox, outbox, timers, waits
+from daycare.store.sqlite import budgets, cron_ledger, inbox, journal, letters, mailbox, outbox, timers, waits
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = (
@@ -248,11 +248,18 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
     if end.state == "stopped":
         waits.give_up(tx, turn)
     _must_end(tx, turn.turn, end.state, end.history)
+    runs = cron_ledger.open_among(tx, end.seqs)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
+    sent: list[int] = []
     if end.replies or end.effects.posts or end.effects.timers:
-        _send(tx, agent, turn, end.replies, end.effects)
+        sent += _send(tx, agent, turn, end.replies, end.effects)
+    for each in end.deliveries:
+        key = (each.agent.id, each.agent.path, each.agent.user, str(each.agent.origin))
+        sent.append(outbox.insert(tx, key, turn.turn, turn.trace, each.reply))
     if spend is not None:
         charge(tx, spend)
+    if runs:
+        cron_ledger.answered(tx, runs, sent, stopped=end.state == "stopped")
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
@@ -270,9 +277,10 @@ def _must_end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), e
         raise ConflictError("TURN_GONE", f"ending turn {turn}: it ended meanwhile", hint="daycare status")
 
 
-def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> None:
-    for reply in replies:
-        outbox.insert(tx, (agent.id, agent.path, agent.user, str(agent.origin)), turn.turn, turn.trace, reply)
+def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: Effects) -> list[int]:
+    """Queue what a turn says and sends; return the numbers of its replies."""
+    key = (agent.id, agent.path, agent.user, str(agent.origin))
+    sent = [outbox.insert(tx, key, turn.turn, turn.trace, reply) for reply in replies]
     # What is refused becomes a dead letter: the turn still commits, and what could not be sent stays visible.
     for number, timer in enumerate(effects.timers):
         try:
@@ -287,10 +295,11 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
                 tx.commit.unheard += 1
                 continue
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
+    return sent
 
 
 def charge(tx: Tx, spend: Spend) -> None:
-    """Write what a model call cost, once for each (turn, step)."""
+    """Write what a model call cost, once for each (turn, step), and settle its reservation."""
     usage = spend.usage
     tx.run(
         "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"
@@ -309,6 +318,7 @@ def charge(tx: Tx, spend: Spend) -> None:
             spend.cost_micros,
         ),
     )
+    budgets.add(tx, spend, new=tx.db.changes() == 1)
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:

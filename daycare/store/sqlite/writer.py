@@ -39,19 +39,23 @@ class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
     `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
-    `sessions` agents to their current session.
+    `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
         self.waiting: dict[str, int] = {}
         self.living: dict[str, str] = {}
         self.sessions: dict[str, int] = {}
+        self.cron: dict[int, int] = {}
+        self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
         self.load(db)
 
     def load(self, db: apsw.Connection) -> None:
         """Read the counts again and forget the paths."""
         rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
+        open_runs = db.execute("SELECT seq, no FROM cron_runs WHERE state = 'due'")
+        self.cron = {int(str(seq)): int(str(no)) for seq, no in open_runs}
         self.living.clear()
         self.sessions.clear()
 

@@ -1,0 +1,175 @@
+"""Exports and imports of agents: made, fetched, uploaded, taken in, and cloned, with a line now and then of how far."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from daycare.api.documents import Document, answer, body, segment
+from daycare.api.errors import error_response
+from daycare.api.services import Services
+from daycare.api.wanted import while_wanted
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_PROGRESS_S, EXPORT_SILENCE_S
+from daycare.exports.engine import Progress, Report
+
+IMPORTS: Final = "/v1/imports"  # whose body is a file of any size, read by its route
+_encode = msgspec.json.Encoder().encode
+_Work = Callable[[Progress], Awaitable[Report]]
+
+
+class Export(Document, frozen=True, kw_only=True):
+    """Which agent; `shared`: with what its person's agents have in common."""
+
+    path: str
+    shared: bool = False
+
+
+class Import(Document, frozen=True, kw_only=True):
+    """As which agent. `approve`: the operator stands behind what it says of who it is."""
+
+    path: str
+    approve: bool = False
+    dry_run: bool = False
+
+
+class Clone(Document, frozen=True, kw_only=True):
+    """Which agent, as which other."""
+
+    path: str
+    to: str
+
+
+class ExportRoutes:
+    """`/v1/exports`, `/v1/imports`, `/v1/clones`. `closing` ends what runs."""
+
+    def __init__(self, services: Services, closing: trio.Event) -> None:
+        self._exports = services.exports
+        self._closing = closing
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/exports", self.export, methods=["POST"]),
+            Route("/v1/exports/{id}", self.fetch),
+            Route(IMPORTS, self.upload, methods=["POST"]),
+            Route(f"{IMPORTS}/{{id}}", self.bring, methods=["POST"]),
+            Route("/v1/clones", self.clone, methods=["POST"]),
+        ]
+
+    async def export(self, request: Request) -> Response:
+        """Make an export, to be fetched by the id in its report."""
+        wish = await body(request, Export)
+        return self._working(lambda progress: self._exports.export(wish.path, shared=wish.shared, progress=progress))
+
+    async def fetch(self, request: Request) -> Response:
+        """Give the bytes of an export, once."""
+        export_id = segment(request, "id", str)
+        size = self._exports.size_of(export_id)
+        headers = {"Content-Length": str(size), "X-Content-Type-Options": "nosniff"}
+        return StreamingResponse(self._exports.fetch(export_id), media_type="application/gzip", headers=headers)
+
+    async def upload(self, request: Request) -> Response:
+        """Keep the body, an export, to be imported by its id."""
+        pieces = _pieces(request)
+        try:
+            upload_id, size = await self._exports.receive(pieces)
+        except DaycareError:
+            left = EXPORT_MAX_BYTES  # unread, the rest would hold up the answer
+            async for piece in pieces:
+                left -= len(piece)
+                if left < 0:
+                    break
+            raise
+        return answer({"id": upload_id, "bytes": size}, 201)
+
+    async def bring(self, request: Request) -> Response:
+        """Import what was uploaded, or only check it."""
+        upload_id = segment(request, "id", str)
+        wish = await body(request, Import)
+        return self._working(
+            lambda progress: self._exports.bring(
+                upload_id, wish.path, approve=wish.approve, dry_run=wish.dry_run, progress=progress
+            )
+        )
+
+    async def clone(self, request: Request) -> Response:
+        """Make an agent like another one."""
+        wish = await body(request, Clone)
+        return self._working(lambda progress: self._exports.clone(wish.path, wish.to, progress=progress))
+
+    def _working(self, work: _Work) -> "Working":
+        return Working(work, self._closing)
+
+
+class Working(Response):
+    """The answer of something that takes a while: lines of progress, and last one of what it came to.
+
+    What fails before the first line is answered with its status. Whoever goes away ends it.
+    """
+
+    def __init__(self, work: _Work, closing: trio.Event) -> None:
+        super().__init__(media_type="application/x-ndjson")
+        del self.headers["content-length"]  # nobody knows it yet
+        self._work = work
+        self._closing = closing
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Work, and tell."""
+        progress = Progress()
+        done = trio.Event()
+        last: Report | DaycareError = UnavailableError("DAEMON_STOPPING", "the daemon stops: nothing was changed")
+        begun = False
+
+        async def run() -> None:
+            nonlocal last
+            try:
+                last = await self._work(progress)
+            except DaycareError as error:
+                last = error
+            done.set()
+
+        async with while_wanted(self._closing, receive), trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            while not done.is_set():
+                with trio.move_on_after(EXPORT_PROGRESS_S):
+                    await done.wait()
+                if not done.is_set():
+                    await self._line(send, {"progress": progress}, begin=not begun)
+                    begun = True
+        if isinstance(last, DaycareError) and not begun:
+            await error_response(last)(scope, receive, send)
+            return
+        await self._line(send, _told(last), begin=not begun)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _line(self, send: Send, document: Any, *, begin: bool) -> None:
+        if begin:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": _encode(document) + b"\n", "more_body": True})
+
+
+def _told(last: Report | DaycareError) -> dict[str, Any]:
+    if isinstance(last, Report):
+        return {"report": last}
+    error = {"code": last.code, "message": last.message, "hint": last.hint, "retry_after_s": last.retry_after_s}
+    return {"error": error, "status": last.http_status}
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    stream = request.stream()
+    while True:
+        try:
+            with trio.fail_after(EXPORT_SILENCE_S):
+                piece = await anext(stream)
+        except StopAsyncIteration:
+            return
+        except trio.TooSlowError:
+            raise UnavailableError("BODY_LATE", f"reading an upload: nothing came for {EXPORT_SILENCE_S:g} s") from None
+        if piece:
+            yield piece

@@ -1,0 +1,68 @@
+"""Budgets over the API: set, explained, raised, and what was spent."""
+
+import pytest
+
+from daycare.base.messages import Usage
+from daycare.store.records import Spend
+from tests.api.conftest import Api
+
+DIRECT = "/ann/direct"
+
+
+async def spend(api: Api, path: str = DIRECT, micros: int = 500_000) -> None:
+    usage = Usage(input_tokens=100, output_tokens=10)
+    await api.store.budgets.settle(
+        Spend(
+            agent_id="", user="ann", turn=0, step=0, provider="p", model="m", usage=usage, cost_micros=micros, path=path
+        )
+    )
+
+
+async def test_a_budget_is_set_explained_raised_and_removed(api: Api) -> None:
+    await spend(api)
+    view = await api.call("PUT", "/v1/budget", {"path": DIRECT, "limits": {"day.usd": 1_000_000, "month.calls": 9}})
+    assert {limit["name"]: (limit["limit"], limit["used"]) for limit in view["limits"]} == {
+        "day.usd": (1_000_000, 500_000),
+        "month.calls": (9, 1),
+    }
+    chain = (await api.call("GET", "/v1/budget", path=f"{DIRECT}/sub/0"))["budgets"]
+    assert [(each["path"], len(each["limits"])) for each in chain] == [
+        (f"{DIRECT}/sub/0", 0),
+        (f"{DIRECT}/sub", 0),
+        (DIRECT, 2),
+        ("/ann", 1),
+        ("/", 0),
+    ]
+    raised = await api.call("POST", "/v1/budget/raise", {"path": DIRECT, "amount": "2usd"})
+    assert (raised["budget"]["limits"][0]["limit"], raised["replayed"]) == (3_000_000, 0)
+    assert raised["budget"]["limits"][0]["raised"] == 2_000_000
+    listed = {each["path"]: each for each in (await api.call("GET", "/v1/budgets"))["budgets"]}
+    assert {"/", "/ann", DIRECT} <= set(listed)
+    assert listed["/ann"]["limits"][0]["source"] == "default"
+    assert (await api.call("DELETE", "/v1/budget", path=DIRECT))["removed"]
+    assert not (await api.call("DELETE", "/v1/budget", path=DIRECT))["removed"]
+
+
+async def test_what_was_spent_is_told_by_day_path_and_model(api: Api) -> None:
+    await spend(api)
+    await spend(api, "/ann/direct/sub/1", 250_000)
+    found = await api.call("GET", "/v1/spend", days=2, path=DIRECT)
+    assert found["days"] == 2
+    assert {(row["path"], row["key"] == found["today"], row["cost_micros"]) for row in found["spent"]} == {
+        (DIRECT, True, 500_000),
+        ("/ann/direct/sub/1", True, 250_000),
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"path": DIRECT, "limits": {"week.usd": 1}}, 400, "BUDGET_INVALID"),
+        ({"path": DIRECT, "limits": {"day.usd": -2}}, 400, "BODY_INVALID"),
+        ({"path": "/nobody", "limits": {"day.usd": 1}}, 404, "USER_UNKNOWN"),
+        ({"path": "/ann/nowhere", "limits": {"day.usd": 1}}, 400, "PATH_INVALID"),
+        ({"path": "ann", "limits": {"day.usd": 1}}, 400, "PATH_INVALID"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(api: Api, body: dict[str, object], status: int, code: str) -> None:
+    await api.refused(status, code, "PUT", "/v1/budget", body)
