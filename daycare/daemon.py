@@ -166,6 +166,7 @@ class Daemon:
             self.bus,
             clock,
             self.permits.check,
+            lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path),
             folder=home.cron,
             sections=config.cron,
             owner=owner,

@@ -298,7 +298,7 @@ def test_check_name_and_check_user_id_return_what_they_accept() -> None:
 def test_the_role_follows_from_the_kind(text: str, role: Role | None) -> None:
     path = Path.parse(text, CONNECTORS)
     assert path.role is role
-    assert path.is_foreground is (text == "/u/telegram")
+    assert path.is_foreground is (text in ("/u/telegram", "/u/subuser/x"))
     assert path.user == text.split("/")[1] and path.name == text.split("/")[-1]
 
 

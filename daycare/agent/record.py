@@ -20,6 +20,8 @@ NOTEWORTHY: Final = frozenset(
         "store.trouble",
         "lane.broke",
         "notice",
+        "cron.failed",
+        "cron.broken",
         "plugin.failed",
         "provider.away",
         "budget.warned",

@@ -222,7 +222,7 @@ class _Scene:
         rows = structure.size + 1
         self.own = np.zeros(rows, np.float32)  # words of each memory alone
         self.shares = np.zeros(rows, np.float32)  # how much of one term each has, while that is looked at
-        self.terms = [self._term(group) for group in groups]
+        self.terms = [self._term(*each) for each in zip(groups, *self._located(groups), strict=True)]
         self.worded = self._union([places for places, *_ in self.terms])
         self.scale = np.float32(1 / sqrt(sum(rarity for *_, rarity in self.terms) or 1))
         self.cosines = np.zeros(rows, np.float32)  # in deviations from the mean, which is what nobody knows
@@ -240,10 +240,19 @@ class _Scene:
             self._near = places[_best(known, places, NEAR_MAX)]
         self.places = self._likely()
 
-    def _term(self, group: Group) -> tuple[Numbers, Floats, float]:
+    def _located(self, groups: Sequence[Group]) -> tuple[list[Numbers], list[Numbers]]:
+        """Return where the words of each term are, and where those are that may be meant by it: one look for all."""
+        parts = [group.own for group in groups] + [group.kin for group in groups]
+        if not parts:
+            return [], []
+        places, there = self.structure.sought(np.concatenate(parts))
+        found = np.concatenate(([0], np.cumsum(there)))[np.cumsum([len(part) for part in parts])]
+        each = np.split(places, found[:-1])
+        return each[: len(groups)], each[len(groups) :]
+
+    def _term(self, group: Group, own: Numbers, kin: Numbers) -> tuple[Numbers, Floats, float]:
         """Return where a term is, how much of it, and how much it weighs."""
         structure, shares = self.structure, self.shares
-        own, kin = structure.places(group.own), structure.places(group.kin)
         rarity = _rarity(structure.living, group.own_in)
         shares[own] = 1
         places = np.concatenate([own, kin[shares[kin] == 0]])

@@ -185,6 +185,9 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
     events.PluginFailed: "warning",
+    events.CronMissed: "warning",
+    events.CronFailed: "warning",
+    events.CronBroken: "warning",
     events.DiskTrouble: "error",
     events.LaneBroke: "error",
 }

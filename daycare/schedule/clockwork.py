@@ -1,6 +1,6 @@
 """Scheduled jobs, wired: what people and agents do with them, where they are written down, and what runs them."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,10 @@ from daycare.store.records import Commit
 
 
 class Clockwork:
-    """All of it. `may(subject, action, object)` raises what keeps an agent from scheduling something."""
+    """All of it. `may(subject, action, object)` raises what keeps an agent from scheduling something.
+
+    `tell(user, text, topic, path)` lets a person know of something.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class Clockwork:
         bus: Bus,
         clock: Clock,
         may: May,
+        tell: Callable[[str, str, str, str], Awaitable[None]],
         *,
         folder: Path,
         sections: Mapping[str, CronSection],
@@ -39,7 +43,7 @@ class Clockwork:
     ) -> None:
         self.controls = CronControls(store, directory, clock, may)
         sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
-        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, sources.read)
+        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, sources.read, tell)
 
     def tools(self) -> list[StructTool[Any]]:
         """Return the tools by which agents schedule."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
+from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CronBroken, CronDue, CronFailed, CronMissed, CronRan
@@ -35,11 +36,15 @@ from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
 
 _DAY_MS: Final = 86_400_000
 _EXPIRE_ROWS: Final = 1_000
+_ALL: Final = 1_000_000
 
 
 @dataclass
 class Schedule:
-    """Runs the jobs. `read` brings in what stands in config.toml and files, and is called again and again."""
+    """Runs the jobs. `read` brings in what stands in config.toml and files, and is called again and again.
+
+    `tell(user, text, topic, path)` lets a person know of what did not run and will not by itself.
+    """
 
     store: Store
     directory: Directory
@@ -48,6 +53,7 @@ class Schedule:
     clock: Clock
     keep_days: int
     read: Callable[[], Awaitable[None]]
+    tell: Callable[[str, str, str, str], Awaitable[None]]
     _news: trio.Event = field(default_factory=trio.Event)
     _seen_ms: int = 0  # the wall time of the last look
     _caught_up_at: float = float("-inf")  # trio's clock when a late run was posted last
@@ -103,7 +109,11 @@ class Schedule:
         self._seen_ms = now_ms
         jobs = await self.store.cron.due(now_ms, CRON_PAGE)
         if jobs:
-            await self.store.cron.fire([await self._firing_or_none(job, now_ms) for job in jobs])
+            firings = [await self._firing_or_none(job, now_ms) for job in jobs]
+            for run in await self.store.cron.fire(firings):
+                await self._tell_of_failure(run)
+            for firing in firings:
+                await self._tell_of_missed(firing)
             return 0.0  # there may be more, and the clock goes on
         catch_up_s = self._caught_up_at + CRON_CATCH_UP_S - trio.current_time()
         for run in await self.store.cron.waiting(now_ms, CRON_PAGE):
@@ -135,7 +145,10 @@ class Schedule:
             return CronFiring(job=job, runs=(), next_at=None)
 
     async def _firing(self, job: CronJob, now_ms: int) -> CronFiring:
-        zone = await self._zone(job)
+        person = await self.store.people.get(job.user)
+        if person is None:
+            raise InvalidError("USER_REMOVED", f"{job.path}: its user was removed", hint=f"daycare cron rm {job.path}")
+        zone = person.zone
         firing = plan(job, zone, now_ms)
         runs = []
         for run in firing.runs:
@@ -151,7 +164,31 @@ class Schedule:
     async def _post(self, run: CronRun, now_ms: int) -> None:
         job = await self.store.cron.get(run.job)
         assert job is not None, "a job stays as long as its ledger"
-        await self.store.cron.post(run.no, await self._message(job, run, await self._zone(job), now_ms))
+        posted = await self.store.cron.post(run.no, await self._message(job, run, await self._zone(job), now_ms))
+        if posted is not None:
+            await self._tell_of_failure(posted)
+
+    async def _tell_of_failure(self, run: CronRun) -> None:
+        """A turn that fails is told of by whoever gives it up, what could not even be posted is told here."""
+        if run.state == "failed":
+            name = run.path.rsplit("/", 1)[-1]
+            text = f"The scheduled job {name} could not run: {run.reason}. `daycare cron show {run.path}` shows it."
+            await self.tell(run.user, text, f"cron:{run.path}", run.path)
+
+    async def _tell_of_missed(self, firing: CronFiring) -> None:
+        """A time that its job would have liked to run at, and that is too far in the past."""
+        job = firing.job
+        if not firing.runs or firing.runs[-1].state != "missed" or job.spec.misfire == "skip":
+            return
+        if firing.next_at is not None and firing.next_at <= self.clock.now_ms():
+            return  # there are more to look at
+        here = crontab.zone_of(job.spec.zone or await self._zone(job))
+        due = crontab.local(firing.runs[-1].due_at, here)
+        text = (
+            f"The scheduled job {job.id} did not run at {due}: I was not there, and "
+            f"by its policy ({job.spec.misfire} minutes) it is too late now. `daycare cron run {job.path}` runs it."
+        )
+        await self.tell(job.user, text, f"cron:{job.path}", job.path)
 
     async def _message(self, job: CronJob, run: CronRun, zone: str, now_ms: int) -> CronPost:
         if job.spec.target:
@@ -168,7 +205,7 @@ class Schedule:
     async def _rewind(self, now_ms: int) -> None:
         """The clock was set back, perhaps before this start: nothing is due later than the rules say from here on."""
         sooner = []
-        for job in await self.store.cron.find():
+        for job in await self.store.cron.find(limit=_ALL):
             if job.next_at is None:
                 continue
             first = None

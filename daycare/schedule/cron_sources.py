@@ -26,6 +26,7 @@ from daycare.store.contract import Store
 from daycare.store.records_cron import NewCronJob, Source
 
 _FENCE: Final = "---"
+_FIELDS_MAX_CHARS: Final = 8_000  # read in some 50 ms
 
 
 class _Written(NamedTuple):
@@ -114,12 +115,11 @@ class CronSources:
         """Return something that differs when a file was added, changed or removed."""
         try:
             with os.scandir(self._folder) as found:
-                entries = [(entry.name, entry.stat()) for entry in found if entry.name.endswith(".md")]
+                return sorted((entry.name, *_stamp(entry)) for entry in found if entry.name.endswith(".md"))
         except FileNotFoundError:
             return ()
         except OSError as error:
             return str(error)
-        return sorted((name, it.st_mtime_ns, it.st_size, it.st_ino) for name, it in entries)
 
     def _files(self, problems: list[CronProblem], keep: set[str]) -> list[_Written]:
         try:
@@ -155,6 +155,14 @@ class CronSources:
             )
 
 
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
+    try:
+        it = entry.stat()
+    except OSError:  # a link that leads nowhere
+        return 0, 0, 0
+    return it.st_mtime_ns, it.st_size, it.st_ino
+
+
 def _text(file: Path) -> str:
     try:
         if not stat.S_ISREG(file.stat().st_mode):
@@ -180,6 +188,8 @@ def _section(text: str) -> CronSection:
     end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
         raise _UnreadableError(1, "has no second line ---: nobody knows where its fields end")
+    if sum(map(len, lines[1:end])) > _FIELDS_MAX_CHARS:
+        raise _UnreadableError(2, f"has fields of over {_FIELDS_MAX_CHARS} characters")
     try:
         # Every value is text, as it stands there: `07:30` is no number and `no` is no false.
         found: Any = yaml.load("\n".join(lines[1:end]), Loader=yaml.BaseLoader)  # noqa: S506 - it makes no objects
@@ -200,7 +210,9 @@ def _section(text: str) -> CronSection:
         return msgspec.convert(found | {"prompt": prompt}, CronSection, strict=False)
     except msgspec.ValidationError as error:
         what = str(error)
-        field = what.rpartition("`$.")[2].partition("`")[0].partition(".")[0] if "`$." in what else what.split("`")[1]
+        field = (
+            (what.rpartition("`$.")[2] if "`$." in what else what.partition("`")[2]).partition("`")[0].partition(".")[0]
+        )
         raise _UnreadableError(_line(lines, field), what[:1].lower() + what[1:]) from error
 
 

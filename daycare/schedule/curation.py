@@ -1,7 +1,7 @@
 """Hand-offs: memory workers are woken for what was said since they last looked.
 
 What is due follows from rows alone (the log, the workers' marks, sessions, summaries), so that a crash can at most
-delay it. A hand-off is a message like every other: once per range and day, in the worker's inbox.
+delay it. A hand-off is a message like every other, in the worker's inbox: once per mark and day.
 """
 
 from collections.abc import Callable
@@ -61,11 +61,15 @@ class Curation:
             why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
             if why:
                 with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
-                    woken += await self._hand_off(each, why, now_ms, again=wanted is not None)
+                    woken += await self._hand_off(each, why, now_ms, asked=wanted is not None)
         return woken
 
-    async def _hand_off(self, each: Uncurated, why: str, now_ms: int, *, again: bool) -> bool:
-        """Wake a worker; False: it was woken for this today, and gave up. With `again` it is woken all the same."""
+    async def _hand_off(self, each: Uncurated, why: str, now_ms: int, *, asked: bool) -> bool:
+        """Wake a worker; False: it was woken for this today, and gave up. Who `asked` gets all of it handed off, again.
+
+        Else one hand-off waits at a time: what is said meanwhile gets one of its own when the mark has moved.
+        """
+        span = f"{each.after}-{each.through}" if asked else f"{each.after}"
         agent = await self.directory.get(each.agent_id)
         path = Path.stored(agent.path, Kind(agent.kind)).memory()
         envelope = Envelope(
@@ -74,7 +78,7 @@ class Curation:
             origin=Origin.SYSTEM,
             sender="system",
             # With the day: a range that could not be curated is tried again tomorrow, not never and not at each look.
-            key=f"curate:{each.through}:{now_ms // _DAY_MS}",
+            key=f"curate:{agent.id}:{span}:{now_ms // _DAY_MS}",
             text=f"{each.entries} entries of {agent.path}: {why}",
             trace=new_trace_id(),
             kind=EnvelopeKind.HANDOFF,
@@ -82,8 +86,8 @@ class Curation:
         )
         worker = self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id)
         receipt = await self.router.post(envelope, worker)
-        if again and receipt.state != "waiting":
-            receipt = await self.router.post(replace(envelope, key=f"curate:{each.through}:at:{now_ms}"), worker)
+        if asked and receipt.state != "waiting":
+            receipt = await self.router.post(replace(envelope, key=f"{envelope.key}:{now_ms}"), worker)
         return receipt.state == "waiting"
 
     async def _expire(self) -> None:

@@ -87,7 +87,7 @@ class CronStore(Protocol):
         ...
 
     async def waiting(self, now_ms: int, limit: int) -> list[CronRun]:
-        """Return runs that wait to be posted and whose time has come, soonest first."""
+        """Return runs that wait to be posted and whose time has come, soonest first, late ones behind all others."""
         ...
 
     async def next_post(self) -> int | None:

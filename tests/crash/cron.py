@@ -176,7 +176,14 @@ class CronCampaign(Campaign):
         try:
             rows = db.execute("SELECT path, due_at, until_at, state, reason, ended_at FROM cron_runs ORDER BY due_at")
             runs = [
-                Run(str(path).rsplit("/", 1)[-1], int(str(due)), int(str(until)), str(state), str(why), int(str(end or 0)))
+                Run(
+                    str(path).rsplit("/", 1)[-1],
+                    int(str(due)),
+                    int(str(until)),
+                    str(state),
+                    str(why),
+                    int(str(end or 0)),
+                )
                 for path, due, until, state, why, end in rows
             ]
             verdict.findings += _once(self._planned, runs)

@@ -174,7 +174,9 @@ class Year:
     async def _work(self, store: SqliteStore, end_s: float) -> None:
         bus = Bus(16)
         directory = Directory(store, ())
-        schedule = Schedule(store, directory, Router(store, directory, bus, self._wall), bus, self._wall, 400, _nothing)
+        schedule = Schedule(
+            store, directory, Router(store, directory, bus, self._wall), bus, self._wall, 400, _nothing, _tell
+        )
         working: list[tuple[float, Agent]] = []
         for agent_id in await store.inbox.agents_with_work():  # what a life before began
             agent = await store.agents.get(agent_id)
@@ -303,6 +305,10 @@ async def _ledger(store: SqliteStore, path: str) -> list[CronRun]:
 
 async def _nothing() -> None:
     """There are no files."""
+
+
+async def _tell(user: str, text: str, topic: str, path: str) -> None:
+    """Nobody listens."""
 
 
 def simulate(seed: int, days: float, folder: Path, *, begin: datetime = BEGIN) -> Figures:

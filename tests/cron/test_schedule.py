@@ -1,15 +1,16 @@
 """Jobs run when they are due, their answers reach people, and the ledger says what became of each time."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
-from daycare.base.cron import SILENCE
+from daycare.base.cron import SILENCE, CronSpec
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.store.records import AgentConfig
+from daycare.store.records import AgentConfig, User
 from daycare.testing.clock import EPOCH_MS
 from daycare.testing.faults import SetClock
 from daycare.testing.house import open_house
@@ -241,18 +242,20 @@ async def test_a_failed_run_is_tried_again_as_often_as_the_job_says_with_growing
         [run] = await ledger(house)
         assert (run.state, run.attempt, run.answer) == ("late", 3, "at last")
         assert run.ended_at is not None and run.ended_at > ms("2027-01-01T00:25")
-        failed = [event for event in house.events("cron.failed")]
+        failed = house.events("cron.failed")
         assert len(failed) == 2 and all(event["again_at"] for event in failed)
 
 
 async def test_a_target_that_died_fails_the_run_and_not_the_schedule(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
+        await house.talk("hello")
         agent = await house.agent("/ann/agent/scribe")
         await schedule(house, target="/ann/agent/scribe")
         await house.store.agents.set_state(agent.id, "dead", "ended")
         await trio.sleep(2 * TEN_S + 1)
         found = await ledger(house)
         assert [run.state for run in found] == ["failed", "failed"]
+        assert "sum could not run" in (await delivered(house))[-1]
         assert "no such agent" in found[0].reason
 
 
@@ -362,8 +365,11 @@ async def test_after_an_absence_each_policy_decides_and_every_time_is_in_the_led
         assert await states(house, "stale") == [("01:00", "missed")]
         for name, fields in jobs.items():
             assert all(str(fields["misfire"]) in run.reason for run in await ledger(house, name))
-        late = [text for text in await delivered(house) if "late" in text]
+        heard = await delivered(house)
+        late = [text for text in heard if "Scheduled job" in text]
         assert len(late) == 3 and any("2 h 30 min late" in text for text in late)
+        told = sorted(text.split()[3] for text in heard if "did not run" in text)
+        assert told == ["older", "stale"]  # who would have run it is told that it is too late
 
 
 async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: object) -> None:
@@ -375,7 +381,7 @@ async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: o
         runs = [run for run in await house.store.cron.runs(limit=1000) if run.state == "late"]
         assert len(runs) == 12
         began = sorted((run.started_at or 0) - begin for run in runs)
-        assert all(later - earlier >= 4_900 for earlier, later in zip(began, began[1:], strict=False))
+        assert all(later - earlier >= 4_900 for earlier, later in pairwise(began))
 
 
 async def test_what_is_on_time_does_not_wait_for_what_is_late(tmp_path: Path, autojump_clock: object) -> None:
@@ -456,6 +462,17 @@ async def test_a_glitch_that_ended_while_nobody_was_there_costs_none_either(
         await trio.sleep(2 * TEN_S)
         found = [run for run in await ledger(house) if run.due_at < EPOCH_MS + DAY_S * 1000]
         assert [(clock_of(run.due_at), run.state) for run in found] == [("00:10", "ran"), ("00:20", "ran")]
+
+
+async def test_the_jobs_of_a_user_who_was_removed_rest(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path) as house:
+        await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
+        controls = house.daemon.clockwork.controls
+        await controls.add("ben", "sum", CronSpec(cron="*/10 * * * *", prompt="x"), source="cli")
+        await house.store.people.remove("ben")
+        await trio.sleep(TEN_S)
+        assert await house.store.cron.runs(user="ben") == []
+        assert "its user was removed" in str(house.events("cron.broken")[0]["reason"])
 
 
 async def test_observers_hear_what_became_of_each_time(tmp_path: Path, autojump_clock: object) -> None:

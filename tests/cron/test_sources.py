@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from daycare.base.cron import CronSection, CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.messages import ToolResult
 from daycare.config import Config, ModelsSection, ProviderSection, check
+from daycare.plugin import InferRequest
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
@@ -36,6 +38,10 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 async def jobs(house: House) -> list[str]:
     return [job.id for job in await house.store.cron.find()]
+
+
+def results_of(request: InferRequest) -> list[ToolResult]:
+    return [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
 
 
 def problems(house: House) -> list[str]:
@@ -124,7 +130,7 @@ async def test_a_folder_that_cannot_be_read_wipes_nothing(tmp_path: Path, autoju
     write(tmp_path, "good.md", MORNING)
     async with open_house(tmp_path) as house:
         await trio.sleep(LOOK_S)
-        os.rename(tmp_path / "cron", tmp_path / "elsewhere")
+        (tmp_path / "cron").rename(tmp_path / "elsewhere")
         (tmp_path / "cron").write_text("no folder")
         await trio.sleep(LOOK_S)
         assert await jobs(house) == ["good"] and "cannot be read" in problems(house)[0]
@@ -137,10 +143,15 @@ async def test_what_is_no_plain_file_is_no_job(tmp_path: Path, autojump_clock: o
     (tmp_path / "cron" / "bad.md").write_bytes(b"---\ncron: 0 7 * * *\n---\n\xff\xfe")
     (tmp_path / "cron" / "Wrong Name.md").write_text(MORNING)
     (tmp_path / "cron" / "long.md").write_text(MORNING + "x" * 70_000)
+    (tmp_path / "cron" / "many.md").write_text(f"---\ncron: {'x' * 9_000}\n---\nhello")
+    (tmp_path / "cron" / "nowhere.md").symlink_to("/nowhere/at/all")
     async with open_house(tmp_path) as house:
         await trio.sleep(LOOK_S)
         assert await jobs(house) == []
-        assert len(problems(house)) == 5
+        assert len(problems(house)) == 7
+        write(tmp_path, "good.md", MORNING)
+        await trio.sleep(LOOK_S)
+        assert await jobs(house) == ["good"]
 
 
 def configured(**sections: CronSection) -> Config:
@@ -175,7 +186,8 @@ async def test_config_has_jobs_that_only_config_changes(tmp_path: Path, autojump
 def test_config_is_checked_with_the_line_of_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(
         '[cron.good]\ncron = "0 7 * * *"\nprompt = "x"\n\n[cron.bad]\ncron = "0 7 * *"\nprompt = "x"\n\n'
-        '[cron.worse]\ncron = "0 7 * * *"\nprompt = "x"\nretry = "two"\n[cron."No Name"]\nat = "2027-01-01"\nprompt = "x"\n'
+        '[cron.worse]\ncron = "0 7 * * *"\nprompt = "x"\nretry = "two"\n'
+        '[cron."No Name"]\nat = "2027-01-01"\nprompt = "x"\n'
     )
     found = [(problem.line, problem.key, problem.what) for problem in check(tmp_path)]
     assert [(line, key) for line, key, _ in found] == [
@@ -214,7 +226,7 @@ async def test_an_agent_schedules_for_its_own_user(tmp_path: Path, autojump_cloc
             say("It is set up."),
         )
         await house.talk("tell me about tea")
-        told = [part.text for message in model.history[2].messages for part in message.parts if hasattr(part, "call_id") and hasattr(part, "text")]  # fmt: skip
+        told = [result.text for result in results_of(model.history[2])]
         assert "next 2027-01-01T00:20:00+00:00" in told[0]
         assert "tea [*/20 * * * * UTC] Say that tea is ready" in told[2] and "once [at 2027-01-01T00:10 UTC]" in told[2]
         job = await house.daemon.clockwork.controls.at("/ann/cron/tea")
@@ -247,7 +259,7 @@ async def test_what_an_agent_may_not_schedule_it_is_told(
     async with open_house(tmp_path, model) as house:
         model.enqueue(call(("cron_add", {"name": "x", "prompt": "p"} | arguments)), say("no"))
         await house.talk("do it")
-        [result] = [part for message in model.history[1].messages for part in message.parts if hasattr(part, "status")]
+        [result] = results_of(model.history[1])
         assert result.status == "error" and why in result.text
         assert await jobs(house) == []
 
@@ -261,7 +273,7 @@ async def test_what_stands_in_a_file_an_agent_can_pause_and_nothing_else(
         await trio.sleep(LOOK_S)
         model.enqueue(call(("cron_remove", {"name": "morning"})), call(("cron_pause", {"name": "morning"})), say("ok"))
         await house.talk("stop that")
-        results = [part for message in model.history[2].messages for part in message.parts if hasattr(part, "status")]
+        results = results_of(model.history[2])
         assert "it stands in cron/morning.md" in results[0].text
         assert (await house.daemon.clockwork.controls.at("/ann/cron/morning")).paused
 

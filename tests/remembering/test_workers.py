@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -15,7 +16,7 @@ from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
 from daycare.store.records_memories import Memory, Tier
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, say
@@ -47,7 +48,7 @@ def brain(think: Callable[[InferRequest], Completion] = distil) -> Scripted:
     return Scripted(lambda request: say("I see.") if request.output is None else think(request))
 
 
-def config(**model: int) -> Config:
+def config(**model: Any) -> Config:
     section = ProviderSection(kind="scripted", models={"model": ModelSection(**model)})
     return Config(models=ModelsSection(default="scripted/model"), providers=with_offline({"scripted": section}))
 
@@ -130,19 +131,23 @@ async def test_a_worker_that_waits_for_its_model_or_gives_up_bothers_nobody_and_
             raise UnavailableError("PROVIDER_UNREACHABLE", "the connection failed")
         return distil(request)
 
-    async with open_house(tmp_path, brain(think), config=config(), curates=True) as house:
+    evening = VirtualClock(EPOCH_MS + 21 * 3_600_000)
+    only_theirs = replace(config(), models=ModelsSection(memory="scripted/model"))
+    async with open_house(tmp_path, brain(think), config=only_theirs, curates=True, clock=evening) as house:
         await say_items(house, 3)
-        await trio.sleep(3_000)
+        await trio.sleep(2_000)
+        await house.talk("I have item 3")
+        await trio.sleep(2_000)
         worker = await house.daemon.directory.at("/ann/direct/memory")
         told = [event for event in house.events("turn.failed") if event["path"] == worker.path]
         assert told and told[0]["code"] == "PROVIDER_AWAY"
-        assert (await house.daemon.memories.counts()).uncurated == 6
-        await trio.sleep(5_000)
+        assert (await house.daemon.memories.counts()).uncurated == 8
+        assert len(await house.store.inbox.waiting(worker.id)) == 1, "they do not pile up"
+        await trio.sleep(4_000)
         assert [letter.path for letter in await house.store.dead.find()] == [worker.path]
         away = False
-        await house.talk("I have item 3")
-        await trio.sleep(3_000)
-        assert items(await kept(house)) == [0, 1, 2, 3], "the next hand-off takes what was given up"
+        await trio.sleep(4_000)
+        assert items(await kept(house)) == [0, 1, 2, 3], "on the next day"
         assert (await house.daemon.memories.counts()).uncurated == 0
         notices = [str(event["text"]) for event in house.events("notice")]
         assert all("provider scripted is" in text for text in notices), "of the provider, which others need as well"

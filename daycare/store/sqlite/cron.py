@@ -121,7 +121,7 @@ class Cron:
         rows = self._reader.execute(
             # What waits longer than any pause does so because the clock was set back.
             f"SELECT {COLUMNS} FROM cron_runs r WHERE r.state = 'waiting' AND (r.post_at <= ?1 OR r.post_at > ?2)"  # noqa: S608
-            " ORDER BY r.post_at, r.no LIMIT ?3",
+            " ORDER BY r.by_hand = 0 AND r.attempt = 0, r.post_at, r.no LIMIT ?3",  # late ones have time
             (now_ms, now_ms + int(CRON_RETRY_MAX_S * 1000), limit),
         ).fetchall()
         return [run_of(row) for row in rows]

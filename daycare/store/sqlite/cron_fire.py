@@ -74,6 +74,7 @@ def by_hand(tx: Tx, job: CronJob, now_ms: int, parameters: dict[str, Any]) -> Cr
     """Add a run that somebody asked for."""
     if cron_jobs.must_get(tx, job.no).removed_at is not None:
         raise ConflictError("CRON_REMOVED", f"running {job.path}: it was removed", hint="daycare cron list")
+    now_ms += now_ms % 1000 == 0  # whole seconds are the schedule's
     while tx.one("SELECT 1 FROM cron_runs WHERE job = ? AND due_at = ?", (job.no, now_ms)) is not None:
         now_ms += 1
     run = NewCronRun(due_at=now_ms, state="waiting", reason="by hand")

@@ -15,7 +15,6 @@ COLUMNS = (
     " r.parameters, r.post_at, r.agent_id, r.seq, r.trace, r.turn, r.started_at, r.ended_at, r.tokens, r.cost_micros,"
     " r.outbox"
 )
-STOPPED = "stopped"
 
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
 _decode_values = msgspec.json.Decoder(dict[str, Any]).decode
@@ -61,13 +60,16 @@ def open_among(tx: Tx, seqs: Sequence[int]) -> list[int]:
     return [tx.memory.cron[seq] for seq in seqs if seq in tx.memory.cron] if tx.memory.cron else []
 
 
-def answered(tx: Tx, runs: Sequence[int], sent: Sequence[int], *, stopped: bool) -> None:
-    """The turn that ended runs is complete: note what it has cost, and which reply carries the answer."""
+def answered(tx: Tx, runs: Sequence[int], sent: Sequence[int], stopped: str) -> None:
+    """The turn that ended runs is complete: note what it has cost, and which reply carries the answer.
+
+    `stopped` is what a stopped turn came to.
+    """
     for no in runs:
         if sent:
             tx.run("UPDATE cron_runs SET outbox = ? WHERE no = ?", (sent[0], no))
         if stopped:
-            tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (STOPPED, no))
+            tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (stopped.strip("[]"), no))
         _charge(tx, no)
         tx.commit.cron_runs = [run for run in tx.commit.cron_runs if run.no != no]
         note(tx, no)

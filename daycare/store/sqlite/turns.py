@@ -259,7 +259,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
     if spend is not None:
         charge(tx, spend)
     if runs:
-        cron_ledger.answered(tx, runs, sent, stopped=end.state == "stopped")
+        cron_ledger.answered(tx, runs, sent, (end.result or "stopped") if end.state == "stopped" else "")
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
