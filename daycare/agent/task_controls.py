@@ -1,0 +1,230 @@
+"""What people and agents do with tasks: start, look at, wait for and cancel them."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.base import crontab
+from daycare.base.clock import Clock
+from daycare.base.cron import NOBODY
+from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.ids import new_agent_id, new_trace_id
+from daycare.base.limits import ASK_CHAIN_MAX
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, asking
+from daycare.base.path import Kind, Path, Role
+from daycare.base.permission import KILL, SPAWN, Permissions
+from daycare.base.task import TaskSpec
+from daycare.plugin import ToolContext
+from daycare.store.contract import Store
+from daycare.store.records import Agent, AgentConfig, NewAgent, Policy
+from daycare.store.records_tasks import NewTask, Task
+from daycare.tools.context import shortened
+from daycare.tools.runner import TASKS_ONLY
+
+May = Callable[[str, str, str], Awaitable[object]]
+_NAMELESS: Final = "x"  # stands for the name of a task that gets its number
+
+
+@dataclass
+class TaskControls:
+    """Does it. `may(subject, action, object)` raises what keeps an agent from it; people are not asked."""
+
+    store: Store
+    directory: Directory
+    router: Router
+    clock: Clock
+    may: May
+    _news: trio.Event = field(default_factory=trio.Event)
+
+    async def start(
+        self,
+        user: str,
+        spec: TaskSpec,
+        *,
+        key: str,
+        name: str = "",
+        deliver: str = "",
+        connector: str = "",
+        target: str | None = None,
+    ) -> Task:
+        """Start a task for a person; once for each `key`.
+
+        What it comes to is told in the conversation `deliver`, over the `connector` and to the `target` they asked
+        from; empty: in the latest. Raises `InvalidError` that names the field, `ConflictError`, `BusyError`.
+        """
+        if deliver not in ("", NOBODY):
+            self._check_place(deliver, user, by_hand=not connector)
+        meta = {"deliver": deliver, "connector": connector}
+        if target is not None:
+            meta["target"] = target
+        message = Envelope(
+            to="",
+            user=user,
+            origin=Origin.PERSON,
+            sender=deliver if deliver.startswith("/") else f"/{user}/direct",
+            key="task",
+            text="",
+            trace=new_trace_id(),
+            meta=meta,
+        )
+        new = await self._new(user, spec, name, f"{user}:{key}", message, AgentConfig())
+        return await self.store.tasks.start(
+            replace(new, deliver=deliver, connector=connector, target=target),
+        )
+
+    async def start_for(self, context: ToolContext, spec: TaskSpec, *, name: str = "", wait: str = "") -> Task:
+        """Start a task for an agent, once for each call; with `wait` that call waits for the answer under this key."""
+        asker = await self.directory.at(context.path)
+        key = f"{asker.id}:{context.turn}:{context.step}:{context.call_id}"
+        if (known := await self.store.tasks.by_key(key)) is not None:
+            return known
+        await self._check_asker(context, asker, name, wait)
+        chains = context.chains
+        meta = asking(wait or f"{key}:task", asker.id, asker.session)
+        if wait:
+            meta["waits"] = "1"
+        else:
+            del meta["session"]  # it goes on when a new conversation begins, and its answer is wanted there
+        message = Envelope(
+            to="",
+            user=asker.user,
+            origin=Origin.AGENT,
+            sender=asker.path,
+            key="task",
+            text="",
+            trace=context.trace,
+            chain=chains.waiting if wait else (),
+            via=chains.via,
+            meta=meta,
+        )
+        config = AgentConfig(tools=(*context.allowed, TASKS_ONLY), permissions=await self._bounds(asker))
+        new = await self._new(asker.user, spec, name, key, message, config)
+        await self.router.count(new.message)
+        return await self.store.tasks.start(replace(new, asker=asker.path, waits=bool(wait)))
+
+    async def cancel(self, path: str, *, by: str = "") -> Task:
+        """Stop a task that has not ended; what it had goes to whoever asked, but for the very agent that cancels it.
+
+        `by` is the agent that does. Raises `NotFoundError`, `ForbiddenError`, `ConflictError` TASK_ENDED.
+        """
+        task = await self.at(path)
+        if by:
+            await self.may(by, KILL, task.path)
+        ended = ConflictError("TASK_ENDED", f"cancelling {task.path}: it is {task.state}", hint=f"daycare task {path}")
+        if task.ended_at is not None:
+            raise ended
+        meta = {"quiet": "1"}
+        if by and by == task.asker and not task.waits:
+            meta["untold"] = (await self.directory.at(by)).id
+        stop = Envelope(
+            to=task.path,
+            agent_id=task.agent_id,
+            user=task.user,
+            origin=Origin.SYSTEM,
+            sender=by or "system",
+            key="task:cancel",
+            text=f"cancelled by {by}" if by else "cancelled by the user",
+            trace=task.trace,
+            kind=EnvelopeKind.DISMISS,
+            lane=Lane.CONTROL,
+            meta=meta,
+        )
+        try:
+            await self.router.post(stop)
+        except NotFoundError:  # it ended meanwhile
+            raise ended from None
+        return task
+
+    async def at(self, path: str) -> Task:
+        """Return the newest task at a path. Raises `NotFoundError`."""
+        task = await self.store.tasks.at(path)
+        if task is None:
+            raise NotFoundError("TASK_UNKNOWN", f"looking up {path}: no such task", hint="daycare task list")
+        return task
+
+    async def wait(self, task: Task, wait_s: float, *, progress: int | None = None) -> Task:
+        """Return a task once it has ended, or has other progress than the time of its last line; or after a time."""
+        with trio.move_on_after(wait_s):
+            while task.ended_at is None and (progress is None or last_progress(task) == progress):
+                news = self._news  # before looking: what is committed after the look sets this one
+                found = await self.store.tasks.get(task.no)
+                if found is None:
+                    break
+                if found.ended_at is None and (progress is None or last_progress(found) == progress):
+                    await news.wait()
+                task = found
+        return await self.store.tasks.get(task.no) or task
+
+    def changed(self) -> None:
+        """Some task is not as it was. Called after the commit."""
+        self._news.set()
+        self._news = trio.Event()
+
+    async def zone(self, user: str) -> str:
+        """Return the time zone a user lives in. Raises `NotFoundError`."""
+        person = await self.store.people.get(user)
+        if person is None:
+            raise NotFoundError("USER_UNKNOWN", f"starting a task of {user}: no such user", hint="daycare users list")
+        return person.zone
+
+    async def _new(
+        self, user: str, spec: TaskSpec, name: str, key: str, message: Envelope, config: AgentConfig
+    ) -> NewTask:
+        text, values = spec.said(), spec.values()
+        path = Path.task(user, name or _NAMELESS)  # a wrong name is refused here
+        deadline_at = self.clock.now_ms() + round(spec.deadline_s * 1000)
+        due = crontab.local(deadline_at, crontab.zone_of(await self.zone(user)))
+        config = replace(config, description=shortened(text, 100), policy=Policy.FOLLOWUP)
+        return NewTask(
+            user=user,
+            id=name,
+            key=key,
+            prompt=text,
+            parameters=values,
+            deadline_at=deadline_at,
+            message=replace(message, text=text, meta=message.meta | {"due": due}),
+            create=NewAgent(
+                id=new_agent_id(),
+                path=str(path),
+                kind=Kind.TASK,
+                role=Role.TASK,
+                user=user,
+                origin=message.origin,
+                config=config,
+            ),
+        )
+
+    async def _check_asker(self, context: ToolContext, asker: Agent, name: str, wait: str) -> None:
+        if Path.stored(asker.path, Kind(asker.kind)).root.kind is Kind.TASK:
+            raise ForbiddenError("TASK_NESTED", "starting a task: a task starts no others", hint="spawn a helper")
+        await self.may(asker.path, SPAWN, str(Path.task(asker.user, name or _NAMELESS)))
+        if wait and len(context.chains.waiting) > ASK_CHAIN_MAX:
+            waiting = len(context.chains.waiting)
+            raise ConflictError("ASK_CHAIN", f"starting a task: {waiting} agents wait already", hint="do not wait")
+
+    async def _bounds(self, asker: Agent) -> Permissions:
+        """Return what narrows an agent and those above it: a task it starts may do no more."""
+        rules = list(asker.config.permissions.rules)
+        while asker.parent is not None:
+            asker = await self.directory.get(asker.parent)
+            rules += asker.config.permissions.rules
+        return Permissions(rules=tuple(dict.fromkeys(rules)))
+
+    def _check_place(self, deliver: str, user: str, *, by_hand: bool) -> None:
+        place = self.directory.parse(deliver)
+        if by_hand and place.kind is not Kind.CONNECTOR:
+            raise InvalidError(
+                "TASK_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/tasks.md"
+            )
+        if by_hand and place.user != user:
+            raise ForbiddenError("OTHER_USER", f"deliver {place}: it belongs to another user", hint=f"/{user}/...")
+
+
+def last_progress(task: Task) -> int:
+    """Return when a task told last how far it is; 0: not yet."""
+    return task.progress[-1].at if task.progress else 0
