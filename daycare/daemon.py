@@ -58,6 +58,7 @@ from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
 from daycare.memory.sharing import Sharing
 from daycare.observe import log
+from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.ops.overview import overview
 from daycare.ops.owner import owner_of
@@ -67,6 +68,7 @@ from daycare.rules.findings import findings_of
 from daycare.rules.permissions import Rules
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
+from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
@@ -172,7 +174,9 @@ class Daemon:
             owner=owner,
             keep_days=config.store.keep_days,
         )
-        ours = [*neighbours.tools(), *self.clockwork.tools()]
+        deliveries = Deliveries(self.directory, self.notifier, self.connectors)
+        self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, config.store.keep_days)
+        ours = [*neighbours.tools(), *self.clockwork.tools(), *self.tasks.tools()]
         runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],
             Reach(
@@ -189,7 +193,6 @@ class Daemon:
             config.tools.by_role(),
             self.permits.tool,
         )
-        deliveries = Deliveries(self.directory, self.notifier, self.connectors)
         self.endings = Endings(
             store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks, deliveries
         )
@@ -232,6 +235,7 @@ class Daemon:
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         self.clockwork.add_to(self.commands)
+        self.tasks.add_to(self.commands)
         ApprovalCommands(self.approvals, store, config.approvals, clock).add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
@@ -312,6 +316,7 @@ class Daemon:
             exports=Exports(store, self.directory, self.prompts.check, clock, home.path, f"direct:{owner}"),
             memories=self.memories,
             cron=self.clockwork.controls,
+            tasks=self.tasks.controls,
             budgets=spending,
             process=self.recollections.passages.process,
             reembed=self.recollections.reembed,
@@ -353,6 +358,7 @@ class Daemon:
             for part in (
                 self.timers.run,
                 self.clockwork.schedule.run,
+                self.tasks.run,
                 self.courier.run,
                 self.presence.run,
                 self.outcomes.run,
@@ -389,24 +395,16 @@ class Daemon:
         if commit.timers:
             self.timers.changed()
         self.clockwork.committed(commit)
+        self.tasks.committed(commit)
         if commit.budgets:
             self.budgets.settled()
         if commit.memories or commit.agents:
             self.curation.wake()
         self.recollections.committed(turns=bool(commit.completed), memories=commit.memories, documents=commit.documents)
         for letter in commit.dead:
+            about = about_row(self.clock, letter)
             self.bus.publish(
-                DeadLettered(
-                    at_ms=letter.created_at,
-                    path=letter.path,
-                    user=letter.user,
-                    agent_id=letter.agent_id,
-                    trace=letter.trace,
-                    no=letter.no,
-                    source=letter.source,
-                    code=letter.code,
-                    reason=letter.reason,
-                )
+                DeadLettered(**about, no=letter.no, source=letter.source, code=letter.code, reason=letter.reason)
             )
 
     async def _tell(self, user: str, text: str, *, topic: str, path: str) -> None:

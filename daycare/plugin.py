@@ -23,8 +23,8 @@ from daycare.base.connector import RemoteFile as RemoteFile
 from daycare.base.connector import Unreadable as Unreadable
 from daycare.base.errors import UnavailableError
 from daycare.base.memory import Memory as Memory
+from daycare.base.messages import Chains, File, Message, Usage
 from daycare.base.messages import Choice as Choice
-from daycare.base.messages import File, Message, Usage
 from daycare.base.moments import BeforeTurn as BeforeTurn
 from daycare.base.moments import MessageSeen as MessageSeen
 from daycare.base.moments import SessionEnded as SessionEnded
@@ -180,6 +180,8 @@ class ToolContext(Protocol):
     turn: int
     step: int
     call_id: str
+    chains: Chains  # how the turn came about, this agent the last of both
+    allowed: tuple[str, ...]  # the tools it may use
 
     @property
     def memory(self) -> Memory:

@@ -80,6 +80,11 @@ class Router:
         await self._count(envelope)
         return recipient
 
+    async def count(self, envelope: Envelope) -> None:
+        """Count what an agent writes to one that comes into being with it. Raises what `count` raises."""
+        check(envelope)
+        await self._count(envelope)
+
     def announce(self, envelope: Envelope, receipt: Receipt) -> None:
         """Let observers know of a message that was committed."""
         self._bus.publish(

@@ -24,6 +24,7 @@ MENU: Final[tuple[str, ...]] = (
     "compact",
     "memory",
     "cron",
+    "task",
     "spend",
     "budget",
     "approvals",

@@ -14,6 +14,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import AgentDied
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, dismissal
+from daycare.base.path import Kind
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -36,6 +37,8 @@ class Control:
     async def obey(self, agent: Agent, lane: Activation, row: InboxRow) -> bool:
         """Carry out one control message. False when the agent has died of it."""
         if row.envelope.kind is EnvelopeKind.DISMISS:
+            if agent.kind == Kind.TASK:  # what it had is for whoever asked, also while it waits for others
+                await self.endings.abandon(agent, lane, "stopped")
             await self._die(agent, row)
             return False
         aside = await self.store.turns.aside(agent.id)
@@ -109,7 +112,7 @@ class Control:
                     kind=EnvelopeKind.NOTICE,
                 )
             )
-        untold = agent.parent if told else None
+        untold = agent.parent if told else row.envelope.meta.get("untold")
         await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", untold=untold)
         self.endings.hooks.session_ended(agent, agent.session, row.envelope.text or "dismissed")
         self.bus.publish(

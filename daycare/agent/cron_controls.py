@@ -26,6 +26,10 @@ _LOOKED_AT: Final = 50  # due times of an agent's job whose distance is looked a
 _TARGETS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.APP, Kind.SUBUSER, Kind.TASK)
 
 
+async def _nothing() -> None:
+    """There is nothing to read."""
+
+
 class CronProblem(msgspec.Struct, frozen=True):
     """A job in a file or in config.toml that cannot be kept as it is written; what was kept of it before stays."""
 
@@ -41,7 +45,7 @@ class CronProblem(msgspec.Struct, frozen=True):
 class CronControls:
     """Does it. `may(subject, action, object)` raises what keeps an agent from scheduling; people are not asked.
 
-    `problems` are those of the sources as they were read last.
+    `refresh` reads what is new in config.toml and files; `problems` are those of what was read last.
     """
 
     store: Store
@@ -49,6 +53,7 @@ class CronControls:
     clock: Clock
     may: May
     problems: Sequence[CronProblem] = field(default_factory=tuple)
+    refresh: Callable[[], Awaitable[None]] = field(default=_nothing)
 
     async def find(self, user: str | None = None) -> list[CronJob]:
         """Return jobs, of one user or all, in order of path."""

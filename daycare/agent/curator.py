@@ -28,7 +28,7 @@ from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.inference.names import Choice
 from daycare.inference.pool import Answer, Pool
-from daycare.memory.learned import Learned, Line
+from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, Learned, Line
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
@@ -133,7 +133,9 @@ class Curator:
         from daycare.memory.extract import LINES_MAX  # late: word lists cost 6 MB, which an idle daemon does not need
 
         lines = lines[:LINES_MAX]
-        return self._kept(await _extracted(lines, people, user.zone)), len(lines), reason
+        while _is_full(learned := await _extracted(lines, people, user.zone)) and len(lines) > 1:
+            lines = lines[: len(lines) // 2]  # there may be more in them than is taken of one piece
+        return self._kept(learned), len(lines), reason
 
     async def _asked(
         self,
@@ -146,7 +148,7 @@ class Curator:
     ) -> tuple[Learned, int]:
         """Ask a model about as many lines as it can take, and return how many those were.
 
-        What its window has room for is estimated; where that was too much, or the answer did not fit, half is asked.
+        What its window has room for is estimated; where that or what came of it was too much, half is asked about.
         """
         from daycare.agent.lessons import known_fact  # late, as the rules
         from daycare.memory import distil
@@ -165,7 +167,9 @@ class Curator:
                 continue
             try:
                 text, by = await self._ask(plan, asked, zone, min(CURATE_OUTPUT_TOKENS, budget.room), calls)
-                learned = distil.read(text, numbered[:many], people, zone, by).learned
+                learned, _, more = distil.read(text, numbered[:many], people, zone, by)
+                if more and many > 1:
+                    raise InvalidError("EXTRACTION_CUT", f"reading what {by} learned: it was more than is taken")
             except InvalidError as error:
                 if error.code not in _TOO_MUCH or many == 1:
                     raise
@@ -264,6 +268,11 @@ class _Calls:
 
 _SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
 _CALLS_A_PIECE: Final = 64  # more than a piece can be halved
+
+
+def _is_full(learned: Learned) -> bool:
+    """Return whether there may have been more than is taken of one piece."""
+    return len(learned.facts) >= FACTS_MAX or len(learned.entities) >= ENTITIES_MAX
 
 
 def _size(asked: "Request") -> int:

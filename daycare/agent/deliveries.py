@@ -1,10 +1,12 @@
-"""Where the answer to a scheduled run goes: into a conversation of its user, whose agent is told of it."""
+"""Where the answers of scheduled runs and tasks go: into a conversation of the user, whose agent is told of it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import is_scheduled, route
+from daycare.agent.kinds import is_background, is_lasting_agents, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.cron import NOBODY, is_silence
@@ -23,38 +25,50 @@ class Deliveries:
 
     async def of(self, agent: Agent, turn: Turn, thought: Thought) -> tuple[tuple[Delivery, ...], tuple[Envelope, ...]]:
         """Return what goes out in another agent's conversation, and the notes that tell those agents."""
-        rows = [row for row in thought.rows if is_scheduled(row)]
-        texts = [text for text in (thought.reply, *thought.warnings) if text and not (rows and is_silence(text))]
+        rows = [
+            row
+            for row in thought.rows
+            if is_scheduled(row)
+            or is_lasting_agents(agent, row)
+            or (is_task(row) and row.envelope.origin is Origin.PERSON)
+        ]
+        silent = any(map(is_background, rows))
+        texts = [text for text in (thought.reply, *thought.warnings) if text and not (silent and is_silence(text))]
         found: list[Delivery] = []
         notes: list[Envelope] = []
         for row in rows if texts or thought.effects.files else ():
             way = await self._way(agent, row)
             if way is None:
                 continue
-            deliveries = [Delivery(agent=way[0], reply=Reply(connector=way[1], text=text)) for text in texts or [""]]
-            last = deliveries[-1].reply
-            reply = Reply(
-                connector=last.connector,
-                text=last.text,
-                files=thought.effects.files,
-                choices=thought.effects.choices,
-            )
-            found += [*deliveries[:-1], Delivery(agent=way[0], reply=reply)]
-            if way[0].id != agent.id:
-                notes.append(_note(way[0], agent, turn, row, "\n\n".join(texts)))
+            to, connector, target = way
+            replies = [Reply(connector=connector, target=target, text=text) for text in texts or [""]]
+            replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
+            found += [Delivery(agent=to, reply=reply) for reply in replies]
+            if to.id != agent.id:
+                notes.append(_note(to, agent, turn, row, "\n\n".join(texts)))
         return tuple(found), tuple(notes)
 
-    async def _way(self, agent: Agent, row: InboxRow) -> tuple[Agent, str] | None:
-        """Return in which conversation and over which connector; None: its answer goes as others do, or nowhere."""
-        wish = row.envelope.meta.get("deliver", "")
+    async def _way(self, agent: Agent, row: InboxRow) -> tuple[Agent, str, str | None] | None:
+        """Return in which conversation, over which connector and where; None: as other answers go, or nowhere."""
+        envelope = row.envelope
+        wish = envelope.meta.get("deliver", "")
+        if not wish:
+            own = await self.notifier.own_connector(agent)
+            if route(agent, envelope, self.connectors, own) is not None:
+                return None
+        return await self.way(envelope.user, wish, envelope.meta.get("connector", ""), envelope.meta.get("target"))
+
+    async def way(
+        self, user: str, wish: str, asked_by: str = "", target: str | None = None
+    ) -> tuple[Agent, str, str | None] | None:
+        """Return where a user is told something: where they wish, by the connector they asked by, else the latest."""
         if wish == NOBODY:
             return None
-        own = await self.notifier.own_connector(agent)
-        if not wish and route(agent, row.envelope, self.connectors, own) is not None:
-            return None
         preferred = await self.directory.find(wish) if wish else None
-        way = await self.notifier.reachable(row.envelope.user, preferred)
-        return None if way is None else (way.agent, way.connector)
+        if preferred is not None and preferred.user == user and asked_by in self.connectors:
+            return preferred, asked_by, target
+        way = await self.notifier.reachable(user, preferred)
+        return None if way is None else (way.agent, way.connector, None)
 
 
 def goes_elsewhere(row: InboxRow) -> bool:
@@ -63,14 +77,15 @@ def goes_elsewhere(row: InboxRow) -> bool:
 
 
 def is_silent(thought: Thought) -> bool:
-    """Return whether a scheduled run came to nothing that its user should hear."""
-    return bool(thought.rows) and all(map(is_scheduled, thought.rows)) and is_silence(thought.reply)
+    """Return whether a scheduled run or a task came to nothing that its user should hear."""
+    return bool(thought.rows) and all(map(is_background, thought.rows)) and is_silence(thought.reply)
 
 
 def _note(to: Agent, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope:
-    if len(text) > CRON_TOLD_MAX_CHARS:
-        text = f"{text[:CRON_TOLD_MAX_CHARS]} [cut: {len(text)} characters in all]"
-    job = row.envelope.meta["job"]
+    meta = row.envelope.meta
+    what = agent.path
+    if is_background(row):
+        what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta['job']}"
     return Envelope(
         to=to.path,
         agent_id=to.id,
@@ -78,8 +93,15 @@ def _note(to: Agent, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Enve
         origin=Origin.AGENT,
         sender=agent.path,
         key=f"told:{turn.turn}:{row.seq}",
-        text=f"The user was just told this here, as the answer of the scheduled job {job}:\n{text}",
+        text=told_note(what, text),
         trace=turn.trace,
         kind=EnvelopeKind.NOTE,
         via=(*row.envelope.via, agent.path),
     )
+
+
+def told_note(what: str, text: str) -> str:
+    """Return the words by which an agent learns what its user was told in its conversation."""
+    if len(text) > CRON_TOLD_MAX_CHARS:
+        text = f"{text[:CRON_TOLD_MAX_CHARS]} [cut: {len(text)} characters in all]"
+    return f"The user was just told this here, as the answer of {what}:\n{text}"

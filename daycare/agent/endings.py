@@ -10,11 +10,13 @@ from msgspec.structs import replace
 from daycare.actors.lifecycle import Activation
 from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import route, sender_connector
+from daycare.agent.kinds import is_task, route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
 from daycare.agent.steps import Aside, Thought, recorded
+from daycare.agent.task_endings import cut_short
 from daycare.base.clock import Clock
+from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError
 from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
 from daycare.base.limits import BUDGET_TOLD_MAX, RESULT_MAX_CHARS
@@ -57,8 +59,8 @@ class Endings:
         """End the turns that were set aside: nobody wants their answers any more, not even those that have come."""
         for turn, rows, steps in await patiently(lambda: self.store.turns.aside(agent.id)):
             lane.drop({row.seq for row in rows})
-            thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
-            await self._commit(agent, turn, thought, _answers(thought, reason, "error"), stopped=True)
+            thought, answers = self._cut_short(agent, lane, rows, steps, reason)
+            await self._commit(agent, turn, thought, answers, stopped=True)
 
     async def refused(self, agent: Agent, lane: Activation, turn: Turn, reason: str) -> None:
         """End a turn that is not worth a thought: its messages become dead letters, and only who waits for it hears."""
@@ -138,16 +140,23 @@ class Endings:
             lane.turn = None
             return
         lane.drop({row.seq for row in rows})
-        thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
+        thought, answers = self._cut_short(agent, lane, rows, steps, reason)
         parent = agent.path.rsplit("/", 2)[0]
         by_parent = any(
             row.envelope.kind is EnvelopeKind.DISMISS and row.envelope.sender == parent for row in lane.control
         )
-        answers = _answers(thought, reason, "error")
         if by_parent:  # it does not want to hear what it has said itself
             answers = [answer for answer in answers if answer.agent_id != agent.parent]
         lane.turn = await self._commit(agent, turn, thought, answers, stopped=True)
         lane.begun = []
+
+    def _cut_short(
+        self, agent: Agent, lane: Activation, rows: Sequence[InboxRow], steps: Sequence[Step], reason: str
+    ) -> tuple[Thought, list[Envelope]]:
+        """Return what a stopped turn came to, and what agents hear that asked for it: of a task, what it had."""
+        thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
+        thought, text, untold = cut_short(agent, lane.control, thought, reason)
+        return thought, [answer for answer in _answers(thought, text, "error") if answer.agent_id not in untold]
 
     async def postponed(self, agent: Agent, error: DaycareError) -> None:
         """Tell the person that the answer waits for a service that is away.
@@ -246,6 +255,8 @@ class Endings:
             return  # what was said is still there, and is handed off again
         if isinstance(error, BudgetError):
             return  # who answers for the budget was told of it
+        if agent.kind == Kind.TASK:
+            return  # whoever asked is told how it ended
         if not replies and not posts:  # a reminder of an agent that has no way to people: its owner should know
             text = (
                 f"{agent.path} could not finish a turn: {error.message}. `daycare dead list` shows what it was about."
@@ -282,5 +293,13 @@ def _answers(thought: Thought, text: str, status: Literal["ok", "error"]) -> lis
     """Return what the agents get that asked for this."""
     if len(text) > RESULT_MAX_CHARS:
         text = f"{text[:RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all]"
-    found = (row.envelope.answer(text or "[no words]", status) for row in thought.rows)
+    silent = status == "ok" and is_silence(text)
+    found = []
+    for row in thought.rows:
+        said = text or "[no words]"
+        if silent and is_task(row):
+            if "waits" not in row.envelope.meta:
+                continue
+            said = "[nothing to tell]"
+        found.append(row.envelope.answer(said, status))
     return [answer for answer in found if answer is not None]

@@ -6,11 +6,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from daycare.base.cron import SILENCE
+from daycare.base.cron import NOBODY, SILENCE
 from daycare.base.messages import (
     NOT_THE_USER,
     REMINDER,
     SCHEDULED,
+    TASKED,
     Chains,
     Envelope,
     EnvelopeKind,
@@ -18,7 +19,7 @@ from daycare.base.messages import (
     Origin,
     Text,
 )
-from daycare.base.path import Kind, Path
+from daycare.base.path import FOREGROUND, Kind, Path
 from daycare.store.records import Agent, InboxRow, User
 
 SPOKEN_WITH: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that people have conversations with
@@ -46,15 +47,13 @@ def route(
     """Return (connector, target) for the answer to a message; None when it is kept as the message's result only.
 
     A person's message is answered where it came from. What came by itself (a reminder, a notice, a result) reaches the
-    person through the agent's own connector, or through `own` where a person talks to an agent that has none. Another
-    agent reads the result if it waits for one; what agents tell a lasting agent is between them.
+    person through the conversation's own connector, which for a sub-user is `own`. Another agent reads the result if it
+    waits for one.
     """
     came_by = sender_connector(envelope, connectors)
     if came_by is not None:
         return came_by, envelope.reply_target
-    if envelope.chain or envelope.origin in _PEOPLE or agent.kind not in SPOKEN_WITH:
-        return None
-    if agent.kind == Kind.AGENT and envelope.origin is Origin.AGENT:
+    if envelope.chain or envelope.origin in _PEOPLE or agent.kind not in FOREGROUND:
         return None
     name = agent.path.rsplit("/", 1)[-1] if agent.kind == Kind.CONNECTOR else own
     return (name, None) if name in connectors else None
@@ -106,6 +105,8 @@ def message_of(row: InboxRow) -> Message:
         text = REMINDER + text
     elif envelope.origin is Origin.CRON and "job" in envelope.meta:
         text = f"{_scheduled(envelope)}\n{text}"
+    elif is_task(row):
+        text = f"{_tasked(envelope)}\n{text}"
     elif envelope.kind is EnvelopeKind.NOTICE or envelope.origin not in _PEOPLE:
         text = f"{NOT_THE_USER}{envelope.sender} (not from the user):\n{text}"
     else:
@@ -118,14 +119,43 @@ def is_scheduled(row: InboxRow) -> bool:
     return row.envelope.origin is Origin.CRON and "job" in row.envelope.meta
 
 
+def is_task(row: InboxRow) -> bool:
+    """Return whether a row is the work of a task. Nobody outside can say so: their senders are no paths."""
+    envelope = row.envelope
+    asked = envelope.origin in (Origin.PERSON, Origin.AGENT) and envelope.kind is EnvelopeKind.TEXT
+    return asked and "task" in envelope.meta and envelope.sender.startswith("/")
+
+
+def is_lasting_agents(agent: Agent, row: InboxRow) -> bool:
+    """Return whether a row woke a lasting agent by itself, so that its person is to hear what came of it."""
+    return agent.kind == Kind.AGENT and row.envelope.origin in (Origin.TIMER, Origin.SYSTEM) and not row.envelope.chain
+
+
+def is_background(row: InboxRow) -> bool:
+    """Return whether nobody sits and waits for the answer to a row, so that it may be silence."""
+    return is_scheduled(row) or is_task(row)
+
+
+def _tasked(envelope: Envelope) -> str:
+    """Return the line that says what a task is, and what becomes of its answer."""
+    meta = envelope.meta
+    who = f"the agent {envelope.sender} (not the user)" if envelope.origin is Origin.AGENT else "the user"
+    goes = "is kept" if meta.get("deliver") == NOBODY else f"is sent to {who.removesuffix(' (not the user)')}"
+    return (
+        f"{TASKED}{meta['task']}, given by {who}, to be done by {meta['due']}. Nobody can answer questions meanwhile; "
+        f"task_progress tells how far you are. Your answer {goes}; if there is nothing to tell, answer {SILENCE} and "
+        "nothing else."
+    )
+
+
 def _scheduled(envelope: Envelope) -> str:
     """Return the line that says what a run is, and what becomes of its answer."""
     meta = envelope.meta
     late = f", {meta['late']} late" if "late" in meta else ""
     goes = "is kept and sent to nobody" if "kept" in meta else "is sent to the user"
     return (
-        f"{SCHEDULED}{meta['job']}, due {meta['due']}{late} (set up earlier, not said by the user just now). Your answer "
-        f"{goes}; if there is nothing to tell, answer {SILENCE} and nothing else."
+        f"{SCHEDULED}{meta['job']}, due {meta['due']}{late} (set up earlier, not said by the user just now). Your"
+        f" answer {goes}; if there is nothing to tell, answer {SILENCE} and nothing else."
     )
 
 

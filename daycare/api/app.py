@@ -25,6 +25,7 @@ from daycare.api import (
     routes_permissions,
     routes_plugins,
     routes_questions,
+    routes_tasks,
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
@@ -48,6 +49,7 @@ def build(services: Services) -> Starlette:
             *routes_pairings.Pairings(services).routes(),
             *routes_approvals.Approvals(services).routes(),
             *routes_cron.Cron(services).routes(),
+            *routes_tasks.Tasks(services, closing).routes(),
             *routes_permissions.Permissions(services).routes(),
             *routes_exports.ExportRoutes(services, closing).routes(),
             *routes_plugins.Plugins(services).routes(),

@@ -70,6 +70,7 @@ class Cron:
     async def find(self, request: Request) -> Response:
         """List jobs, and what cannot be kept as it is written."""
         wish = query(request, CronQuery)
+        await self._controls.refresh()  # also where no schedule runs
         jobs = [await self._view(job, 1) for job in await self._controls.find(wish.user)]
         return answer({"jobs": jobs, "problems": [self._problem(each) for each in self._controls.problems]})
 

@@ -12,6 +12,7 @@ from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.cron_controls import CronControls
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.passages import Processed
+from daycare.agent.task_controls import TaskControls
 from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.messages import File
@@ -74,6 +75,7 @@ class Services:
     exports: Exports
     memories: MemoryControls
     cron: CronControls
+    tasks: TaskControls
     budgets: BudgetControls
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)

@@ -1,7 +1,7 @@
 """What a scheduled job is: when it is due, what it asks of whom, and what happens to a time that was missed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -58,7 +58,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
             crontab.expression(self.cron)
         else:
             crontab.instant(self.at, crontab.zone_of(self.zone or "UTC"))
-        unknown = sorted(set(_PLACE.findall(self.prompt)) - self.parameters.keys())
+        unknown = places_without(self.prompt, self.parameters)
         if unknown:
             raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is none of its parameters")
         if len(self.said().encode()) > PROMPT_MAX_BYTES:
@@ -81,11 +81,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     def said(self, more: dict[str, Any] | None = None) -> str:
         """Return the prompt with its parameters in their places; those without a place follow it."""
-        values = self.parameters | (more or {})
-        places = set(_PLACE.findall(self.prompt))
-        text = _PLACE.sub(lambda found: _shown(values[found[1]]), self.prompt)
-        rest = [f"- {name}: {_shown(value)}" for name, value in values.items() if name not in places]
-        return "\n".join((text, "", "Parameters:", *rest)) if rest else text
+        return filled(self.prompt, self.parameters | (more or {}))
 
 
 class CronSection(CronSpec, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -110,6 +106,19 @@ def within(misfire: str) -> float:
     if found is None or not 1 <= int(found[1]) <= WITHIN_MAX_MINUTES:
         raise _wrong("misfire", 'expected "skip", "run_once" or "within MINUTES"')
     return float(found[1])
+
+
+def places_without(prompt: str, values: Mapping[str, Any]) -> list[str]:
+    """Return the names of a prompt's places `{{name}}` that have no value."""
+    return sorted(set(_PLACE.findall(prompt)) - values.keys())
+
+
+def filled(prompt: str, values: Mapping[str, Value]) -> str:
+    """Return a prompt with values in its places; those without a place follow it."""
+    places = set(_PLACE.findall(prompt))
+    text = _PLACE.sub(lambda found: _shown(values[found[1]]), prompt)
+    rest = [f"- {name}: {_shown(value)}" for name, value in values.items() if name not in places]
+    return "\n".join((text, "", "Parameters:", *rest)) if rest else text
 
 
 def is_silence(answer: str) -> bool:

@@ -3,17 +3,15 @@
 Every event has a heading in doc/events.md; `name` is stable.
 """
 
-import msgspec
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
-    """Base: wall time in ms, and what joins it to the rest (`trace`), empty where it does not apply."""
-
-    at_ms: int
-    path: str = ""
-    user: str = ""
-    agent_id: str = ""
-    trace: str = ""
+from daycare.base.event import Event as Event
+from daycare.base.events_work import CronBroken as CronBroken
+from daycare.base.events_work import CronDue as CronDue
+from daycare.base.events_work import CronFailed as CronFailed
+from daycare.base.events_work import CronMissed as CronMissed
+from daycare.base.events_work import CronRan as CronRan
+from daycare.base.events_work import TaskEnded as TaskEnded
+from daycare.base.events_work import TaskProgressed as TaskProgressed
+from daycare.base.events_work import TaskStarted as TaskStarted
 
 
 class MessageAccepted(Event, frozen=True, kw_only=True, tag="message.accepted"):
@@ -317,51 +315,6 @@ class StormStopped(Event, frozen=True, kw_only=True, tag="storm.stopped"):
     reason: str
 
 
-class CronDue(Event, frozen=True, kw_only=True, tag="cron.due"):
-    """A scheduled job was due at `due_at` and is in the inbox; `run` is its number in the ledger, `attempt` from 1."""
-
-    run: int
-    due_at: int
-    attempt: int
-
-
-class CronRan(Event, frozen=True, kw_only=True, tag="cron.ran"):
-    """A scheduled run has ended: in time (`ran`) or `late`."""
-
-    run: int
-    due_at: int
-    state: str
-    turn: int
-    took_ms: int
-
-
-class CronMissed(Event, frozen=True, kw_only=True, tag="cron.missed"):
-    """A scheduled job did not run at `due_at`, or at `count` times since: `missed` by its policy, or `skipped`."""
-
-    run: int
-    due_at: int
-    state: str
-    reason: str
-    count: int = 1
-
-
-class CronFailed(Event, frozen=True, kw_only=True, tag="cron.failed"):
-    """A scheduled run failed; it is tried again at `again_at`, or not at all when that is absent."""
-
-    run: int
-    due_at: int
-    reason: str
-    again_at: int = 0
-
-
-class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
-    """A job cannot be kept as it stands in `source`; what was kept of it before stays."""
-
-    source: str
-    reason: str
-    line: int = 1
-
-
 class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
 
@@ -428,6 +381,14 @@ AnyEvent = (
     | ApprovalDecided
     | PermissionRefused
     | StormStopped
+    | CronDue
+    | CronRan
+    | CronMissed
+    | CronFailed
+    | CronBroken
+    | TaskStarted
+    | TaskProgressed
+    | TaskEnded
     | DiskTrouble
     | PluginStarted
     | PluginFailed

@@ -355,6 +355,14 @@ CRON_ANSWER_SHOWN_CHARS: Final = 2_000  # of the last answer, in a fresh session
 CRON_TOLD_MAX_CHARS: Final = 4_000  # of an answer, in the conversation of the agent whose person got it
 
 assert CRON_LOOK_S < CRON_ON_TIME_S, "what the look between finds is on time"
+
+TASKS_MAX: Final = 50  # of one user that have not ended; more is a program's work
+TASK_DEADLINE_S: Final = 86_400.0  # unless another is given: who asked today has forgotten it tomorrow
+TASK_DEADLINE_MAX_S: Final = 31 * 86_400.0
+TASK_PROGRESS_KEPT: Final = 20  # lines of one task, the newest: a screen
+TASK_HAD_MAX_CHARS: Final = 4_000  # of what a task had when it was stopped
+TASK_LOOK_S: Final = 60.0  # between two looks for ended tasks when nothing was heard of any
+TASK_PAGE: Final = 64  # tasks looked at in one go
 LOOKUP_VECTOR_S: Final = 5.0  # for a question's vector; past it words alone are searched
 
 EXPORT_AGENTS_MAX: Final = 10_000  # of one subtree: their ids are in memory while they come in

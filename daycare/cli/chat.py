@@ -94,6 +94,8 @@ class _Window:
         shown = path or _who_answers(client, user)
         columns = create_output().get_size().columns
         self._screen = Screen(shown, color="NO_COLOR" not in os.environ, width=columns)
+        if path is None:
+            self._screen.hear(f"/{user}/direct")  # where notices and answers of scheduled jobs come, whoever answers
         # With /use another agent of the person may answer here: all of theirs are heard.
         watched = path or f"/{user}/**"
         self._follower = Follower(home, client, self._screen, watched=watched, changed=self._redraw)

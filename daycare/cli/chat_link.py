@@ -54,11 +54,12 @@ class Follower:
         self._embedded.close()
 
     def fetch(self, *, missed: bool = False) -> None:
-        """Show the stored replies of the path that are not confirmed, and confirm them."""
-        while rows := self._client.replies(self._screen.path):
-            confirmed = self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
-            if len(rows) < REPLIES_PAGE or not confirmed:
-                return
+        """Show the stored replies that are not confirmed, and confirm them."""
+        for path in self._screen.heard:
+            while rows := self._client.replies(path):
+                confirmed = self._client.acknowledge(self._screen.show_replies(rows, missed=missed))
+                if len(rows) < REPLIES_PAGE or not confirmed:
+                    break
 
     def _run(self) -> None:
         try:

@@ -28,6 +28,7 @@ class Screen:
         self, path: str, *, color: bool, width: int = 80, write: Callable[[str], object] | None = None
     ) -> None:
         self.path = path
+        self._heard = {path}  # agents whose words have been shown here
         self._write = write or (lambda text: print(text, flush=True))
         self.tail = ""
         self._color = color
@@ -45,6 +46,15 @@ class Screen:
         """Whether a turn runs or a message of this window has no answer yet."""
         return bool(self._pending or self._running)
 
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """The paths of whom is heard here: who answers, and who did or may do again."""
+        return tuple(sorted(self._heard))
+
+    def hear(self, path: str) -> None:
+        """Show what happens at one more path."""
+        self._heard.add(path)
+
     def follow(self, path: str) -> None:
         """Show from now on what happens at `path`, the agent that answers here; say so when it is another one."""
         with self._lock:
@@ -54,6 +64,7 @@ class Screen:
             self._streamed = ""
             self._running.clear()
             self.path = path
+            self._heard.add(path)
             self._dim(f"({path} answers here)")
 
     def sent(self, seq: int) -> None:
@@ -68,7 +79,7 @@ class Screen:
         if event.name == "gap":
             if missed := data.get("missed"):
                 self.note(f"(missed {missed} events)")
-        elif data.get("path") == self.path:
+        elif data.get("path") in self._heard:
             with self._lock:
                 self._show(event.name, data)
         return event.name in _MAY_BRING_REPLIES

@@ -33,6 +33,7 @@ from daycare.cli import (
     process,
     setup,
     spend,
+    task,
     users,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
@@ -92,6 +93,7 @@ app.add_typer(models.app, name="models")
 app.add_typer(pair.app, name="pair")
 app.add_typer(personalities.app, name="personalities")
 app.add_typer(plugins.app, name="plugins")
+app.add_typer(task.app, name="task")
 app.add_typer(users.app, name="users")
 app.add_typer(setup.config_app, name="config")
 

@@ -14,7 +14,7 @@ from daycare.base.limits import SHUTDOWN_GRACE_S
 from daycare.cli.client import RETRY_S, Client, Json, pause
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
-from daycare.cli.render import one_line, pairs, plain, size, span
+from daycare.cli.render import one_line, pairs, plain, size, span, when
 from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
@@ -109,6 +109,7 @@ def status_facts(now: Json) -> Any:
             ("providers", ", ".join(now.get("providers", ()))),
             ("connectors", "\n".join(_connection(name, health) for name, health in now.get("connectors", {}).items())),
             ("strangers", _strangers(now.get("strangers", 0))),
+            ("cron", _cron(now.get("cron", {}))),
             ("spent", _spent(now.get("spent", {}))),
         )
     )
@@ -168,6 +169,15 @@ def _connection(name: str, health: Json) -> str:
     if health.get("reason"):
         text += f", {health['reason']}"
     return text + (f" ({health['hint']})" if health.get("hint") else "")
+
+
+def _cron(jobs: Json) -> str:
+    """Return how many jobs are scheduled, when the next is due, and what is wrong with others."""
+    if not jobs.get("jobs") and not jobs.get("problems"):
+        return ""
+    due = f", next {when(jobs['next_at'])}" if jobs.get("next_at") else ""
+    paused = f", {jobs['paused']} paused" if jobs.get("paused") else ""
+    return "\n".join((f"{jobs['jobs']} jobs{due}{paused}", *(f"broken: {plain(each)}" for each in jobs["problems"])))
 
 
 def _strangers(count: int) -> str:

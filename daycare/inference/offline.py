@@ -14,7 +14,18 @@ import msgspec
 import trio
 
 from daycare.base.limits import MERGE_MAX_MESSAGES
-from daycare.base.messages import NOT_THE_USER, REMINDER, SCHEDULED, Message, Origin, Part, Text, ToolCall, ToolResult
+from daycare.base.messages import (
+    NOT_THE_USER,
+    REMINDER,
+    SCHEDULED,
+    TASKED,
+    Message,
+    Origin,
+    Part,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from daycare.inference.arithmetic import calculate
 from daycare.inference.introduced import introduced
 from daycare.inference.recall import Facts
@@ -204,7 +215,7 @@ def _bare(text: str) -> str:
     text = text.strip()
     stamp = _STAMP.match(text)
     text = text[stamp.end() :] if stamp else text
-    if text.startswith((NOT_THE_USER, SCHEDULED)) and "\n" in text:
+    if text.startswith((NOT_THE_USER, SCHEDULED, TASKED)) and "\n" in text:
         text = text.partition("\n")[2]
     return text.removeprefix(REMINDER)
 

@@ -114,10 +114,11 @@ class Request(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What an answer is worth: what was learned, and why the rest was dropped."""
+    """What an answer is worth: what was learned, why the rest was dropped, and whether there was more than is taken."""
 
     learned: Learned
     dropped: tuple[str, ...]
+    more: bool
 
 
 class _Fact(msgspec.Struct):
@@ -201,7 +202,9 @@ def read(answer: str, lines: Sequence[Line], people: Collection[str], zone: str,
     entities = [entity for item in decoded.entities[:ENTITIES_MAX] if (entity := judge.entity(item))]
     if judge.dropped and not facts and not entities:
         raise _useless(f"nothing of it could be kept: {judge.dropped[0]}")
-    return Reading(Learned(facts=tuple(facts), entities=tuple(entities), by=by), tuple(judge.dropped[:_DROPPED_MAX]))
+    more = len(decoded.facts) > FACTS_MAX or len(decoded.entities) > ENTITIES_MAX
+    learned = Learned(facts=tuple(facts), entities=tuple(entities), by=by)
+    return Reading(learned, tuple(judge.dropped[:_DROPPED_MAX]), more)
 
 
 def _decoded(answer: str) -> _Answer:

@@ -43,6 +43,7 @@ class Clockwork:
     ) -> None:
         self.controls = CronControls(store, directory, clock, may)
         sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
+        self.controls.refresh = sources.read
         self.schedule = Schedule(store, directory, router, bus, clock, keep_days, sources.read, tell)
 
     def tools(self) -> list[StructTool[Any]]:

@@ -26,6 +26,7 @@ from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_exports import ExportStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.contract_memories import MemoryStore
+from daycare.store.contract_tasks import TaskStore
 from daycare.store.records import (
     Agent,
     Commit,
@@ -335,6 +336,10 @@ class Store(Protocol):
     @property
     def cron(self) -> CronStore:
         """See `CronStore`."""
+
+    @property
+    def tasks(self) -> TaskStore:
+        """See `TaskStore`."""
 
     @property
     def dead(self) -> DeadLetterStore:

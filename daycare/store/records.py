@@ -11,6 +11,7 @@ from daycare.base.permission import Permissions
 
 if TYPE_CHECKING:
     from daycare.store.records_cron import CronRun
+    from daycare.store.records_tasks import Task
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -431,4 +432,6 @@ class Commit(msgspec.Struct):
     documents: bool = False
     cron: bool = False
     cron_runs: "list[CronRun]" = []  # msgspec gives each its own
+    tasks: "list[Task]" = []  # as they are now
+    task_progress: list[tuple[int, str]] = []  # (number of the task, text)
     budgets: bool = False

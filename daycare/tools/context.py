@@ -62,7 +62,8 @@ class Context:
         self._agent = agent
         self._chain = (*chains.waiting, agent.path)  # who waits for this turn's answer, and now this agent
         self._via = (*chains.via, agent.path)
-        self._allowed = allowed
+        self.chains = Chains(self._chain, self._via)
+        self.allowed = allowed
         self.progress = progress
         self.memory = reach.memory(agent, user, turn, step)
         self._session = turn.session
@@ -104,7 +105,7 @@ class Context:
         self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
     ) -> tuple[str, Waiting | None]:
         """Create a helper with a task of its own."""
-        granted = self._allowed if tools is None else tuple(name for name in tools if name in self._allowed)
+        granted = self.allowed if tools is None else tuple(name for name in tools if name in self.allowed)
         config = AgentConfig(
             description=shortened(task, 100),
             system_prompt=prompt,

@@ -14,11 +14,13 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, ToolCall
+from daycare.base.path import Kind
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.tools.context import PEOPLES, Context, Reach
 
 CRASHED = "TOOL_CRASHED"
+TASKS_ONLY = "task_progress"
 _PEOPLES_ONLY = "memory_ask"  # a helper searches itself: it would wait for one that does the same
 
 
@@ -72,6 +74,7 @@ class Runner:
             for name, tool in self._tools.items()
             if (own is None or name in own) and (of_role is None or name in of_role)
             if name != _PEOPLES_ONLY or agent.kind in PEOPLES
+            if name != TASKS_ONLY or agent.kind == Kind.TASK
         )
 
     def idempotent(self, name: str) -> bool:

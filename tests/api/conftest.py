@@ -24,6 +24,7 @@ from daycare.agent.cron_controls import CronControls
 from daycare.agent.lookup import Lookup
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.scribe import Scribe
+from daycare.agent.task_controls import TaskControls
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
@@ -319,6 +320,7 @@ async def open_api(
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
             memories=memories,
             cron=CronControls(store, directory, clock, Permits(directory, Rules(), bus, clock).check),
+            tasks=TaskControls(store, directory, router, clock, Permits(directory, Rules(), bus, clock).check),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

@@ -3,10 +3,11 @@
 They go the product's own way, `log` and `embed`; only the turns that they were said in are plain SQL.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import numpy as np
@@ -161,20 +162,34 @@ def said(turn: int, text: str, scope: str = SCOPE) -> tuple[EndedTurn, NewMemory
     return ended, entry
 
 
-async def keep(store: Store, first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str = SCOPE) -> None:
-    """Add messages from turn `first` on, and each one's vector of every model: one commit, and one for each model."""
+class Batch(NamedTuple):
+    """Messages to add: their turns, entries and hashes, and by number of dimensions each one's vector."""
+
+    turns: Sequence[EndedTurn]
+    entries: Sequence[NewMemory]
+    hashes: Sequence[str]
+    vectors: Mapping[int, Sequence[bytes]]
+
+
+def batch(first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str = SCOPE) -> Batch:
+    """Return messages from turn `first` on, with their vectors of every model."""
     turns, entries = zip(*(said(first + at, text, scope) for at, text in enumerate(said_)), strict=True)
-    numbers = await store.memories.log(turns, entries)
     hashes = [sha256(text.encode()).hexdigest() for text in said_]
-    for each in rows:
-        dimensions = each.shape[1]
-        data = [row.tobytes() for row in each.astype("<f2")]
-        new = [NewVector(*it) for it in zip(numbers, hashes, data, strict=True)]
-        await store.memories.embed(model(dimensions), dimensions, new)
+    return Batch(
+        turns, entries, hashes, {each.shape[1]: [row.tobytes() for row in each.astype("<f2")] for each in rows}
+    )
+
+
+async def keep(store: Store, new: Batch) -> None:
+    """Add messages and their vectors: one commit, and one for each model."""
+    numbers = await store.memories.log(new.turns, new.entries)
+    for dimensions, data in new.vectors.items():
+        each = [NewVector(*it) for it in zip(numbers, new.hashes, data, strict=True)]
+        await store.memories.embed(model(dimensions), dimensions, each)
 
 
 async def fill(store: Store, count: int, models: Sequence[int], scope: str = SCOPE) -> None:
     """Add `count` messages with vectors of so many dimensions each."""
     for page in range(-(-count // PAGE)):
         rows = [vectors(page, count, dimensions) for dimensions in models]
-        await keep(store, 1 + page * PAGE, texts(page)[: len(rows[0])], rows, scope)
+        await keep(store, batch(1 + page * PAGE, texts(page)[: len(rows[0])], rows, scope))

@@ -19,25 +19,26 @@ from . import apart, memories
 from .measure import median, rounded
 from .memories import PAGE, SPEAKERS, Floats
 
-# Adds messages: the number of the first, their texts, their vectors.
-Add = Callable[[int, Sequence[str], Floats], object]
+# Given the number of the first of some messages, their texts and vectors, returns what adds them.
+Prepare = Callable[[int, Sequence[str], Floats], Callable[[], object]]
 
 
-def _timed(add: Add, count: int, batch: int, dimensions: int) -> Mapping[str, Any]:
+def _timed(prepare: Prepare, count: int, batch: int, dimensions: int) -> Mapping[str, Any]:
     pages = range(-(-count // PAGE))
     texts = [text for page in pages for text in memories.texts(page)]
     rows = np.concatenate([memories.vectors(page, count, dimensions) for page in pages])
     times, spent = [], []
     for begin in range(0, count, batch):
         end = min(begin + batch, count)
+        add = prepare(begin, texts[begin:end], rows[begin:end])
         started, worked = time.perf_counter(), time.process_time()
-        add(begin, texts[begin:end], rows[begin:end])
+        add()
         times.append(1000 * (time.perf_counter() - started) / (end - begin))
         spent.append(1000 * (time.process_time() - worked) / (end - begin))
     return {"each_ms": rounded(median(times), 4), "cpu_ms": rounded(median(spent), 4)}
 
 
-def _about(number: int) -> dict[str, Any]:
+def _about(number: int) -> Mapping[str, Any]:
     return {"speaker": SPEAKERS[number % 2], "session": number // 40, "at_ms": 1_700_000_000_000 + number}
 
 
@@ -49,16 +50,12 @@ def _chromadb(folder: str, count: str, batch: str, dimensions: str) -> Mapping[s
     client = chromadb.PersistentClient(folder, settings)
     collection = client.create_collection("memories", embedding_function=None)
 
-    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+    def prepare(first: int, texts: Sequence[str], rows: Floats) -> Callable[[], object]:
         numbers = range(first, first + len(texts))
-        collection.add(
-            ids=[str(number) for number in numbers],
-            embeddings=rows,
-            documents=[*texts],
-            metadatas=[_about(number) for number in numbers],
-        )
+        ids, metadatas = [str(number) for number in numbers], [*map(_about, numbers)]
+        return lambda: collection.add(ids=ids, embeddings=rows, documents=[*texts], metadatas=metadatas)
 
-    return _timed(add, int(count), int(batch), int(dimensions))
+    return _timed(prepare, int(count), int(batch), int(dimensions))
 
 
 def _qdrant(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, Any]:
@@ -69,14 +66,14 @@ def _qdrant(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str
         "memories", vectors_config=models.VectorParams(size=int(dimensions), distance=models.Distance.COSINE)
     )
 
-    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+    def prepare(first: int, texts: Sequence[str], rows: Floats) -> Callable[[], object]:
         points = [
-            models.PointStruct(id=first + at, vector=row, payload={"text": text} | _about(first + at))
+            models.PointStruct(id=first + at, vector=row, payload={"text": text, **_about(first + at)})
             for at, (text, row) in enumerate(zip(texts, rows.tolist(), strict=True))
         ]
-        client.upsert("memories", points=points)
+        return lambda: client.upsert("memories", points=points)
 
-    return _timed(add, int(count), int(batch), int(dimensions))
+    return _timed(prepare, int(count), int(batch), int(dimensions))
 
 
 def _lancedb(folder: str, count: str, batch: str, dimensions: str, *, bare: bool = False) -> Mapping[str, Any]:
@@ -100,7 +97,7 @@ def _lancedb(folder: str, count: str, batch: str, dimensions: str, *, bare: bool
     table = lancedb.connect(folder).create_table("memories", schema=schema)
     flushed: set[Path] = set()
 
-    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+    def prepare(first: int, texts: Sequence[str], rows: Floats) -> Callable[[], object]:
         flat = pyarrow.array(rows.reshape(-1))
         about = [_about(first + at) for at in range(len(texts))]
         columns = {
@@ -109,16 +106,21 @@ def _lancedb(folder: str, count: str, batch: str, dimensions: str, *, bare: bool
             "text": texts,
             **{name: [each[name] for each in about] for name in ("speaker", "session", "at_ms")},
         }
-        table.add(pyarrow.table(columns, schema=schema))
-        if bare:
-            return
-        if first:
-            table.optimize()
-        else:
-            table.create_fts_index("text")
-        _flush(folder, flushed)
+        new = pyarrow.table(columns, schema=schema)
 
-    return _timed(add, int(count), int(batch), int(dimensions))
+        def add() -> None:
+            table.add(new)
+            if bare:
+                return
+            if first:
+                table.optimize()
+            else:
+                table.create_fts_index("text")
+            _flush(folder, flushed)
+
+        return add
+
+    return _timed(prepare, int(count), int(batch), int(dimensions))
 
 
 def _flush(folder: str, flushed: set[Path]) -> None:
@@ -150,13 +152,12 @@ def _mem0(folder: str, count: str, batch: str, dimensions: str) -> Mapping[str, 
     given: dict[str, list[float]] = {}
     memory.embedding_model = SimpleNamespace(embed=lambda text, *_: given[text], config=SimpleNamespace())
 
-    def add(first: int, texts: Sequence[str], rows: Floats) -> None:
+    def prepare(first: int, texts: Sequence[str], rows: Floats) -> Callable[[], object]:
         given.update(zip(texts, rows.tolist(), strict=True))
         messages = [{"role": ("user", "assistant")[(first + at) % 2], "content": text} for at, text in enumerate(texts)]
-        memory.add(messages, user_id="ann", infer=False, metadata=_about(first))
-        given.clear()
+        return lambda: memory.add(messages, user_id="ann", infer=False, metadata=_about(first))
 
-    return _timed(add, int(count), int(batch), int(dimensions))
+    return _timed(prepare, int(count), int(batch), int(dimensions))
 
 
 PEERS: dict[str, apart.Measurement] = {

@@ -168,9 +168,7 @@ def _usearch_exact(count: str, dimensions: str, queries: str) -> Mapping[str, An
 
     task = Task(int(count), int(dimensions), int(queries))
     whole = task.whole()
-    return task.timed(
-        lambda query: search(whole, query, TOP, "ip", exact=True, threads=1).keys.reshape(-1).tolist()
-    )
+    return task.timed(lambda query: search(whole, query, TOP, "ip", exact=True, threads=1).keys.reshape(-1).tolist())
 
 
 def _usearch_graph(count: str, dimensions: str, queries: str) -> Mapping[str, Any]:

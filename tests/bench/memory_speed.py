@@ -27,7 +27,7 @@ _PACKAGES = ("numpy", "faiss-cpu", "usearch", "sqlite-vec", "chromadb", "qdrant-
 
 def options(parser: argparse.ArgumentParser) -> None:
     """Add the options of this benchmark."""
-    parser.add_argument("--queries", type=int, default=200, help="questions of a round")
+    parser.add_argument("--queries", type=int, default=100, help="questions of a round")
     parser.add_argument("--largest", type=int, default=1_000_000, help="leave out what has more memories")
     parser.add_argument("--full", action="store_true", help="others at all sizes, graphs too, 1,536 dimensions at 1M")
     parser.add_argument("--no-peers", action="store_true", help="the product alone, and faiss where it gives a ratio")

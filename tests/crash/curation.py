@@ -51,6 +51,10 @@ base_url = "{base_url}"
 [plugins]
 load = ["daycare.testing.tools:plugin"]
 
+[budgets]
+person = []
+operator = []
+
 [memory.ingestion]
 daily_logs = {daily_logs}
 every_turns = {every_turns}

@@ -9,7 +9,7 @@ from daycare.base.messages import Message, Text, Usage
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 from tests.crash import mind
 
-_TICK = re.compile(r"\btick (\w+)$")
+_TICK = re.compile(r"^tick (\w+)$", re.MULTILINE)
 
 
 class Ticks(mind.Mind):

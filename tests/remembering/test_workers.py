@@ -244,3 +244,20 @@ async def test_a_fact_is_superseded_however_much_was_learned_since(tmp_path: Pat
     assert len(facts) == 302
     assert teal.fact is not None and teal.fact.superseded_by == red.no
     assert red.fact is not None and red.fact.valid_until_ms is None
+
+
+@pytest.mark.parametrize("by", ["scripted/model", "rules"])
+async def test_no_fact_is_passed_over_where_there_are_more_than_one_piece_may_have(
+    by: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    model = brain() if by != "rules" else brain(lambda request: say("no JSON"))
+    async with open_house(tmp_path, model, config=config()) as house:
+        for number in range(110):
+            await house.talk(
+                f"Remember that item {number} is nice. My favourite colour is {number}. I love item {number}."
+            )
+        await process(house)
+        found = {number for each in await kept(house) for number in map(int, _ITEM.findall(each.text))}
+        learned = house.events("memory.learned")
+    assert found == set(range(110))
+    assert {event["by"] for event in learned} == {by}

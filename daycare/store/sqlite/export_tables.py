@@ -86,6 +86,11 @@ LEFT_OUT: Final[dict[str, Left]] = {
     "spending": Left("what was spent was spent here"),
     "budget_marks": Left("of what was spent here"),
     "cron_runs": Left("the ledger of what ran here"),
+    "tasks": Left(
+        "who asked waits for them here",
+        "tasks that have not ended",
+        f"SELECT count(*) FROM tasks WHERE ended_at IS NULL AND {_OF}",  # noqa: S608
+    ),
     "steps": Left("the journal of turns, for crashes and `trace`: what was said is in the turns"),
     "events": Left("the log of this installation"),
     "forgotten_turns": Left("hashes of what was forgotten stay with who forgot it"),

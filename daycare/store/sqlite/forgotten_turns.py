@@ -195,6 +195,7 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
             " result = CASE WHEN result IS NULL THEN NULL ELSE ?1 END WHERE seq = ?2",
             (FORGOTTEN, seq),
         )
+        tx.run("UPDATE tasks SET prompt = ?, parameters = '{}', progress = '[]' WHERE seq = ?", (FORGOTTEN, seq))
 
 
 def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str]) -> None:

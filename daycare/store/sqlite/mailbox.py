@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.store.records import InboxRow, Receipt
-from daycare.store.sqlite import cron_ledger, letters
+from daycare.store.sqlite import cron_ledger, letters, task_ledger
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
@@ -87,6 +87,8 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
             tx.commit.completed.append((seq, None if dead else result))
             if seq in tx.memory.cron:
                 cron_ledger.ended(tx, seq, turn, result, dead=dead)
+            if seq in tx.memory.tasks:
+                task_ledger.ended(tx, seq, turn, result, dead=dead)
             left = waiting.get(agent_id, 0) - 1
             if left > 0:
                 waiting[agent_id] = left

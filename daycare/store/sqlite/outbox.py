@@ -204,6 +204,7 @@ def revive(tx: Tx, seq: int) -> int:
         (newest[0] + 1, tx.now, seq),
     )
     tx.run("UPDATE cron_runs SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
+    tx.run("UPDATE tasks SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
     tx.commit.connectors.add(row[0])
     return int(newest[0]) + 1
 

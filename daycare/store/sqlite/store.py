@@ -26,6 +26,7 @@ from daycare.store.sqlite.people import People, Secrets
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
+from daycare.store.sqlite.tasks import Tasks
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
 from daycare.store.sqlite.writer import Writer
@@ -62,6 +63,7 @@ class SqliteStore:
         self.timers = Timers(*parts)
         self.exports = Exports(self._writer, file, vfs)
         self.cron = Cron(*parts)
+        self.tasks = Tasks(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)
         self.intake = Intake(*parts)

@@ -9,7 +9,18 @@ import msgspec
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
-from daycare.store.sqlite import budgets, cron_ledger, inbox, journal, letters, mailbox, outbox, timers, waits
+from daycare.store.sqlite import (
+    budgets,
+    cron_ledger,
+    inbox,
+    journal,
+    letters,
+    mailbox,
+    outbox,
+    task_ledger,
+    timers,
+    waits,
+)
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = (
@@ -219,6 +230,8 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         (agent.id, session, agent.user, first.origin, trace, attempt, _encode(seqs).decode(), tx.now),
     )
     turn = tx.db.last_insert_rowid()
+    if tx.memory.tasks:
+        task_ledger.begun(tx, seqs)
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
@@ -248,7 +261,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
     if end.state == "stopped":
         waits.give_up(tx, turn)
     _must_end(tx, turn.turn, end.state, end.history)
-    runs = cron_ledger.open_among(tx, end.seqs)
+    runs, tasks = cron_ledger.open_among(tx, end.seqs), task_ledger.open_among(tx, end.seqs)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     sent: list[int] = []
     if end.replies or end.effects.posts or end.effects.timers:
@@ -260,6 +273,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
         charge(tx, spend)
     if runs:
         cron_ledger.answered(tx, runs, sent, (end.result or "stopped") if end.state == "stopped" else "")
+    task_ledger.answered(tx, tasks, sent, stopped=end.state == "stopped")
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:

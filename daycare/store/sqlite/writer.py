@@ -39,7 +39,8 @@ class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
     `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
-    `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs.
+    `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs,
+    `tasks` those of tasks to the tasks.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -47,6 +48,7 @@ class Memory:
         self.living: dict[str, str] = {}
         self.sessions: dict[str, int] = {}
         self.cron: dict[int, int] = {}
+        self.tasks: dict[int, int] = {}
         self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
         self.load(db)
 
@@ -56,6 +58,8 @@ class Memory:
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
         open_runs = db.execute("SELECT seq, no FROM cron_runs WHERE state = 'due'")
         self.cron = {int(str(seq)): int(str(no)) for seq, no in open_runs}
+        open_tasks = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
+        self.tasks = {int(str(seq)): int(str(no)) for seq, no in open_tasks}
         self.living.clear()
         self.sessions.clear()
 

@@ -1,0 +1,72 @@
+"""What happens to scheduled jobs and tasks, as events; see `events`."""
+
+from daycare.base.event import Event
+
+
+class CronDue(Event, frozen=True, kw_only=True, tag="cron.due"):
+    """A scheduled job was due at `due_at` and is in the inbox; `run` is its number in the ledger, `attempt` from 1."""
+
+    run: int
+    due_at: int
+    attempt: int
+
+
+class CronRan(Event, frozen=True, kw_only=True, tag="cron.ran"):
+    """A scheduled run has ended: in time (`ran`) or `late`."""
+
+    run: int
+    due_at: int
+    state: str
+    turn: int
+    took_ms: int
+
+
+class CronMissed(Event, frozen=True, kw_only=True, tag="cron.missed"):
+    """A scheduled job did not run at `due_at`, or at `count` times since: `missed` by its policy, or `skipped`."""
+
+    run: int
+    due_at: int
+    state: str
+    reason: str
+    count: int = 1
+
+
+class CronFailed(Event, frozen=True, kw_only=True, tag="cron.failed"):
+    """A scheduled run failed; it is tried again at `again_at`, or not at all when that is absent."""
+
+    run: int
+    due_at: int
+    reason: str
+    again_at: int = 0
+
+
+class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
+    """A job cannot be kept as it stands in `source`; what was kept of it before stays."""
+
+    source: str
+    reason: str
+    line: int = 1
+
+
+class TaskStarted(Event, frozen=True, kw_only=True, tag="task.started"):
+    """A task waits for its agent, until `deadline_at`. `asker` is the agent that asked, "" for a person."""
+
+    task: int
+    deadline_at: int
+    asker: str = ""
+
+
+class TaskProgressed(Event, frozen=True, kw_only=True, tag="task.progress"):
+    """An agent told how far it is with its task."""
+
+    task: int
+    text: str
+
+
+class TaskEnded(Event, frozen=True, kw_only=True, tag="task.ended"):
+    """A task is `done`, `failed`, `cancelled` or `expired`, so many milliseconds after it was asked for."""
+
+    task: int
+    state: str
+    took_ms: int
+    reason: str = ""

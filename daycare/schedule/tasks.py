@@ -1,0 +1,154 @@
+"""Tasks, wired: what people and agents do with them, and what tells whoever asked when one has not ended well.
+
+An answer goes out in the transaction that ends its turn. All other ends, and an agent's soft death after each, are seen
+to here, from the store: a start after a crash finds what was left.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import trio
+
+from daycare.actors.router import Router
+from daycare.agent.commands import Commands
+from daycare.agent.deliveries import Deliveries, told_note
+from daycare.agent.task_commands import TaskCommands
+from daycare.agent.task_controls import May, TaskControls
+from daycare.agent.task_tools import TaskTools
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
+from daycare.base.limits import EXPIRE_EVERY_S, STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.observe.about import about_row
+from daycare.observe.bus import Bus
+from daycare.plugin import StructTool
+from daycare.store.contract import Store
+from daycare.store.records import Commit, Delivery, Reply
+from daycare.store.records_tasks import Task
+
+_DAY_MS = 86_400_000
+_EXPIRE_ROWS = 1_000
+
+
+class Tasks:
+    """All of it. Tasks are kept for `keep_days` after their end.
+
+    `may(subject, action, object)` raises what keeps an agent from starting or cancelling one.
+    """
+
+    def __init__(
+        self, store: Store, deliveries: Deliveries, router: Router, may: May, bus: Bus, clock: Clock, keep_days: int
+    ) -> None:
+        self.controls = TaskControls(store, deliveries.directory, router, clock, may)
+        self._deliveries = deliveries
+        self._store = store
+        self._clock = clock
+        self._bus = bus
+        self._keep_days = keep_days
+        self._news = trio.Event()
+
+    def tools(self) -> Sequence[StructTool[Any]]:
+        """Return the tools by which agents start tasks, and tell how far they are."""
+        return TaskTools(self.controls).tools()
+
+    def add_to(self, commands: Commands) -> None:
+        """Register the chat command."""
+        TaskCommands(self.controls, self._deliveries.connectors).add_to(commands)
+
+    def committed(self, commit: Commit) -> None:
+        """Let observers know what became of tasks. Called after the commit."""
+        for task in commit.tasks:
+            about = about_row(self._clock, task)
+            if task.ended_at is not None:
+                took_ms = task.ended_at - task.created_at
+                self._bus.publish(
+                    TaskEnded(**about, task=task.no, state=task.state, took_ms=took_ms, reason=task.reason)
+                )
+            elif task.state == "waiting":
+                self._bus.publish(TaskStarted(**about, task=task.no, deadline_at=task.deadline_at, asker=task.asker))
+        by_number = {task.no: task for task in commit.tasks}
+        for no, text in commit.task_progress:
+            self._bus.publish(TaskProgressed(**about_row(self._clock, by_number[no]), task=no, text=text))
+        if commit.tasks:
+            self.controls.changed()
+            self._news.set()
+
+    async def run(self) -> None:
+        """Settle what has ended, now and whenever a task ends, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._expire)
+            while True:
+                self._news = trio.Event()  # before looking: what ends after the look sets this one
+                wait_s = TASK_LOOK_S
+                try:
+                    while tasks := await self._store.tasks.unsettled(TASK_PAGE):
+                        for task in tasks:
+                            await self._settle(task)
+                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                    wait_s = STORE_RETRY_S
+                with trio.move_on_after(wait_s):
+                    await self._news.wait()
+
+    async def _settle(self, task: Task) -> None:
+        dismissal = Envelope(
+            to=task.path,
+            agent_id=task.agent_id,
+            user=task.user,
+            origin=Origin.SYSTEM,
+            sender="system",
+            key="task:ended",
+            text="its task has ended",
+            trace=task.trace,
+            kind=EnvelopeKind.DISMISS,
+            lane=Lane.CONTROL,
+            meta={"quiet": "1"},
+        )
+        told, note = None, None
+        if text := _words(task):
+            way = await self._deliveries.way(task.user, task.deliver, task.connector, task.target)
+            if way is not None:
+                to, connector, target = way
+                told = Delivery(agent=to, reply=Reply(connector=connector, target=target, text=text))
+                note = Envelope(
+                    to=to.path,
+                    agent_id=to.id,
+                    user=to.user,
+                    origin=Origin.AGENT,
+                    sender=task.path,
+                    key=f"task:{task.no}",
+                    text=told_note(f"the task {task.path}", text),
+                    trace=task.trace,
+                    kind=EnvelopeKind.NOTE,
+                    via=(task.path,),
+                )
+        await self._store.tasks.settle(task.no, dismissal, told, note)
+
+    async def _expire(self) -> None:
+        while True:
+            deleted = 1
+            while deleted:
+                try:
+                    before_ms = self._clock.now_ms() - self._keep_days * _DAY_MS
+                    deleted = await self._store.tasks.expire(before_ms, _EXPIRE_ROWS)
+                except (UnavailableError, BusyError):
+                    break  # nothing is lost by expiring later
+                await trio.sleep(1.0)
+            await trio.sleep(EXPIRE_EVERY_S)
+
+
+def _words(task: Task) -> str:
+    """Return what a person is told of a task without an answer; empty for what they know or did not ask for."""
+    if task.asker or task.state == "done":
+        return ""
+    had = "\n".join(line for line in (*_progress(task), task.result or "") if line)
+    if task.state == "cancelled" and not had:
+        return ""  # whoever did it was told so
+    what = {"cancelled": "was cancelled", "expired": "was stopped, its deadline has passed"}
+    how = what.get(task.state, f"failed: {task.reason}")
+    return f"The task {task.id} {how}." + (f" What it had:\n{had}" if had else "")
+
+
+def _progress(task: Task) -> list[str]:
+    """Return what a task told of its progress, unless its last words have it."""
+    return [] if task.result else [line.text for line in task.progress]
