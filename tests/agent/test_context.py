@@ -307,7 +307,7 @@ async def test_a_conversation_larger_than_the_window_of_another_model_is_summed_
     model, clock = mind(), VirtualClock()
     async with open_house(tmp_path, model, location="daycare.db", clock=clock) as house:
         await house.talk("FACT Miso is my cat")
-        await grow(house, 18)
+        await grow(house, 15)
         assert not summaries_asked(model)
     async with open_house(tmp_path, model, location="daycare.db", clock=clock, config=small()) as house:
         house.counter = 100

@@ -78,12 +78,14 @@ async def test_what_a_word_may_mean_is_looked_for_after_the_words_themselves(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await logged(store, "pets are noisy", *("some talk" for _ in range(20)), "the puppy sleeps", "one more puppy")
-    question = "How are the pets?"
-    assert {"pets are noisy", "the puppy sleeps"} <= set(await found(store, question))
+
+    async def with_words() -> set[str]:
+        hits = await Search(store, RetrievalSection(), None).find(ask("How are the pets?", limit=30))
+        return {hit.memory.text for hit in hits if hit.parts.get("words")}
+
+    assert await with_words() == {"pets are noisy", "the puppy sleeps", "one more puppy"}
     monkeypatch.setattr("daycare.memory.scene.SEARCH_POSTINGS_MAX", 2)
-    texts = await found(store, question)
-    assert "pets are noisy" in texts
-    assert not {"the puppy sleeps", "one more puppy"} & set(texts), "part of them would mislead"
+    assert await with_words() == {"pets are noisy"}, "part of the others would mislead"
 
 
 async def test_who_stops_waiting_is_not_held_up_and_the_next_gets_an_answer(
