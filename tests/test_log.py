@@ -84,6 +84,9 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("identity.held", "warning"),
         ("dead.lettered", "warning"),
         ("reply.failed", "warning"),
+        ("cron.missed", "warning"),
+        ("cron.failed", "warning"),
+        ("cron.broken", "warning"),
         ("plugin.failed", "warning"),
         ("store.trouble", "error"),
     ]

@@ -44,7 +44,7 @@ class Deliveries:
             replies = [Reply(connector=connector, target=target, text=text) for text in texts or [""]]
             replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
             found += [Delivery(agent=to, reply=reply) for reply in replies]
-            if to.id != agent.id:
+            if to.id != agent.id and is_background(row):  # what a lasting agent says stays its own
                 notes.append(_note(to, agent, turn, row, "\n\n".join(texts)))
         return tuple(found), tuple(notes)
 
@@ -83,9 +83,7 @@ def is_silent(thought: Thought) -> bool:
 
 def _note(to: Agent, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope:
     meta = row.envelope.meta
-    what = agent.path
-    if is_background(row):
-        what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta['job']}"
+    what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta['job']}"
     return Envelope(
         to=to.path,
         agent_id=to.id,

@@ -127,8 +127,8 @@ def is_task(row: InboxRow) -> bool:
 
 
 def is_lasting_agents(agent: Agent, row: InboxRow) -> bool:
-    """Return whether a row woke a lasting agent by itself, so that its person is to hear what came of it."""
-    return agent.kind == Kind.AGENT and row.envelope.origin in (Origin.TIMER, Origin.SYSTEM) and not row.envelope.chain
+    """Return whether a row is a reminder of a lasting agent, so that its person is to hear what comes of it."""
+    return agent.kind == Kind.AGENT and row.envelope.origin is Origin.TIMER
 
 
 def is_background(row: InboxRow) -> bool:

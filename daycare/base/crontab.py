@@ -9,6 +9,7 @@ means in a zone is decided below.
   what they repeat happens twice.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
@@ -29,6 +30,7 @@ NICKNAMES: Final = {
     "@hourly": "0 * * * *",
 }
 
+_RANGE_OF_ONE: Final = re.compile(r"(?<![\w-])(\w+)-\1/\d+", re.IGNORECASE)  # cronsim reads 3-3/2 as 3/2
 _EPOCH: Final = datetime(1970, 1, 1)  # of wall times, which have no zone
 _DAY_S: Final = 86_400
 _LAST_S: Final = 7_258_118_400  # the year 2200: what comes later is never due
@@ -57,6 +59,7 @@ def expression(text: str) -> str:
         words = NICKNAMES[words.lower()]
     if (found := len(words.split())) != 5:
         raise _wrong(f"read {shown}: it has {found} fields, not five")
+    words = _RANGE_OF_ONE.sub(r"\1", words)
     try:
         sim = CronSim(words, datetime(2027, 1, 1))
     except CronSimError as error:

@@ -242,7 +242,9 @@ class _Handler(BaseHTTPRequestHandler):
             text = "" if fresh else ": alive\n\n"
             for name, data in rows:
                 position += 1
-                if query.get("path") in (None, data["path"]) and (types is None or name in types):
+                wanted = str(query.get("path", data["path"])).removesuffix("**")
+                there = data["path"].startswith(wanted) if wanted.endswith("/") else data["path"] == wanted
+                if there and (types is None or name in types):
                     text += f"id: {position}\nevent: {name}\ndata: {json.dumps(data)}\n\n"
             try:
                 self.wfile.write(text.encode())

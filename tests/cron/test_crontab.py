@@ -89,6 +89,14 @@ def test_any_expression_is_due_as_a_slow_reader_finds_it(
     assert due(expression, zone, begin, end) == oracle.due(expression, zone, begin, end)
 
 
+@pytest.mark.parametrize(("range_", "one"), [("3-3/2", "3"), ("0-0/1", "0"), ("sun-SUN/1", "sun"), ("13-13/5", None)])
+def test_a_range_of_one_with_a_step_is_that_one(range_: str, one: str | None) -> None:
+    if one is None:
+        assert crontab.expression(f"{range_} * * * *") == "13 * * * *"
+    else:
+        assert crontab.expression(f"0 0 * * {range_}") == f"0 0 * * {one}"
+
+
 def test_a_time_in_the_gap_runs_once_right_after_it() -> None:
     found = crontab.occurrences("10,30,50 2 * * *", crontab.zone_of("Europe/Berlin"), _ms("2027-03-27T12:00"))
     assert _shown(found, 4) == [
