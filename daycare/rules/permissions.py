@@ -159,12 +159,18 @@ def _default(subject: Path, action: str, target: Path) -> Fit:
 
 def _opens(party: Party, action: str, target: Path) -> bool:
     """Return whether an allow can open this at all: between users only messages, whatever a rule says."""
-    return action == MESSAGE or owner_of(party.path) == owner_of(target)
+    return action == MESSAGE or _are_one_users(party.path, target)
 
 
 def _within_reach(subject: Path, target: Path) -> bool:
     """Return whether two paths are one user's, or the second is of a sub-user of the first's, which it administers."""
+    administers = subject.root.kind is not Kind.SUBUSER and subject.user == target.user
+    return administers or _are_one_users(subject, target)
+
+
+def _are_one_users(subject: Path, target: Path) -> bool:
+    """Return whether two paths are one user's. Two people's sub-users of one name are not one."""
     mine, theirs = subject.root, target.root
     if mine.kind is theirs.kind is Kind.SUBUSER:
         return mine == theirs
-    return owner_of(subject) in (owner_of(target), target.user)
+    return owner_of(subject) == owner_of(target)

@@ -151,6 +151,13 @@ def test_between_users_an_allow_opens_messages_and_nothing_else() -> None:
             assert decide("/ben/direct", action, "/ann/agent/shopping", everything).decision is DENY
 
 
+def test_sub_users_of_one_name_are_no_users_of_each_other() -> None:
+    for action in ACTIONS:
+        if action != "message":
+            verdict = decide("/ann/subuser/kid", action, "/ben/subuser/kid", rule(ALLOW, "*", "", ""))
+            assert verdict.decision is DENY
+
+
 paths = st.sampled_from((*KINDS_OF_ANN, *KINDS_OF_BEN))
 patterns = st.one_of(
     st.just(""), paths, paths.map(lambda text: f"{text}/**"), st.sampled_from(("/ann/*", "/ann/**", "/ben/**"))
