@@ -1,6 +1,7 @@
 """Imports go down only. The table is that of doc/architecture.md; the failure says what to do instead."""
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -144,6 +145,14 @@ def test_no_import_cycles_between_modules() -> None:
 
     for module in graph:
         visit(module, ())
+
+
+def test_every_package_is_in_what_gets_installed() -> None:
+    """An editable installation, as tests have, finds what an ordinary one would lack."""
+    project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))
+    listed = {name for name in project["tool"]["setuptools"]["packages"] if name.split(".")[0] == "daycare"}
+    there = {".".join(file.parent.relative_to(ROOT.parent).parts) for file in ROOT.rglob("__init__.py")}
+    assert listed == {name for name in there if "skeleton" not in name}
 
 
 @pytest.mark.parametrize("file", [file for _, file in _modules()], ids=lambda file: str(file.relative_to(ROOT)))
