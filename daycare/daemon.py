@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +61,7 @@ from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.ops.overview import overview
 from daycare.ops.owner import owner_of
+from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
@@ -79,21 +79,6 @@ from daycare.store.vault import Vault, open_vault
 from daycare.tools import builtin
 from daycare.tools.context import Reach
 from daycare.tools.runner import Runner
-
-
-@dataclass
-class Stop:
-    """How the daemon is asked to end: set `event`; `restart` asks for a fresh start of the program afterwards."""
-
-    event: trio.Event = field(default_factory=trio.Event)
-    restart: bool = False
-    reason: str = ""
-
-    def ask(self, restart: bool, reason: str) -> None:
-        """Ask for an orderly end. Safe to repeat."""
-        self.restart = self.restart or restart
-        self.reason = self.reason or reason
-        self.event.set()
 
 
 class Daemon:
