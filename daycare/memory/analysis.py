@@ -46,12 +46,12 @@ def indexed(text: str) -> str:
 def words_of(question: str) -> list[str]:
     """Return the words of a question in lower case, as the index has them."""
     text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", question)
-    return [word.lower() for word in _WORD.findall(_RUN.sub(_pairs, text))]
+    return [word.lower() for word in _WORD.findall(text if text.isascii() else _RUN.sub(_pairs, text))]
 
 
 def language_of(words: list[str]) -> str:
     """Return of which language most of these words are stop words: English if none stands out."""
-    counts = {language: sum(word in stop for word in words) for language, stop in STOP_WORDS.items()}
+    counts = {language: sum(map(stop.__contains__, words)) for language, stop in STOP_WORDS.items()}
     return max(counts, key=lambda language: (counts[language], language == "en"))
 
 

@@ -9,6 +9,7 @@ neighbours on each side, with four. So the index needs no second column, and no 
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
@@ -90,16 +91,22 @@ class Ranked(NamedTuple):
 
     places: Numbers
     parts: Mapping[str, Floats]
-    before: Places
+    before: Numbers
     answers: Floats
 
 
 class Scored(NamedTuple):
-    """A memory's number and score, and what each signal adds to it."""
+    """A memory's number and score, and what each of the `signals` adds to it: of few is that looked at."""
 
     no: int
     score: float
-    parts: Mapping[str, float]
+    signals: Sequence[str]
+    added: Sequence[float]
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What each signal adds."""
+        return {signal: value for signal, value in zip(self.signals, self.added, strict=True) if value}
 
 
 def gather(terms: Sequence[Term], found: Mapping[str, Postings]) -> list[Group]:
@@ -132,10 +139,11 @@ def rank(
     tiers = tuple(tier for tier in limits.tiers if weights.tiers.get(tier, 1.0) > 0)
     scene = _Scene(structure, groups, question, near, limits._replace(tiers=tiers))
     places = scene.places
-    parts = _words(scene, places, weights)
+    windows = _Windows(scene, places)
+    parts = _words(scene, windows, weights)
     answers = parts.pop("answers")
     if near is not None:
-        parts |= _vectors(scene, places, weights)
+        parts |= _vectors(scene, windows, weights)
     parts["speaker"] = weights.speaker * _of_speakers(structure.speaker[places], question)
     parts["time"] = weights.time * scene.timely(places)
     parts["opens"] = weights.opens * ((structure.before[places] == NOWHERE) & (structure.tier[places] == 0))
@@ -153,11 +161,8 @@ def rank(
 
 def unread(structure: Structure, ranked: Ranked) -> list[int]:
     """Return the numbers of the memories whose texts `finish` needs to have been looked at."""
-    wanted = np.union1d(ranked.places, ranked.before[ranked.answers > 0])
-    wanted = wanted[wanted != NOWHERE]
-    wanted = wanted[structure.traits[wanted] == 0]
-    found: list[int] = structure.numbers[wanted].tolist()
-    return found
+    wanted = np.concatenate((ranked.places, ranked.before[(ranked.answers > 0) & (ranked.before != NOWHERE)]))
+    return sorted(set(structure.numbers[wanted[structure.traits[wanted] == 0]].tolist()))
 
 
 def finish(
@@ -226,19 +231,25 @@ class _Scene:
         self.worded = self._union([places for places, *_ in self.terms])
         self.scale = np.float32(1 / sqrt(sum(rarity for *_, rarity in self.terms) or 1))
         self.cosines = np.zeros(rows, np.float32)  # in deviations from the mean, which is what nobody knows
-        self._near = np.empty(0, np.int64)
-        if near is not None:
-            numbers, known = near.numbers, near.scores
-            if (numbers[1:] < numbers[:-1]).any():
-                order = np.argsort(numbers)
-                numbers, known = numbers[order], known[order]
-            places, there = structure.sought(numbers)
-            known = known if len(places) == len(known) else known[there]
-            self.cosines[places] = (known - near.mean) / (near.deviation or 1)
-            admitted = structure.admits(places, limits)
-            places, known = places[admitted], known[admitted]
-            self._near = places[_best(known, places, NEAR_MAX)]
+        self._near = np.empty(0, np.int64) if near is None else self._nearest(near)
         self.places = self._likely()
+
+    def _nearest(self, near: Nearness) -> Numbers:
+        """Note all cosines, and return where the best are that may be found. Most are below the mean and no best."""
+        numbers, known = near.numbers, near.scores
+        if (numbers[1:] < numbers[:-1]).any():
+            order = np.argsort(numbers)
+            numbers, known = numbers[order], known[order]
+        places, there = self.structure.sought(numbers)
+        known = known if len(places) == len(known) else known[there]
+        known = (known - np.float32(near.mean)) / np.float32(near.deviation or 1)
+        self.cosines[places] = known
+        for among in (np.flatnonzero(known > 1), np.arange(len(known))):
+            among = among[self.structure.admits(places[among], self._limits)]
+            if len(among) >= NEAR_MAX:
+                break
+        found: Numbers = places[among[_best(known[among], places[among], NEAR_MAX)]]
+        return found
 
     def _located(self, groups: Sequence[Group]) -> tuple[list[Numbers], list[Numbers]]:
         """Return where the words of each term are, and where those are that may be meant by it: one look for all."""
@@ -246,8 +257,10 @@ class _Scene:
         if not parts:
             return [], []
         places, there = self.structure.sought(np.concatenate(parts))
-        found = np.concatenate(([0], np.cumsum(there)))[np.cumsum([len(part) for part in parts])]
-        each = np.split(places, found[:-1])
+        ends = np.cumsum([len(part) for part in parts])
+        if len(places) < len(there):
+            ends = np.concatenate(([0], np.cumsum(there)))[ends]
+        each = [places[begin:end] for begin, end in pairwise([0, *ends.tolist()])]
         return each[: len(groups)], each[len(groups) :]
 
     def _term(self, group: Group, own: Numbers, kin: Numbers) -> tuple[Numbers, Floats, float]:
@@ -297,8 +310,8 @@ class _Scene:
         rows = np.empty((2 * reach + 1, len(places)), np.int64)
         rows[reach] = places
         for step in range(reach):
-            rows[reach - step - 1] = structure.before[rows[reach - step]]
-            rows[reach + step + 1] = structure.after[rows[reach + step]]
+            np.take(structure.before, rows[reach - step], out=rows[reach - step - 1], mode="wrap")
+            np.take(structure.after, rows[reach + step], out=rows[reach + step + 1], mode="wrap")
         return rows
 
     def own_words(self, places: Numbers) -> Floats:
@@ -316,33 +329,46 @@ class _Scene:
         return found
 
 
-def _words(scene: _Scene, places: Numbers, weights: Weights) -> dict[str, Floats]:
+class _Windows:
+    """Where memories are, and what stands beside each: `rows` have one memory for each distance, -4 to 4.
+
+    What was learned has no neighbours but those of the words that it comes from. If those are gone, it is `alone`.
+    """
+
+    def __init__(self, scene: _Scene, places: Numbers) -> None:
+        anchors = scene.structure.anchor[places]
+        self.places = places
+        self.alone = anchors == NOWHERE
+        self.centres = np.where(self.alone, places, anchors)
+        self.rows = scene.beside(self.centres, _WIDE)
+        self.near = self.rows[_WIDE - _AROUND : _WIDE + _AROUND + 1]
+
+
+def _words(scene: _Scene, windows: _Windows, weights: Weights) -> dict[str, Floats]:
     """Return what the question's words say of memories: of each alone, of what stands beside it, of the conversation.
 
-    What was learned has no neighbours but those of the words that it comes from; if those are gone, it speaks for them.
+    What is alone speaks for all of these.
     """
-    structure = scene.structure
-    anchors = structure.anchor[places].astype(np.int64)
-    rows = scene.beside(np.where(anchors == NOWHERE, places, anchors), _WIDE)
-    alone = anchors == NOWHERE
-    own = scene.own_words(places)
-    around, wide, before = (np.zeros(len(places), np.float32) for _ in range(3))
-    shares, near = scene.shares, slice(_WIDE - _AROUND, _WIDE + _AROUND + 1)
-    for where, found, rarity in scene.terms:
-        shares[where] = found
-        window = shares[rows]
-        shares[where] = 0
-        around += rarity * _saturated(window[near].sum(axis=0))
-        wide += rarity * _saturated(window.sum(axis=0))
-        before += rarity * _saturated(window[_WIDE - 1])
-    scale = scene.scale
-    session = _sessions(scene)[structure.session[np.where(alone, places, anchors)]] * scale
+    count, reach = len(windows.places), len(windows.near)
+    shares = np.empty((3, len(scene.terms), count), np.float32)
+    window = np.empty(windows.rows.shape, np.float32)
+    for at, (where, found, _) in enumerate(scene.terms):
+        scene.shares[where] = found
+        np.take(scene.shares, windows.rows, out=window, mode="wrap")
+        scene.shares[where] = 0
+        np.add.reduce(window[_WIDE - _AROUND :][:reach], out=shares[0, at])
+        np.add.reduce(window, out=shares[1, at])
+        shares[2, at] = window[_WIDE - 1]
+    rarities = np.array([rarity for *_, rarity in scene.terms], np.float32) * scene.scale
+    around, wide, before = rarities @ _saturated(shares)
+    own = scene.own_words(windows.places)
+    session = _sessions(scene)[scene.structure.session[windows.centres]] * scene.scale
     return {
         "words": weights.words * own,
-        "around": weights.around * np.where(alone, own, around * scale),
-        "wide": weights.wide * np.where(alone, own, wide * scale),
-        "session": weights.session * np.where(alone, own, session),
-        "answers": weights.answers * before * scale,
+        "around": weights.around * np.where(windows.alone, own, around),
+        "wide": weights.wide * np.where(windows.alone, own, wide),
+        "session": weights.session * np.where(windows.alone, own, session),
+        "answers": weights.answers * before,
     }
 
 
@@ -355,12 +381,10 @@ def _sessions(scene: _Scene) -> Floats:
     return found
 
 
-def _vectors(scene: _Scene, places: Numbers, weights: Weights) -> dict[str, Floats]:
-    anchors = scene.structure.anchor[places].astype(np.int64)
-    rows = scene.beside(np.where(anchors == NOWHERE, places, anchors), _AROUND)
-    own, there = scene.cosines[places], rows != NOWHERE
-    around = (scene.cosines[rows] * there).sum(axis=0) / there.sum(axis=0)
-    return {"cosine": weights.cosine * own, "cosine_around": weights.cosine_around * around}
+def _vectors(scene: _Scene, windows: _Windows, weights: Weights) -> dict[str, Floats]:
+    there = np.count_nonzero(windows.near != NOWHERE, axis=0)
+    around = scene.cosines[windows.near].sum(axis=0) / there.astype(np.float32)
+    return {"cosine": weights.cosine * scene.cosines[windows.places], "cosine_around": weights.cosine_around * around}
 
 
 def _of_speakers(codes: Places, question: Question) -> Floats:
@@ -396,9 +420,9 @@ def _has(traits: NDArray[np.uint16], trait: int) -> Floats:
 def _scored(numbers: Numbers, parts: Mapping[str, Floats], count: int) -> list[Scored]:
     scores = _summed(parts)
     best = _best(scores, numbers, count)
-    rows = zip(*(part[best].tolist() for part in parts.values()), strict=True)
+    signals, rows = tuple(parts), np.stack(list(parts.values()), axis=1)[best].tolist()
     return [
-        Scored(no, score, {name: value for name, value in zip(parts, row, strict=True) if value})
+        Scored(no, score, signals, row)
         for no, score, row in zip(numbers[best].tolist(), scores[best].tolist(), rows, strict=True)
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX
+from daycare.base.limits import SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
 from daycare.base.recollection import RetrievalSection
 from daycare.memory import ranking
 from daycare.memory.queries import Query
@@ -12,7 +12,7 @@ from daycare.memory.ranking import Group, Nearness, Scored, Weights
 from daycare.memory.structure import Limits, Structure
 from daycare.memory.vectors import VectorBlock
 from daycare.store.contract_memories import MemoryStore
-from daycare.store.records_memories import Memory, Shape, Tier, VectorPage
+from daycare.store.records_memories import Shape, Tier, VectorPage
 
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
 
@@ -34,7 +34,7 @@ class Scene:
         self._weights = Weights(recency=section.weights.recency, tiers=changed)
         self._structure = Structure()
         self._last = 0
-        self._gone = 0
+        self._latest = (0, 0)  # when it was caught up: the store's numbers of the latest memory and the latest change
         self._block: VectorBlock | None = None
         self._block_model = ""
         self._fresh: list[int] = []  # memories whose vectors are to be read (again)
@@ -44,29 +44,34 @@ class Scene:
         """How many memories there are."""
         return self._structure.living
 
-    def catch_up(self) -> tuple[list[int], bool]:
-        """Read what was added, a bounded part; return what was changed or deleted, and whether there is more."""
-        gone = self._store.gone(self._scope)  # before what is read: what changes meanwhile is looked at next time
-        changed = self._store.gone_since(self._scope, self._gone) if self._last else []
+    def catch_up(self) -> bool:
+        """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more."""
+        latest = self._store.latest(self._scope)  # before what is read: what changes meanwhile is looked at next time
+        if latest == self._latest:
+            return False
+        changed = self._store.gone_since(self._scope, self._latest[1]) if self._last else []
         if changed is None:
-            self._structure, self._block, self._last, changed = Structure(), None, 0, []
-        shapes = self._store.shapes(self._scope, after=self._last, limit=SEARCH_INLINE_ROWS)
+            self._structure, self._block, self._last = Structure(), None, 0
+        elif changed:
+            self._revise(changed)
+        shapes = self._store.shapes(self._scope, after=self._last, limit=SEARCH_READ_ROWS)
         self._take(shapes)
-        self._gone = gone
-        return changed, len(shapes) == SEARCH_INLINE_ROWS
+        more = len(shapes) == SEARCH_READ_ROWS
+        self._latest = (0 if more else latest[0], latest[1])
+        return more
 
     def catch_up_all(self) -> None:
         """Read all that was added. Blocks."""
         while shapes := self._store.shapes(self._scope, after=self._last):
             self._take(shapes)
 
-    def revise(self, changed: Sequence[int], memories: Sequence[Memory]) -> None:
-        """Follow what was changed or deleted: `memories` are those of them that are still there."""
-        there = [_shape(memory) for memory in memories if memory.text]
-        self._structure.renew(changed, there)
-        if self._block is not None:
-            self._block.remove(list(changed))
-        self.embedded([shape.no for shape in there])
+    def at_hand(self, query: Query) -> bool:
+        """Return whether a search reads no vectors, or few."""
+        model = self._model()
+        if query.vector is None or not model or self.size <= SEARCH_READ_ROWS:
+            return True
+        block = self._block_of(model, len(query.vector))
+        return block is not None and block.exact and len(self._fresh) <= SEARCH_READ_ROWS
 
     def embedded(self, numbers: Sequence[int]) -> None:
         """Note that memories, of any scope, have a vector now."""
@@ -114,6 +119,13 @@ class Scene:
             self._last = shapes[-1].no
             self.embedded([shape.no for shape in shapes])
 
+    def _revise(self, changed: Sequence[int]) -> None:
+        there = self._store.shapes_of(self._scope, changed)
+        self._structure.renew(changed, there)
+        if self._block is not None:
+            self._block.remove(changed)
+        self.embedded([shape.no for shape in there])
+
     def _groups(self, question: Question) -> list[Group]:
         """Return where the question's terms are: first their words, then, as far as it goes, what they may mean."""
         words = dict.fromkeys(word for term in question.terms for word in term.words)
@@ -129,8 +141,8 @@ class Scene:
         model = self._model()
         if query.vector is None or not model:
             return None
-        block = self._block
-        if block is None or self._block_model != model or block.dimensions != len(query.vector):
+        block = self._block_of(model, len(query.vector))
+        if block is None:
             block = self._block = VectorBlock(len(query.vector))
             self._block_model, self._fresh = model, []
             for page in self._store.vectors(self._scope, model):
@@ -148,19 +160,9 @@ class Scene:
 
         return Nearness(*(block.scores(query.vector) or block.search(query.vector, ranking.NEAR_MAX, fetch)))
 
+    def _block_of(self, model: str, dimensions: int) -> VectorBlock | None:
+        block = self._block
+        return block if block and self._block_model == model and block.dimensions == dimensions else None
+
     def _is_mine(self, number: int) -> bool:
         return self._last >> 32 == number >> 32
-
-
-def _shape(memory: Memory) -> Shape:
-    return Shape(
-        no=memory.no,
-        tier=memory.tier,
-        agent_id=memory.agent_id,
-        path=memory.path,
-        session=memory.session,
-        turn=memory.turn,
-        speaker=memory.speaker,
-        at_ms=memory.at_ms,
-        until_ms=memory.fact.valid_until_ms if memory.fact is not None else None,
-    )

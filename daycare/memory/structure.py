@@ -1,10 +1,10 @@
 """What ranking knows of all memories of a scope: who said each when, and what was said before and after.
 
-Parallel arrays in order of number, some 50 bytes a memory, that grow by doubling. A place is where a memory stands in
+Parallel arrays in order of number, some 70 bytes a memory, that grow by doubling. A place is where a memory stands in
 them; -1 is nowhere.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from daycare.memory import traits
@@ -16,6 +16,7 @@ NOWHERE: Final = -1
 TIERS: Final = (Tier.LOG, Tier.FACT, Tier.ENTITY, Tier.CHUNK)  # a code is the place in here
 _CODES: Final = {tier: code for code, tier in enumerate(TIERS)}
 _SPARE: Final = 64  # rows of room in a new one
+_ALWAYS: Final = 2**62  # until when what has no end holds
 
 Places = NDArray[np.int32]
 
@@ -51,15 +52,15 @@ class Structure:
         self._paths: list[str] = []
         self._sessions: dict[tuple[int, int], int] = {}
         self._last: list[int] = []  # by session: the place of what was said last
-        self._ended: dict[int, int] = {}  # place of a fact that holds no longer -> until when it did
         self._numbers = np.empty(_SPARE, np.int64)
         self._at_ms = np.empty(_SPARE, np.int64)
         self._turns = np.empty(_SPARE, np.int64)
+        self._until_ms = np.empty(_SPARE, np.int64)  # of a fact that holds no longer
         self._session = np.empty(_SPARE, np.int32)
         self._speaker = np.empty(_SPARE, np.int32)
         self._agent = np.empty(_SPARE, np.int32)
-        self._before = np.full(_SPARE, NOWHERE, np.int32)
-        self._after = np.full(_SPARE, NOWHERE, np.int32)
+        self._before = np.full(_SPARE, NOWHERE, np.int64)  # what numpy looks up by: nothing is converted
+        self._after = np.full(_SPARE, NOWHERE, np.int64)
         self._anchor = np.empty(_SPARE, np.int32)
         self._tier = np.empty(_SPARE, np.int8)
         self._living = np.empty(_SPARE, np.bool_)
@@ -89,12 +90,12 @@ class Structure:
         return self._speaker[: self.size]
 
     @property
-    def before(self) -> Places:
+    def before(self) -> Numbers:
         """Where what was said before each in the same conversation is; with one more row, for `NOWHERE`."""
         return self._before[: self.size + 1]
 
     @property
-    def after(self) -> Places:
+    def after(self) -> Numbers:
         """Where what was said after each in the same conversation is; with one more row, for `NOWHERE`."""
         return self._after[: self.size + 1]
 
@@ -127,14 +128,18 @@ class Structure:
         """Return where memories are, those that are not there left out, and of each number whether it is there."""
         if not self.size or not len(numbers):
             return np.empty(0, np.int64), np.zeros(len(numbers), np.bool_)
-        begin = self._row(numbers)
-        if begin is not None:
-            end = begin + len(numbers)
-            at, there = np.arange(begin, end), self._living[begin:end]
+        first = self._numbers[0]
+        if self._numbers[self.size - 1] - first == self.size - 1:  # no number is left out
+            at = numbers - first
+            there = (at >= 0) & (at < self.size)
+        elif (begin := self._row(numbers)) is not None:
+            at = np.arange(begin, begin + len(numbers))
+            there = np.ones(len(numbers), np.bool_)
         else:
             at = np.searchsorted(self.numbers, numbers)
-            near = np.minimum(at, self.size - 1)
-            there = (self._numbers[near] == numbers) & self._living[near]
+            there = self._numbers[np.minimum(at, self.size - 1)] == numbers
+        if self.removed:
+            there[there] = self._living[at[there]]
         return at if there.all() else at[there], there
 
     def places(self, numbers: Numbers) -> Numbers:
@@ -147,22 +152,23 @@ class Structure:
 
     def admits(self, places: Numbers, limits: Limits) -> Bools:
         """Return which of these memories may be found."""
-        tier, agent = self._tier[places], self._agent[places]
-        wanted = np.array([each in limits.tiers for each in TIERS])
-        found: Bools = self._living[places] & wanted[tier]
+        tier = self._tier[places]
+        found: Bools = np.array([each in limits.tiers for each in TIERS])[tier]
+        if self.removed:
+            found &= self._living[places]
         own = self._agents.get(limits.agent_id, NOWHERE)
         if Tier.CHUNK in limits.tiers:
+            agent = self._agent[places]
             found &= (tier != _CODES[Tier.CHUNK]) | (agent == own) | (agent == self._agents.get("", NOWHERE))
         if limits.since_ms is not None:
             found &= self._at_ms[places] >= limits.since_ms
         if limits.until_ms is not None:
             found &= self._at_ms[places] < limits.until_ms
-        if limits.now_ms is not None and self._ended:
-            over = [place for place, until in self._ended.items() if until <= limits.now_ms]
-            found &= ~np.isin(places, over)
+        if limits.now_ms is not None:
+            found &= self._until_ms[places] > limits.now_ms
         if limits.under:
             inside = [f"{path}/".startswith(f"{limits.under}/") for path in self._paths]
-            found &= np.array(inside, np.bool_)[agent]
+            found &= np.array(inside, np.bool_)[self._agent[places]]
         if limits.shown is not None:
             session = self._sessions.get((own, limits.shown[0]), NOWHERE)
             found &= (self._session[places] != session) | (tier > 0) | (self._turns[places] <= limits.shown[1])
@@ -181,16 +187,15 @@ class Structure:
         self._numbers[new] = [shape.no for shape in shapes]
         self._at_ms[new] = [shape.at_ms for shape in shapes]
         self._turns[new] = [shape.turn for shape in shapes]
+        self._until_ms[new] = [_ALWAYS if shape.until_ms is None else shape.until_ms for shape in shapes]
         self._tier[new] = [_CODES[shape.tier] for shape in shapes]
-        self._agent[new] = [self._agent_code(shape.agent_id, shape.path) for shape in shapes]
-        self._speaker[new] = [self._code_of(shape.speaker) for shape in shapes]
-        self._session[new] = [
-            self._session_code(agent, shape.session)
-            for agent, shape in zip(self._agent[new].tolist(), shapes, strict=True)
-        ]
+        agents = _codes(self._agents, [shape.agent_id for shape in shapes])
+        self._agent[new] = agents
+        self._speaker[new] = _codes(self._speaker_codes, [shape.speaker for shape in shapes])
+        self._session[new] = _codes(self._sessions, zip(agents, [shape.session for shape in shapes], strict=True))
+        self._know(shapes)
         self._living[new] = True
         self._traits[new] = 0
-        self._ended |= {begin + at: shape.until_ms for at, shape in enumerate(shapes) if shape.until_ms is not None}
         self.size = end
         self._chain(begin)
         self._tie(begin)
@@ -206,16 +211,14 @@ class Structure:
         places = self.places(np.sort(np.asarray(numbers, np.int64)))
         self._traits[places] = 0
         self._living[places] = False
-        for place in places.tolist():
-            self._ended.pop(place, None)
-        still = {shape.no: shape.until_ms for shape in shapes}
+        still = {shape.no: _ALWAYS if shape.until_ms is None else shape.until_ms for shape in shapes}
         there = places[np.isin(self._numbers[places], list(still))]
         self._living[there] = True
         self.removed += len(places) - len(there)
-        for place in there.tolist():
-            until_ms = still[int(self._numbers[place])]
-            if until_ms is not None:
-                self._ended[place] = until_ms
+        self._until_ms[there] = [still[no] for no in self._numbers[there].tolist()]
+        if len(there) < len(places):  # what was learned from words that are gone speaks for them
+            tied = np.flatnonzero(self._anchor[: self.size] != NOWHERE)
+            self._anchor[tied[~self._living[self._anchor[tied]]]] = NOWHERE
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -244,7 +247,7 @@ class Structure:
         facts = begin + np.flatnonzero(self._tier[begin : self.size] == _CODES[Tier.FACT])
         if not len(facts):
             return
-        logs = np.flatnonzero(self._tier[: self.size] == _CODES[Tier.LOG])
+        logs = np.flatnonzero((self._tier[: self.size] == _CODES[Tier.LOG]) & self._living[: self.size])
         logs = logs[np.argsort(self._turns[logs], kind="stable")]
         turns = self._turns[logs]
         at = np.searchsorted(turns, self._turns[facts])
@@ -259,27 +262,15 @@ class Structure:
         beside = end <= self.size and self._numbers[end - 1] == numbers[-1]
         return begin if beside and (self._numbers[begin:end] == numbers).all() else None
 
-    def _agent_code(self, agent_id: str, path: str) -> int:
-        code = self._agents.get(agent_id)
-        if code is None:
-            code = self._agents[agent_id] = len(self._paths)
-            self._paths.append(path)
-        return code
-
-    def _code_of(self, speaker: str) -> int:
-        code = self._speaker_codes.get(speaker)
-        if code is None:
-            code = self._speaker_codes[speaker] = len(self.speakers)
-            self.speakers.append(speaker)
+    def _know(self, shapes: Sequence[Shape]) -> None:
+        """Take in what else is known of agents, speakers and conversations that have a code since now."""
+        if len(self._paths) < len(self._agents):
+            paths = {shape.agent_id: shape.path for shape in reversed(shapes)}
+            self._paths += [paths[agent_id] for agent_id in [*self._agents][len(self._paths) :]]
+        if len(self.speakers) < len(self._speaker_codes):
+            self.speakers = [*self._speaker_codes]
             self.called = called(self.speakers)
-        return code
-
-    def _session_code(self, agent: int, session: int) -> int:
-        code = self._sessions.get((agent, session))
-        if code is None:
-            code = self._sessions[agent, session] = len(self._last)
-            self._last.append(NOWHERE)
-        return code
+        self._last += [NOWHERE] * (len(self._sessions) - len(self._last))
 
     def _reserve(self, total: int) -> None:
         if total < len(self._numbers):  # neighbours have a row more
@@ -287,6 +278,11 @@ class Structure:
         room = max(total + 1, 2 * len(self._numbers))
         for name, array in [(name, it) for name, it in vars(self).items() if isinstance(it, np.ndarray)]:
             setattr(self, name, _grown(array, self.size, room))
+
+
+def _codes(known: dict[Any, int], keys: Iterable[Any]) -> list[int]:
+    """Return the code of each key; a new one gets the next."""
+    return [known.setdefault(key, len(known)) for key in keys]
 
 
 def _grown(array: NDArray[Any], size: int, room: int) -> NDArray[Any]:

@@ -140,6 +140,8 @@ def kin(word: str) -> tuple[str, ...]:
 def _bases(word: str) -> Iterator[str]:
     """Yield a word and what it may be an inflection of, the likeliest first."""
     yield word
+    if word[-1:] not in "sdg":
+        return
     for ending, others in (
         ("ies", "y"),
         ("ied", "y"),

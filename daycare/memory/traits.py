@@ -55,10 +55,19 @@ _NUMBERS: Final = words(
 )
 
 
+def words_in(text: str) -> set[str]:
+    """Return the runs of letters and digits of a text. Most stand between blanks, which is found out faster."""
+    found = set(text.split())
+    if odd := [word for word in found if not word.isalnum()]:
+        found.difference_update(odd)
+        found.update(_WORD.findall(" ".join(odd)))
+    return found
+
+
 def of(text: str) -> int:
     """Return what a text is like."""
     text = text[:_LOOKED_AT]
-    found = set(_WORD.findall(text.lower()))
+    found = words_in(text.lower())
     digits = _DIGIT.search(text) is not None
     traits = KNOWN + SAYS * min(len(found - EVERY_STOP_WORD), _SAYS_MAX)
     if text.rstrip(_CLOSING).endswith(_QUESTION_MARKS):

@@ -108,12 +108,19 @@ class MemoryStore(Protocol):
         """Return the memories of a scope in order of number, beginning after `after`."""
         ...
 
-    def gone(self, scope: str) -> int:
-        """Return a number that grows when a memory of a scope is changed or deleted, and with nothing else."""
+    def shapes_of(self, scope: str, numbers: Sequence[int]) -> list[Shape]:
+        """Return those of the memories that are in this scope, in order of number."""
+        ...
+
+    def latest(self, scope: str) -> tuple[int, int]:
+        """Return numbers that rise with each memory that is added, and with each that is changed or deleted.
+
+        With nothing else; 0 before the first.
+        """
         ...
 
     def gone_since(self, scope: str, gone: int) -> list[int] | None:
-        """Return the numbers of what was changed or deleted since `gone` was that number; None: too much to tell."""
+        """Return what was changed or deleted since the second number of `latest` was `gone`; None: too much to tell."""
         ...
 
     def texts(self, scope: str, numbers: Sequence[int]) -> dict[int, str]:

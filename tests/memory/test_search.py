@@ -12,8 +12,9 @@ from daycare.base.recollection import RetrievalSection
 from daycare.memory import search as searching
 from daycare.memory.queries import Hit, Query
 from daycare.memory.scene import Scene
-from daycare.memory.search import ALIKE, Search, _distinct
+from daycare.memory.search import ALIKE, Search, _Said
 from daycare.store.contract import Store
+from daycare.store.records_memories import ECHO
 from daycare.store.sqlite.store import open_store
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock
@@ -57,8 +58,8 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
     hits = [Hit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
-    for count in (5, len(hits)):
-        assert _distinct(hits, count) == compared_with_all(hits)[:count]
+    said_before = _Said()
+    assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
 
 
 def compared_with_all(hits: Sequence[Hit]) -> list[Hit]:
@@ -126,3 +127,48 @@ async def test_an_error_of_a_search_reaches_who_asked(store: Store, monkeypatch:
         with pytest.raises(ValueError, match="broken"):
             await search.find(ask("Where is the piano?"))
     assert len(await search.find(ask("Where is the piano?"))) == 1
+
+
+async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "SEARCH_SCOPES_MAX", 1)
+    monkeypatch.setattr(searching, "SEARCH_INLINE_ROWS", 0)
+    await logged(store, "the piano stands in the hall")
+    await logged(store, "the piano stands in the attic", to="/u2/telegram", scope="u2", user="u2")
+    search = Search(store, RetrievalSection(), None)
+    texts: dict[str, set[str]] = {SCOPE: set(), "u2": set()}
+
+    async def find(scope: str) -> None:
+        [hit] = await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+        texts[scope].add(hit.memory.text)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(find, SCOPE)
+            nursery.start_soon(find, "u2")
+    assert texts == {SCOPE: {"the piano stands in the hall"}, "u2": {"the piano stands in the attic"}}
+    assert len(search._scenes) == 1, "nothing is kept of the other one"
+
+
+async def test_what_was_added_changed_and_forgotten_meanwhile_counts(store: Store) -> None:
+    search = Search(store, RetrievalSection(), None)
+
+    async def texts() -> set[str]:
+        return {hit.memory.text for hit in await search.find(ask("Where is the piano?"))}
+
+    [one] = await logged(store, "the piano stands in the hall")
+    assert await texts() == await texts() == {"the piano stands in the hall"}
+    await logged(store, "we sold the piano to a school")
+    assert await texts() == {"the piano stands in the hall", "we sold the piano to a school"}
+    await store.memories.forget(SCOPE, [one])
+    assert await texts() == {"we sold the piano to a school"}
+
+
+async def test_rows_are_read_until_enough_say_something_else_and_echoes_come_last(store: Store) -> None:
+    said = "the old piano stands in the hall behind the red curtain"
+    await logged(store, *(f"{said}{'!' * times}" for times in range(12)), "the piano must be tuned", "a piano is heavy")
+    await logged(store, "piano piano piano", role=ECHO)
+    texts = await found(store, "Where is the piano?", limit=3)
+    assert len(texts) == 3 and len({text.rstrip("!") for text in texts}) == 3 and "piano piano piano" not in texts
+    assert (await found(store, "Where is the piano?", limit=4))[3:] == ["piano piano piano"]

@@ -123,6 +123,19 @@ def test_what_is_removed_is_not_found_and_what_ends_is_found_until_then() -> Non
     assert structure.living == len(MIXED) - 3
 
 
+@pytest.mark.parametrize("learned", ["before", "after"])
+def test_what_was_learned_speaks_for_itself_once_its_words_are_gone(learned: str) -> None:
+    said, fact = shape(1, turn=1), shape(2, Tier.FACT, turn=1)
+    structure = Structure([said])
+    if learned == "before":
+        structure.append([fact])
+        assert structure.anchor.tolist() == [0, 0]
+    structure.renew([1], [])
+    if learned == "after":
+        structure.append([fact])
+    assert structure.anchor.tolist()[1] == NOWHERE
+
+
 def test_what_a_text_is_like_is_kept() -> None:
     structure = Structure(MIXED)
     structure.look({2: "When was it?", 99: "of another scope"})

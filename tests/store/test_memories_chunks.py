@@ -60,7 +60,7 @@ async def test_what_says_the_same_keeps_its_number_and_its_vector(store: Store) 
     await store.memories.chunk(SOUL, 1, cut("a b", "c", "c", "d"))
     [(a, _), (c1, _), (c2, _), (d, _)] = await shown(store)
     await embedded(store)
-    gone = store.memories.gone(SCOPE)
+    gone = store.memories.latest(SCOPE)[1]
     await put(store, "2")
     await store.memories.chunk(SOUL, 2, cut("a b", "c", "new"))
     [(first, _), (second, _), (third, text)] = await shown(store)

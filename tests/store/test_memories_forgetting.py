@@ -53,7 +53,7 @@ async def messages(store: Store, session: int = 1) -> list[Message]:
 async def test_a_forgotten_memory_is_found_in_no_way(store: Store) -> None:
     one, two = await logged(store, "the secret word", "another word")
     await embedded(store)
-    gone = store.memories.gone(SCOPE)
+    gone = store.memories.latest(SCOPE)[1]
     assert await store.memories.forget(SCOPE, [one]) == Forgotten(memories=1, turns=0, versions=0, summaries=0)
     assert texts(store, "secret word") == [two]
     assert [shape.no for shape in store.memories.shapes(SCOPE)] == [two]

@@ -265,7 +265,7 @@ async def test_what_contradicts_a_fact_supersedes_it_and_both_stay(store: Store,
         fact("Ann lives in Rome", one, attribute="home", value="Rome"),
         fact("Ann lives in Oslo", two, attribute="home", value="Oslo"),
     )
-    gone = store.memories.gone(SCOPE)
+    gone = store.memories.latest(SCOPE)[1]
     [third] = await logged(store, "Paris it is")
     [new] = await learned(
         store, fact("Ann lives in Paris", third), superseded=(Superseded(second, 0, EPOCH_MS), Superseded(first, 0, 7))
@@ -285,12 +285,12 @@ async def test_an_entity_that_is_met_again_is_the_same_one(store: Store) -> None
     [one] = await logged(store, "Bob called")
     [bob] = await learned(store, entity("Bob", one))
     [two] = await logged(store, "Bob wrote")
-    gone = store.memories.gone(SCOPE)
+    gone = store.memories.latest(SCOPE)[1]
     await learned(store, seen=(Seen(no=bob, sources=(two, one), at_ms=EPOCH_MS + 9),))
     found = await only(store, bob)
     assert found.entity is not None and (found.entity.mentions, found.entity.last_ms) == (2, EPOCH_MS + 9)
     assert found.sources == (one, two)
-    assert store.memories.gone(SCOPE) == gone, "nothing that ranking knows of it has changed"
+    assert store.memories.latest(SCOPE)[1] == gone, "nothing that ranking knows of it has changed"
 
 
 async def test_an_entity_that_is_described_anew_is_found_by_that(store: Store) -> None:

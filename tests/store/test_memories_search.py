@@ -131,20 +131,43 @@ async def test_shapes_are_all_of_a_scope_in_order(store: Store) -> None:
     assert store.memories.shapes("nobody") == []
 
 
+async def test_shapes_of_some_are_those_of_the_scope_that_are_there(store: Store) -> None:
+    one, two, three = await logged(store, "one", "two", "three")
+    [theirs] = await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    await store.memories.forget(SCOPE, [two])
+    every = store.memories.shapes(SCOPE)
+    assert store.memories.shapes_of(SCOPE, [three, two, theirs, one]) == every
+    assert store.memories.shapes_of(SCOPE, [three]) == every[1:]
+    assert store.memories.shapes_of(SCOPE, []) == store.memories.shapes_of("nobody", [one]) == []
+
+
+async def test_it_is_told_whether_anything_was_added_or_changed(store: Store) -> None:
+    assert store.memories.latest(SCOPE) == (0, 0)
+    [one] = await logged(store, "one")
+    added = store.memories.latest(SCOPE)
+    await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+    assert added > (0, 0) and store.memories.latest(SCOPE) == added, "what others remember is nothing to it"
+    await logged(store, "two")
+    more = store.memories.latest(SCOPE)
+    assert more[0] > added[0] and more[1] == added[1]
+    await store.memories.forget(SCOPE, [one])
+    assert store.memories.latest(SCOPE)[0] == more[0] and store.memories.latest(SCOPE)[1] > more[1]
+
+
 async def test_gone_tells_what_was_changed_or_deleted_and_not_what_was_added(store: Store, clock: HandClock) -> None:
-    assert store.memories.gone(SCOPE) == 0 and store.memories.gone_since(SCOPE, 0) == []
+    assert store.memories.latest(SCOPE)[1] == 0 and store.memories.gone_since(SCOPE, 0) == []
     one, two = await logged(store, "one", "two")
-    assert store.memories.gone(SCOPE) == 0
+    assert store.memories.latest(SCOPE)[1] == 0
     [known] = await learned(store, fact("a", one))
-    before = store.memories.gone(SCOPE)
+    before = store.memories.latest(SCOPE)[1]
     await logged(store, "more")
     await learned(store, seen=(Seen(no=known, sources=(two,), at_ms=1, text="b"),))
-    middle = store.memories.gone(SCOPE)
+    middle = store.memories.latest(SCOPE)[1]
     assert before < middle and store.memories.gone_since(SCOPE, before) == [known]
     await store.memories.forget(SCOPE, [one])
     assert store.memories.gone_since(SCOPE, middle) == [one]
     assert store.memories.gone_since(SCOPE, before) == [one, known]
-    assert store.memories.gone("u2") == 0
+    assert store.memories.latest("u2")[1] == 0
 
 
 async def test_of_too_many_changes_it_is_only_told_that_there_were(
@@ -152,9 +175,9 @@ async def test_of_too_many_changes_it_is_only_told_that_there_were(
 ) -> None:
     monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_CHANGES_MAX", 3)
     found = await logged(store, *"abcdef")
-    start = store.memories.gone(SCOPE)
+    start = store.memories.latest(SCOPE)[1]
     await store.memories.forget(SCOPE, found[:2])
-    middle = store.memories.gone(SCOPE)
+    middle = store.memories.latest(SCOPE)[1]
     await store.memories.forget(SCOPE, found[2:5])
     assert store.memories.gone_since(SCOPE, start) is None
     assert store.memories.gone_since(SCOPE, middle) == found[2:5]

@@ -38,6 +38,8 @@ class Extra(msgspec.Struct, omit_defaults=True):
 
 
 _NO_EXTRA: Final = Extra()
+_TIERS: Final = {tier.value: tier for tier in Tier}  # a look-up takes a tenth of a call of the class
+_ORIGINS: Final = {origin.value: origin for origin in Origin}
 _encode = msgspec.json.Encoder().encode
 _decode_extra = msgspec.json.Decoder(Extra).decode
 _decode_numbers = msgspec.json.Decoder(tuple[int, ...]).decode
@@ -345,12 +347,12 @@ def memory(row: tuple[Any, ...]) -> Memory:
     more = extra_from(extra)
     return Memory(
         no=no,
-        tier=Tier(tier),
+        tier=_TIERS[tier],
         scope=scope,
         user=user,
         agent_id=agent_id,
         path=path,
-        origin=Origin(origin),
+        origin=_ORIGINS[origin],
         text=text,
         index=indexed or "",
         at_ms=at_ms,

@@ -41,6 +41,12 @@ _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
 _TIERS: Final = {tier.value: tier for tier in Tier}
 _decode = msgspec.json.Decoder(list[int]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+_SHAPE: Final = (
+    "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms FROM memories WHERE text IS NOT NULL"
+)
 
 
 class MemorySearch(Part):
@@ -123,24 +129,23 @@ class MemorySearch(Part):
             there = span(db, scope)
             if there is None:
                 return []
-            rows = fetch(
-                db,
-                "SELECT no, tier, agent_id, path, session, turn, speaker, at_ms, until_ms FROM memories"
-                " WHERE no BETWEEN ? AND ? AND text IS NOT NULL ORDER BY no LIMIT ?",
-                (max(after + 1, there.first), there.last, limit),
-            )
-        same: dict[str, str] = {}  # a scope has few agents and speakers, and each row brings its own copies
-        one = same.setdefault
-        return [
-            Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until)
-            for no, tier, agent, path, session, turn, who, at, until in rows
-        ]
+            bounds = max(after + 1, there.first), there.last, limit
+            return _shapes(fetch(db, _SHAPE + " AND no BETWEEN ? AND ? ORDER BY no LIMIT ?", bounds))
 
-    def gone(self, scope: str) -> int:
-        """Return a number that grows when a memory of a scope is changed or deleted."""
+    def shapes_of(self, scope: str, numbers: Sequence[int]) -> list[Shape]:
+        """Return those of the memories that are in this scope, in order of number."""
         with self._lent() as db:
             there = span(db, scope)
-        return 0 if there is None else there.changed
+            if there is None:
+                return []
+            among = " AND no IN (SELECT value FROM carray(?)) AND no BETWEEN ? AND ? ORDER BY no"
+            return _shapes(fetch(db, _SHAPE + among, (those(numbers), there.first, there.last)))
+
+    def latest(self, scope: str) -> tuple[int, int]:
+        """Return numbers that rise with each memory that is added, and with each that is changed or deleted."""
+        with self._lent() as db:
+            rows = fetch(db, "SELECT next - 1, changed FROM memory_scopes WHERE scope = ?", (scope,))
+        return (0, 0) if not rows else (rows[0][0], rows[0][1])
 
     def gone_since(self, scope: str, gone: int) -> list[int] | None:
         """Return the numbers of what was changed or deleted since."""
@@ -151,14 +156,11 @@ class MemorySearch(Part):
     def texts(self, scope: str, numbers: Sequence[int]) -> dict[int, str]:
         """Return the texts of those of the memories that are in this scope."""
         with self._lent() as db:
-            there = span(db, scope)
-            if there is None:
-                return {}
             rows = fetch(
                 db,
-                "SELECT no, text FROM memories WHERE no IN (SELECT value FROM carray(?)) AND no BETWEEN ? AND ?"
-                " AND text IS NOT NULL",
-                (those(numbers), there.first, there.last),
+                "SELECT no, text FROM memories WHERE no IN (SELECT value FROM carray(?))"
+                " AND no >> 32 = (SELECT no FROM memory_scopes WHERE scope = ?) AND text IS NOT NULL",
+                (those(numbers), scope),
             )
         return dict(rows)
 
@@ -166,12 +168,13 @@ class MemorySearch(Part):
 
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
         """Return those of the memories that are in these scopes."""
-        mine = [there.scope for scope in scopes if (there := span(self._reader, scope)) is not None]
+        if not numbers:
+            return []
         rows = fetch(
             self._reader,
-            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?))"  # noqa: S608
-            " AND no >> 32 IN (SELECT value FROM carray(?)) AND text IS NOT NULL",
-            (those(numbers), those(mine)),
+            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?)) AND no >> 32 IN"  # noqa: S608
+            " (SELECT s.no FROM json_each(?) w JOIN memory_scopes s ON s.scope = w.value) AND text IS NOT NULL",
+            (those(numbers), _encode(scopes).decode()),
         )
         found = {it.no: it for it in map(memory, rows)}
         return [found[no] for no in numbers if no in found]
@@ -316,6 +319,15 @@ def derived(db: apsw.Connection, scope: int, numbers: Sequence[int]) -> list[int
         (those(numbers), scope),
     )
     return [no for (no,) in rows]
+
+
+def _shapes(rows: Sequence[tuple[Any, ...]]) -> list[Shape]:
+    same: dict[str, str] = {}  # a scope has few agents and speakers, and each row brings its own copies
+    one = same.setdefault
+    return [
+        Shape(no, _TIERS[tier], one(agent, agent), one(path, path), session, turn, one(who, who), at, until)
+        for no, tier, agent, path, session, turn, who, at, until in rows
+    ]
 
 
 def _having(db: apsw.Connection, there: Span, stems: Sequence[str], most: int) -> list[list[int] | None]:
