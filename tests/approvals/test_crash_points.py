@@ -1,7 +1,6 @@
 """The daemon dies at each commit of a proposal's story, or just before the next: carried out once, or still pending."""
 
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from daycare.testing.house import House
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
 from tests.approvals.story import Proposing, ann, memory_of, overwrite
+from tests.slices import commits
 
 ASKED = "I have a dog"
 PROPOSED = "- has a dog\n"
@@ -184,7 +184,7 @@ async def test_a_crash_at_every_commit_of_a_story(
     await whole.run(doom)
     await whole.judge(name, texts)
     begin = 0 if name == "approve" else whole.proposed_at  # up to there all stories are the same
-    for n in count(begin + 1):
+    for n in commits(4, begin=begin + 1):
         drama = Drama(tmp_path / str(n), acts)
         drama.folder.mkdir()
         label = f"{name}, commit {n}, {'late' if late else 'at once'}"

@@ -75,7 +75,7 @@ async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
     await settle(house, EXPIRE_EVERY_S + OUTCOMES_LOOK_S)
     assert edits(pigeon) == [
         ("feather-1", "Decided: stale, 2027-01-01 00:00: write of MEMORY.md: it says exactly that already."),
-        ("feather-3", "Decided: expired, 2027-01-08 01:00: nobody decided in time."),
+        ("feather-3", "Decided: expired, 2027-01-08 00:01: nobody decided in time."),
     ]
 
 

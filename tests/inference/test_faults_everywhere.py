@@ -17,9 +17,10 @@ from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_LAST_FRAMES_S, MODEL_
 from daycare.plugin import Completion
 from daycare.testing.model_server import Scripted
 from tests.inference.wire import ANSWERS, KINDS, AnyProvider, Recorded, Then, arguments, config, over, recorded, request
+from tests.slices import WHOLE
 
 SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**32)
-BITS = range(8) if os.environ.get("ALL_BITS") else None
+BITS = range(8) if WHOLE else None
 PATIENCE_S = MODEL_FIRST_TOKEN_S + MODEL_NEXT_TOKEN_S + MODEL_LAST_FRAMES_S
 
 both = pytest.mark.parametrize("kind", sorted(KINDS))

@@ -14,9 +14,10 @@ from daycare.plugin import Plugin, ProviderConfig
 from daycare.testing.house import open_house
 from daycare.testing.model_server import Call, Scripted
 from tests.inference.wire import KINDS, AnyProvider, Recorded, over, recorded
+from tests.slices import WHOLE
 
 SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**32)
-STRIDE = 1 if os.environ.get("ALL_BYTES") else 7
+STRIDE = 1 if WHOLE else 13
 MODES = ("close", "reset", "stall", "flip")
 
 

@@ -1,10 +1,8 @@
 """A crash at any commit between a question to memory and its answer: it is answered, once, by one search agent.
 
-In CI at each fifth commit, the first of them by chance; at all with CRASHES=all.
+In CI at each fifth commit, the first of them by chance.
 """
 
-import os
-import random
 import shutil
 from pathlib import Path
 
@@ -16,10 +14,11 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted
 from tests.actors.helpers import history, said_to
-from tests.remembering.test_asking_memory import CLARA, SEARCH, model, remembered
+from tests.remembering.asking import CLARA, SEARCH, model, remembered
+from tests.slices import commits
 
 COMMITS_MAX = 60
-EVERY = 1 if os.environ.get("CRASHES") == "all" else 5
+EVERY = 5
 ASKED = {
     "person": "/memory ask where does Clara live?",
     "model": "recall where Clara lives",
@@ -55,14 +54,14 @@ async def test_a_question_is_answered_once_whatever_commit_was_the_last(
     (tmp_path / "seed").mkdir()
     assert not await live(tmp_path / "seed", scripted, Doom(), _seed, config=config)
     struck = 0
-    for n in range(random.randint(1, EVERY), COMMITS_MAX, EVERY):
+    for n in commits(EVERY):
         home = tmp_path / str(n)
         shutil.copytree(tmp_path / "seed", home)
 
         async def first(house: House) -> None:
             await _answered(house, who)
 
-        if not await live(home, scripted, Doom(n, late=late), first, config=config):
+        if not await live(home, scripted, Doom(n, late=late), first, config=config) or n >= COMMITS_MAX:
             break
         struck = n
 

@@ -1,10 +1,5 @@
-"""What was said is logged once, looked at once, and comes back: over restarts, resets, and crashes at every commit.
+"""What was said is logged once, looked at once, and comes back: over restarts, resets, and crashes at every commit."""
 
-In CI every fourth commit, beginning anywhere; all of them with ALL_COMMITS=1.
-"""
-
-import os
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +14,7 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted
+from tests.slices import sliced
 
 OFFLINE = Config()  # the rules answer and extract, so that nothing but the store decides what is learned
 SAID = ("My sister Clara lives in Bern.", "I love green tea.", "My favourite colour is teal.")
@@ -146,10 +142,7 @@ async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
     (tmp_path / "whole").mkdir()
     await live(tmp_path / "whole", Scripted(), whole, story, config=SOON, clock=VirtualClock(), curates=True)
     assert whole.commits > 20
-    every = 1 if os.environ.get("ALL_COMMITS") else 4
-    first = random.randint(1, every)
-    print(f"from commit {first}, each {every}. of {whole.commits}")
-    for n in range(first, whole.commits + 1, every):
+    for n in sliced(range(1, whole.commits + 1), 4):
         home = tmp_path / str(n)
         home.mkdir()
         for doom in (Doom(n), Doom()):

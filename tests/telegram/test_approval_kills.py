@@ -23,6 +23,7 @@ from daycare.store.records_documents import digest
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.telegram_server import FakeTelegram, Message
 from tests.crash.process import REPOSITORY
+from tests.slices import sliced
 from tests.telegram.campaign import approve, papers
 from tests.telegram.campaign.killer import Asked, Call, Commit, Killer, Point
 from tests.telegram.campaign.phone import Deed, Phone, Plan
@@ -152,7 +153,7 @@ async def judged(stage: Stage, phones: Sequence[Phone], report: Report) -> paper
     return found
 
 
-@pytest.mark.parametrize(("plan", "point", "states"), STEPS)
+@pytest.mark.parametrize(("plan", "point", "states"), sliced(STEPS, 3))
 async def test_killed_when(opened: Opened, plan: Plan, point: Point, states: tuple[str, ...]) -> None:
     """Killed there it is pending or carried out, never half; and with a new daemon it comes to its end, once."""
     report = Report("approve", SEED, papers.KINDS)
