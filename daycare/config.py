@@ -30,6 +30,7 @@ from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
 from daycare.settings import AgentsSection as AgentsSection
 from daycare.settings import ApiSection as ApiSection
+from daycare.settings import BackupSection as BackupSection
 from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
 from daycare.settings import CronSection as CronSection

@@ -1,8 +1,7 @@
 """The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import trio
@@ -15,6 +14,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.agent.approval_commands import ApprovalCommands
 from daycare.agent.arrivals import Arrivals
 from daycare.agent.attachments import Files
+from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_commands import BudgetCommands
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
@@ -24,6 +24,7 @@ from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.deliveries import Deliveries
 from daycare.agent.endings import Endings
+from daycare.agent.lasting import Lasting
 from daycare.agent.memory_commands import MemoryCommands
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.neighbours import Neighbours
@@ -35,15 +36,18 @@ from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
 from daycare.agent.searcher import Searcher
-from daycare.agent.sections import DocumentShelf, Prompts, introduce
+from daycare.agent.sections import DocumentShelf, Prompts
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
+from daycare.agent.takers import Takers
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk as ApprovalDesk
-from daycare.base.clock import Clock, SystemClock
+from daycare.backups.engine import Backups
+from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
+from daycare.base.health import Finding
 from daycare.base.messages import File
 from daycare.config import Config
 from daycare.connectors.courier import Courier
@@ -59,8 +63,8 @@ from daycare.memory.sharing import Sharing
 from daycare.observe import log
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
+from daycare.ops.checks import findings
 from daycare.ops.overview import overview
-from daycare.ops.owner import owner_of
 from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
@@ -68,14 +72,14 @@ from daycare.rules.findings import findings_of
 from daycare.rules.permissions import Rules
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
+from daycare.schedule.signals import Signals
 from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
-from daycare.store.records import Commit, Policy, User
-from daycare.store.sqlite.database import refuse_damage
-from daycare.store.sqlite.store import SqliteStore, open_store
-from daycare.store.vault import Vault, open_vault
+from daycare.store.records import Commit, Policy
+from daycare.store.sqlite.store import SqliteStore
+from daycare.store.vault import Vault
 from daycare.tools import builtin
 from daycare.tools.context import Reach
 from daycare.tools.runner import Runner
@@ -126,7 +130,9 @@ class Daemon:
         )
         plugins = self.extensions.plugins
         self.connectors = self.extensions.connectors
-        self.budgets = Budgets(store, self._tell, self.bus, clock, config.budgets, owner)
+        self.directory = Directory(store, self.connectors, lambda *of: self.permits.check(*of))
+        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
+        self.budgets = Budgets(store, self.notifier.notify, self.bus, clock, config.budgets, owner)
         self.pool = Pool(
             sources(config, plugins, store.secrets, vault),
             config.models.by_role(),
@@ -134,13 +140,11 @@ class Daemon:
             self._outage,
             self.budgets,
         )
-        self.directory = Directory(store, self.connectors, lambda *of: self.permits.check(*of))
         self.permits = Permits(self.directory, Rules(config.rules, config.tools.by_role()), self.bus, clock)
         self.files = Files(store, self.connectors)
         self.router = Router(
             store, self.directory, self.bus, clock, self.permits.check, lambda message: self.storms.admit(message)
         )
-        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
         self.storms = Storms(self.router.post, self.notifier.notify, self.bus, clock)
         self.approvals = ApprovalDesk(
             store, self.bus, clock, owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
@@ -161,18 +165,27 @@ class Daemon:
         )
         deliveries = Deliveries(self.directory, self.notifier, self.connectors)
         self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, config.store.keep_days)
-        ours = [*neighbours.tools(), *self.clockwork.tools(), *self.tasks.tools()]
+        keep_days, may = config.store.keep_days, self.permits.check
+        self.signals = Signals(
+            store, self.directory, self.router, may, self.budgets, lambda: self.documents, self.bus, clock, keep_days
+        )
+        self.lasting = Lasting(
+            store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, keep_days
+        )
+        ours = [*neighbours.tools(), *self.clockwork.tools(), *self.tasks.tools(), *self.lasting.tools()]
+        ours += self.signals.tools()
+        reach = Reach(
+            self.router.admit,
+            self.router.post,
+            lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
+            self.directory.all_of,
+            self._file,
+            store.files.put,
+            lambda *call: self.remembering.of(*call),
+        )
         runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],
-            Reach(
-                self.router.admit,
-                self.router.post,
-                lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
-                self.directory.all_of,
-                self._file,
-                store.files.put,
-                lambda *call: self.remembering.of(*call),
-            ),
+            reach,
             clock,
             store.files.put,
             config.tools.by_role(),
@@ -228,6 +241,19 @@ class Daemon:
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
         thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
+        self.curation = Curation(
+            store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
+        )
+        sweeps = {
+            "requests that nobody decided": self.approvals.expire,
+            "runs of scheduled jobs": self.clockwork.schedule.expire,
+            "tasks": self.tasks.expire,
+            "signals": self.signals.expire,
+            "entries of logs": self.curation.expire,
+        }  # what is kept no longer: each ends a bounded number, and returns how many
+        tell, backups = partial(self.notifier.notify, owner), Backups(home, config, store, clock)
+        self.upkeep = Upkeep(store, self.directory, self.router, clock, keep_days, sweeps, self._look, tell, backups)
+        self.behaviours = Behaviours(store, clock, reach, self.extensions.behaviours | self.upkeep.parts)
         self.flow = Flow(
             store=store,
             directory=self.directory,
@@ -244,8 +270,11 @@ class Daemon:
             arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, config.agents.default),
             files=self.files,
             recaller=self.recollections.recaller,
-            curator=self.recollections.curator,
-            searcher=Searcher(store, self.directory, thinker, self.recollections.lookup, clock),
+            takers=Takers(
+                self.recollections.curator,
+                Searcher(store, self.directory, thinker, self.recollections.lookup, clock),
+                self.behaviours,
+            ),
         )
         self.supervisor = Supervisor(
             store,
@@ -259,12 +288,9 @@ class Daemon:
             idle_s=config.daemon.idle_s,
             policy=Policy(config.agent.policy),
         )
+        self.lasting.add_to(self.commands, self.supervisor, self.prompts.check)
         self.record = Record(store, self.bus, self.notifier, owner)
         self.timers = TimerService(store, clock)
-        self.upkeep = Upkeep(store, self.directory, self.router, clock, config.store.keep_days, self.approvals.expire)
-        self.curation = Curation(
-            store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
-        )
         kept, post = self.recollections, self.router.post
         self.memories = MemoryControls(
             store, kept.lookup, post, kept.forgetting, kept.scribe.catch_up, self.curation.look, self.bus, clock
@@ -299,13 +325,19 @@ class Daemon:
             documents=self.documents,
             sharing=Sharing(store, home.memory),
             exports=Exports(store, self.directory, self.prompts.check, clock, home.path, f"direct:{owner}"),
+            backups=backups,
             memories=self.memories,
             cron=self.clockwork.controls,
             tasks=self.tasks.controls,
+            signals=self.signals.controls,
+            heartbeats=self.signals.heartbeats,
             budgets=spending,
+            behaviours=self.behaviours,
+            health=self.upkeep.health.report,
             process=self.recollections.passages.process,
             reembed=self.recollections.reembed,
             read_file=self._file,
+            connectors=self.connectors,
             plugins=self.extensions.report,
             check=self.prompts.check,
             owner=owner,
@@ -344,6 +376,7 @@ class Daemon:
                 self.timers.run,
                 self.clockwork.schedule.run,
                 self.tasks.run,
+                self.signals.run,
                 self.courier.run,
                 self.presence.run,
                 self.outcomes.run,
@@ -355,7 +388,7 @@ class Daemon:
             ):
                 nursery.start_soon(part)
             await self.supervisor.run()
-            await self.extensions.stop(leave=self.mode == "run")
+            await self.extensions.stop()
             nursery.cancel_scope.cancel()
 
     async def _file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
@@ -365,6 +398,9 @@ class Daemon:
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows."""
         return await overview(self, stopping=self.stop.event.is_set())
+
+    async def _look(self, *, whole: bool) -> list[Finding]:
+        return await findings(self, whole=whole)
 
     def _committed(self, commit: Commit) -> None:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""
@@ -381,6 +417,7 @@ class Daemon:
             self.timers.changed()
         self.clockwork.committed(commit)
         self.tasks.committed(commit)
+        self.signals.committed(commit)
         if commit.budgets:
             self.budgets.settled()
         if commit.memories or commit.agents:
@@ -391,9 +428,6 @@ class Daemon:
             self.bus.publish(
                 DeadLettered(**about, no=letter.no, source=letter.source, code=letter.code, reason=letter.reason)
             )
-
-    async def _tell(self, user: str, text: str, *, topic: str, path: str) -> None:
-        await self.notifier.notify(user, text, topic=topic, path=path)
 
     def _troubled(self, error: DaycareError | None) -> None:
         before, self.trouble = self.trouble, str(error) if error else None
@@ -411,23 +445,3 @@ class Daemon:
 
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut
-
-
-@asynccontextmanager
-async def open_daemon(
-    home: Home, config: Config, *, mode: str, clock: Clock | None = None, inline: bool = False
-) -> AsyncIterator[Daemon]:
-    """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
-    clock = clock or SystemClock()
-    vault = open_vault(home.key_file)
-    refuse_damage(home.database(config.store.location))
-    async with open_store(home.database(config.store.location), clock, inline=inline) as store:
-        owner = await owner_of(store, config)
-        operator = await store.people.get(owner) or User(id=owner, name=owner)
-        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
-        yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)
-
-
-def database_file(home: Home, config: Config) -> Path:
-    """Return where the store's file is; meaningless for `memory:`."""
-    return Path(home.database(config.store.location))

@@ -26,15 +26,14 @@ from daycare.actors.router import Router
 from daycare.actors.storms import Storms
 from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.attachments import Files
-from daycare.agent.curator import Curator
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import is_note, is_scheduled, messages_of, route
+from daycare.agent.kinds import is_background, is_note, messages_of, route
 from daycare.agent.patience import patiently
 from daycare.agent.recall import NOTHING, Recaller, Recollection
-from daycare.agent.searcher import Searcher, is_search
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
+from daycare.agent.takers import Takers
 from daycare.base.clock import Clock
 from daycare.base.errors import (
     AwayError,
@@ -55,7 +54,6 @@ from daycare.base.limits import (
     SPLIT_INLINE_MAX_CHARS,
 )
 from daycare.base.messages import EnvelopeKind, File
-from daycare.base.path import Kind
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
@@ -96,8 +94,7 @@ class Flow:
     arrivals: Arrivals
     files: Files
     recaller: Recaller
-    curator: Curator
-    searcher: Searcher
+    takers: Takers
 
     # == in ==========================================================================================================
 
@@ -178,12 +175,10 @@ class Flow:
             await self.endings.refused(agent, lane, turn, reason)
             return
         self._announce(agent, turn, rows)
-        if agent.kind == Kind.MEMORY:
-            await self.endings.finished(agent, lane, turn, await self.curator.work(agent, turn, rows))
-            return
         user = await self._person(agent)
-        if is_search(agent, rows):
-            await self._end(agent, lane, turn, await self.searcher.take(agent, user, turn, rows, steps))
+        taken = await self.takers.take(agent, user, turn, rows, steps)
+        if taken is not None:
+            await self._end(agent, lane, turn, taken)
             return
         told = await self.hooks.before(agent, turn, messages_of(rows))
         recalled = await self._recalled(agent, user, turn, rows)
@@ -243,7 +238,7 @@ class Flow:
 
     def _announce(self, agent: Agent, turn: Turn, rows: list[InboxRow]) -> None:
         # What nobody asked for just now is not shown before it is whole: perhaps there is nothing to tell.
-        asked = [row for row in rows if not is_scheduled(row)]
+        asked = [row for row in rows if not is_background(row)]
         addresses = [route(agent, row.envelope, self.connectors) for row in asked]
         self.bus.publish(
             TurnStarted(

@@ -6,10 +6,13 @@ Built-in providers, tools and the terminal's connector enter by this door too (e
 from array import array
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, Protocol, cast
 
 import msgspec
 
+from daycare.base.behaviour import Behaviour as Behaviour
+from daycare.base.behaviour import BehaviourContext as BehaviourContext
+from daycare.base.behaviour import BehaviourMessage as BehaviourMessage
 from daycare.base.connector import Attachment as Attachment
 from daycare.base.connector import BaseConnector as BaseConnector
 from daycare.base.connector import Capabilities as Capabilities
@@ -23,27 +26,22 @@ from daycare.base.connector import RemoteFile as RemoteFile
 from daycare.base.connector import Unreadable as Unreadable
 from daycare.base.errors import UnavailableError
 from daycare.base.memory import Memory as Memory
-from daycare.base.messages import Chains, File, Message, Usage
 from daycare.base.messages import Choice as Choice
+from daycare.base.messages import Message, Usage
 from daycare.base.moments import BeforeTurn as BeforeTurn
 from daycare.base.moments import MessageSeen as MessageSeen
 from daycare.base.moments import SessionEnded as SessionEnded
 from daycare.base.moments import TurnEnded as TurnEnded
+from daycare.base.tool import StructTool as StructTool
+from daycare.base.tool import Tool as Tool
+from daycare.base.tool import ToolContext as ToolContext
+from daycare.base.tool import ToolSpec as ToolSpec
+from daycare.base.tool import Waiting as Waiting
 
 CONTRACT_VERSION = 1
 
-A = TypeVar("A", bound=msgspec.Struct)
-
 
 # -- providers -------------------------------------------------------------------------------------------------------
-
-
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as a model sees it. `schema` is a JSON Schema of an object."""
-
-    name: str
-    description: str
-    schema: dict[str, Any]
 
 
 class OutputSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,142 +152,6 @@ def vectors(rows: Sequence[Sequence[float]]) -> memoryview:
         numbers.extend(row)
     view: Any = memoryview(numbers).cast("B").cast("f", [len(rows), dimensions])
     return cast(memoryview, view)  # type checkers tell views of floats apart, numpy's and others' of bytes do not
-
-
-# -- tools -----------------------------------------------------------------------------------------------------------
-
-
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A call's result comes later, as a message: the turn is set aside until then, and nothing waits in memory.
-
-    `key` names the call for the answer; past the deadline (seconds) the model reads that none came.
-    """
-
-    key: str
-    deadline_s: float
-
-
-class ToolContext(Protocol):
-    """What a running tool may do and know. Messages it sends are committed with the turn, not before."""
-
-    path: str
-    user: str
-    zone: str
-    now_ms: int
-    trace: str
-    turn: int
-    step: int
-    call_id: str
-    chains: Chains  # how the turn came about, this agent the last of both
-    allowed: tuple[str, ...]  # the tools it may use
-
-    @property
-    def memory(self) -> Memory:
-        """The agent's documents: to read, and to propose changes of."""
-        ...
-
-    async def send(self, to: str, text: str) -> None:
-        """Send `text` to the agent at `to` when this turn commits. Raises if the path is not an agent of this user."""
-        ...
-
-    def remind(self, after_s: float, text: str) -> int:
-        """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
-        ...
-
-    async def ask(self, to: str, text: str, deadline_s: float) -> Waiting:
-        """Post to another agent of this user; return what `run` is to return, so that the model reads the answer.
-
-        Posted at once, and once only: a repeat of the call after a crash finds the first. Raises on a cycle, for an
-        unknown or a dead agent.
-        """
-        ...
-
-    async def spawn(
-        self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
-    ) -> tuple[str, Waiting | None]:
-        """Create a helper `<path>/sub/<n>` with a task of its own; return its path and, with a deadline, the wait.
-
-        `prompt` is its own system prompt; `tools` narrows what it may use, which is never more than its parent may.
-        Without a deadline its answer comes as a message. Done at once, and once only, as `ask`.
-        """
-        ...
-
-    def progress(self, text: str) -> None:
-        """Let people who watch know how far a long call is: an event, kept nowhere."""
-        ...
-
-    async def read(self, file_id: int) -> tuple[File, bytes]:
-        """Return a file of this user, an attachment or a kept result. Raises `NotFoundError`."""
-        ...
-
-    def offer(self, choices: Sequence[Choice]) -> None:
-        """Let the turn's reply come with answers to choose from; the person may write something else as well."""
-        ...
-
-    async def attach(self, file_id: int) -> File:
-        """Let the turn's reply come with a file of this user. Raises `NotFoundError`, `InvalidError` past 10 files."""
-        ...
-
-    async def write(self, name: str, media_type: str, data: bytes) -> File:
-        """Keep a new file of this user, to be attached or read later. A repeat after a crash finds the first."""
-        ...
-
-    async def agents(self) -> list[tuple[str, str]]:
-        """Return (path, description) of the user's living agents, this one included."""
-        ...
-
-
-class Tool(Protocol):
-    """Something a model can do.
-
-    `idempotent` False means: after a crash in its window it is never run again, the step becomes `uncertain`.
-    `run` gets arguments that were validated against `spec.schema` and returns text for the model, or the `Waiting` of
-    `ask` or `spawn`; it raises `DaycareError` for failures the model should read.
-    """
-
-    spec: ToolSpec
-    idempotent: bool
-
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
-        """Do it."""
-        ...
-
-    def decode(self, arguments: Mapping[str, Any]) -> Any:
-        """Validate raw arguments; raise `msgspec.ValidationError` naming the wrong or unknown field."""
-        ...
-
-
-class StructTool(Generic[A]):
-    """A tool whose arguments are a msgspec struct that forbids unknown fields; its docstring is for the model."""
-
-    def __init__(
-        self,
-        name: str,
-        arguments: type[A],
-        run: Callable[[ToolContext, A], Awaitable[str | Waiting]],
-        *,
-        idempotent: bool,
-    ) -> None:
-        schema = msgspec.json.schema(arguments)
-        flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
-        flat.pop("title", None)
-        flat.pop("description", None)
-        others = {key: value for key, value in schema["$defs"].items() if key != arguments.__name__}
-        if others:
-            flat["$defs"] = others
-        description = " ".join((arguments.__doc__ or name).split())
-        self.spec = ToolSpec(name=name, description=description, schema=flat)
-        self.idempotent = idempotent
-        self._arguments = arguments
-        self._run = run
-
-    def decode(self, arguments: Mapping[str, Any]) -> A:
-        """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
-        return msgspec.convert(arguments, self._arguments)
-
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
-        """Do it."""
-        return self._run(context, arguments)
 
 
 # -- plugins ---------------------------------------------------------------------------------------------------------
@@ -422,8 +284,8 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """What an entry point of `daycare.plugins` names.
 
     `providers` maps a provider kind to its factory, `embedders` an embedder kind; `tools` are offered to every agent
-    that may use them; `connectors` maps a connector name to its factory, `commands` the word of a chat command, without
-    its slash, to what it does; `hooks` are called when something happens.
+    that may use them; `behaviours` are what apps can do; `connectors` maps a connector name to its factory, `commands`
+    the word of a chat command, without its slash, to what it does; `hooks` are called when something happens.
     `config` is the type of the `[plugins.NAME]` section of config.toml. `version` is that of the package where it is
     empty.
 
@@ -440,6 +302,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     providers: Mapping[str, Callable[[ProviderConfig], Provider]] = {}
     embedders: Mapping[str, Callable[[ProviderConfig], Embedder]] = {}
     tools: Sequence[Tool] = ()
+    behaviours: Sequence[Behaviour] = ()
     connectors: Mapping[str, Callable[[], Connector]] = {}
     commands: Mapping[str, ChatCommand] = {}
     hooks: HookSet = HookSet()

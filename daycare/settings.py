@@ -22,6 +22,7 @@ class DaemonSection(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace_s: Annotated[float, Meta(ge=0, le=600)] = SHUTDOWN_GRACE_S
     turns_max_running: Annotated[int, Meta(ge=1, le=1_024)] = TURNS_MAX_RUNNING
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = AWAKE_IDLE_S
+    breaker: bool = True
 
 
 class StoreSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +136,25 @@ class NotifySection(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Annotated[str, Meta(pattern=r"^(\d\d:\d\d-\d\d:\d\d)?$")] = ""
 
 
+class BackupSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[backup]`: backups that the daemon makes by itself, such as `every = "24h"` or `"7d"`.
+
+    `folder` is empty for `backups` in the home. With `passphrase_file` they are encrypted.
+    """
+
+    every: Annotated[str, Meta(pattern=r"^(off|[1-9]\d{0,3}[hd])$")] = "off"
+    keep: Annotated[int, Meta(ge=1, le=1_000)] = 7
+    folder: str = ""
+    passphrase_file: str = ""
+
+    @property
+    def every_ms(self) -> int:
+        """The interval, 0 for none."""
+        if self.every == "off":
+            return 0
+        return int(self.every[:-1]) * (3_600_000 if self.every[-1] == "h" else 86_400_000)
+
+
 class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[api]`: reserved. The API is on the Unix socket alone."""
 
@@ -157,6 +177,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     budgets: BudgetsSection = BudgetsSection()
     notify: NotifySection = NotifySection()
+    backup: BackupSection = BackupSection()
     cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
     api: ApiSection = ApiSection()
 

@@ -25,6 +25,7 @@ FLOORS = {
     "memory": ENGINES,
     "agent": AGENT,
     "exports": AGENT,
+    "backups": AGENT,
     "flow": AGENT,
     "connectors": EDGES,
     "schedule": EDGES,

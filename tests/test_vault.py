@@ -175,8 +175,9 @@ def test_vault_does_not_show_its_keys(file: Path) -> None:
 
 
 def test_names_of_keys_are_checked() -> None:
-    assert check_key_name("telegram-work") == "telegram-work"
-    for name in ("", "Open AI", "a/b", "x" * 65, "-x"):
+    for name in ("telegram-work", "telegram.family", "whatsapp_cloud.app_secret"):
+        assert check_key_name(name) == name
+    for name in ("", "Open AI", "a/b", "x" * 65, "-x", "a.", ".a", "a.b.c", "a.B"):
         with pytest.raises(InvalidError) as caught:
             check_key_name(name)
         assert caught.value.code == "KEY_NAME_INVALID"

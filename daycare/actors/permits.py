@@ -96,6 +96,10 @@ class Permits:
             return str(refused)
         return ""
 
+    def unlike(self, maker: Path, made: Path) -> str:
+        """Return a rule of config.toml that gives `made` rights that `maker` has not, or binds `maker` alone; or ""."""
+        return self._rules.unlike(maker, made)
+
     async def _line(self, subject: str) -> list[Party]:
         """Return who acts and its ancestors. Those it was born of count, also after they have died."""
         path: Path | None = await self._path(subject)

@@ -71,7 +71,9 @@ class Supervisor:
         self._running = trio.Semaphore(turns_max)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
+        self._stirred = trio.Event()  # set when an agent wakes
         self._busy = 0
+        self.swept = 0  # rounds of the sweep: that it gets on
         self._stopping = False
         self._crashes: dict[str, list[float]] = {}  # when turns were given up lately, by agent; outlives its sleep
         self._suspended: list[int] = []  # turns that were journaled ahead and not tried when their lanes ended
@@ -81,10 +83,9 @@ class Supervisor:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
         if self._stopping:
             return
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._wake_backlog)
-            nursery.start_soon(self._sweep)
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._wake_backlog)
+            self._nursery.start_soon(self._sweep)
 
     async def stop(self, grace_s: float) -> None:
         """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""
@@ -127,6 +128,7 @@ class Supervisor:
             lane = self.awake[agent_id] = Activation(agent_id)
             lane.move(Life.WAKING)
             self._busy += 1
+            self._stirred.set()
             self._nursery.start_soon(self._live, lane)
         return lane
 
@@ -287,10 +289,8 @@ class Supervisor:
                 return  # it ended meanwhile
         turn = lane.turn
         if turn is None:  # it could not be journaled
-            if not isinstance(
-                error, UnavailableError
-            ):  # the store does not refuse for now: this will not pass by itself
-                raise error
+            if not isinstance(error, UnavailableError):
+                raise error  # the store does not refuse for now: this will not pass by itself
             await trio.sleep(STORE_RETRY_S)
             return
         if isinstance(error, BudgetError):
@@ -433,18 +433,18 @@ class Supervisor:
 
     async def _sweep(self) -> None:
         while True:
+            if not self.awake:
+                self._stirred = trio.Event()
+                await self._stirred.wait()
             await trio.sleep(SWEEP_S)
+            self.swept += 1
             self.sleep_idle(self._idle_s)
             self._cancel_late()
-            self._forget_crashes()
+            crashed = self._crashes.items()
+            self._crashes = {who: at for who, at in crashed if at[-1] > trio.current_time() - CRASH_WINDOW_S}
 
     def _cancel_late(self) -> None:
         now = trio.current_time()
         for lane in self.awake.values():
             if lane.trying and lane.scope is not None and lane.late_at <= now:
                 lane.scope.cancel()
-
-    def _forget_crashes(self) -> None:
-        before = trio.current_time() - CRASH_WINDOW_S
-        for agent_id in [agent_id for agent_id, times in self._crashes.items() if times[-1] <= before]:
-            del self._crashes[agent_id]

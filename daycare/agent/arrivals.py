@@ -1,4 +1,8 @@
-"""What comes in, judged: whose it is, whether they may, and the message it becomes. Nothing is committed here."""
+"""What comes in, judged: whose it is, whether they may, and the message it becomes.
+
+The message is committed by whoever asked. What it needs is committed here, and harmless without it: its files, and the
+conversation's own agent where another one answers in it.
+"""
 
 import re
 from collections.abc import Iterable
@@ -133,11 +137,21 @@ class Arrivals:
         if not inbound.path:
             return await self._who_answers(user, own, inbound.origin)
         path = self.directory.parse(inbound.path)
-        if owner_of(path) != user.id:
+        if path.kind is Kind.SYSTEM:
+            await self._refuse_others(inbound, path)
+        elif owner_of(path) != user.id:
             raise ForbiddenError(
                 "OTHER_USER", f"posting to {path}: it belongs to another user", hint="only agents of one's own answer"
             )
         return path
+
+    async def _refuse_others(self, inbound: Inbound, path: Path) -> None:
+        """The daemon's own agents are for those who run it."""
+        person = await self.store.people.by_key(inbound.sender)
+        if person is None or not person.operator:
+            raise ForbiddenError(
+                "OPERATORS_ONLY", f"posting to {path}: it answers operators only", hint="ask whoever runs this daycare"
+            )
 
     async def _who_answers(self, user: User, own: Path, origin: Origin) -> Path:
         """Return the conversation itself, or the lasting agent that its person chose to answer in it."""
@@ -153,8 +167,12 @@ class Arrivals:
     async def _arrival(self, user: User, path: Path, inbound: Inbound, *, new: bool = False) -> Arrival:
         inbound = await self._as_edit(user, inbound)
         files = await keep(self.store, user.id, inbound)
+        envelope = _envelope(user, path, inbound, files)
+        if path.kind is Kind.SYSTEM:  # it is nobody's, so it has to know where its answer goes
+            target = envelope.reply_target or (inbound.chat or inbound.sender).partition(":")[2]
+            envelope = replace(envelope, user=path.user, reply_target=target)
         return Arrival(
-            envelope=_envelope(user, path, inbound, files),
+            envelope=envelope,
             create=self.directory.new(path, origin=inbound.origin) if path.is_foreground else None,
             edits=inbound.edits,
             user=user if new else None,

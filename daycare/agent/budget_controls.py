@@ -26,6 +26,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import BUDGET_RAISE_REPLAYS_MAX, SPEND_DAYS_MAX, SPEND_ROWS_MAX
 from daycare.base.messages import Origin
+from daycare.base.path import Kind
 from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
 from daycare.store.contract import Store
@@ -79,7 +80,7 @@ class BudgetControls:
 
     async def listed(self) -> list[BudgetView]:
         """Return the budgets of the installation, of everybody, and of every path for which something was set."""
-        users = [f"/{user.id}" for user in await self.store.people.find() if user.parent is None]
+        users = [_address(user) for user in await self.store.people.find()]
         paths = dict.fromkeys((EVERYTHING, *users, *await self.budgets.rows()))
         return [await self._view(path) for path in sorted(paths)]
 
@@ -203,7 +204,7 @@ class BudgetControls:
 
     async def _user_of(self, path: str) -> User:
         first = path.strip("/").split("/")[0]
-        name = first if first and first != "system" else self.owner
+        name = rules.writer_of(path) or (first if first and first != "system" else self.owner)
         return await self.store.people.get(name) or User(id=name, name=name)
 
     async def _check(self, path: str) -> None:
@@ -246,3 +247,8 @@ class BudgetControls:
             return False
         user = await self._user_of(letter.path)
         return any(scope.path == path for scope in await self.budgets.scopes(letter.path, user))
+
+
+def _address(user: User) -> str:
+    """Return the path that has a user's budget: below others that at which they are talked with."""
+    return f"/{user.id}" if user.parent is None or user.kind == "group" else f"/{user.parent}/{Kind.SUBUSER}/{user.id}"

@@ -27,6 +27,7 @@ from daycare.base.limits import (
     CONTEXT_OUTPUT_TOKENS,
 )
 from daycare.base.messages import Usage
+from daycare.base.path import Kind
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import Bill, Payer
 from daycare.inference.names import Choice
@@ -173,7 +174,10 @@ class Budgets:
         rows = await self.rows()
         day = day_of(self._clock.now_ms(), user.zone)
         found = []
-        for scope in rules.scopes_of(path):
+        paths = [*rules.scopes_of(path), *rules.scopes_of(await self._store.budgets.payer_of(path))]
+        if user.parent is not None and user.kind == "person":  # all their agents are one with their address
+            paths += [f"/{user.id}", *rules.scopes_of(f"/{user.parent}/{Kind.SUBUSER}/{user.id}")]
+        for scope in dict.fromkeys(paths):
             found.append(Scope(scope, rules.effective(rows.get(scope), self._default_of(scope, user), day)))
         above = user
         for _ in range(_PARENTS_MAX):
@@ -181,6 +185,7 @@ class Budgets:
                 break
             above = parent
             scope = f"/{above.id}"
+            found = [it for it in found if it.path != scope]
             found.append(Scope(scope, rules.effective(rows.get(scope), self.default(above), day)))
         found.append(Scope(EVERYTHING, rules.effective(rows.get(EVERYTHING), self._defaults["everything"], day)))
         return found

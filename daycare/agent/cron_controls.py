@@ -9,15 +9,18 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
+from daycare.agent.bounds import rules_of
 from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY, CronSpec
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import CRON_AGENT_EVERY_S
-from daycare.base.path import Kind, Path
-from daycare.base.permission import SCHEDULE
+from daycare.base.path import Kind, Path, owner_of
+from daycare.base.permission import SCHEDULE, SPAWN
 from daycare.store.contract import Store
+from daycare.store.records import AgentConfig
 from daycare.store.records_cron import CronJob, CronRun, NewCronJob, Source
+from daycare.tools.runner import TASKS_ONLY
 
 May = Callable[[str, str, str], Awaitable[object]]
 
@@ -77,7 +80,7 @@ class CronControls:
             return known
         path = str(Path.cron(user, name))
         zone = await self.zone(user)
-        await self._check(spec, user, zone, by)
+        await self._check(path, spec, user, zone, by)
         new = NewCronJob(
             path=path,
             user=user,
@@ -86,6 +89,7 @@ class CronControls:
             spec=spec,
             next_at=spec.first(zone, self.clock.now_ms()),
             key=key,
+            bounds=await self._bounds(by),
         )
         return await self.store.cron.add(new)
 
@@ -103,7 +107,7 @@ class CronControls:
             raise InvalidError("CRON_INVALID", f"changing {path}: {error}", hint="doc/cron.md") from None
         zone = await self.zone(job.user)
         moved = (spec.cron, spec.at, spec.zone) != (job.spec.cron, job.spec.at, job.spec.zone)
-        await self._check(spec, job.user, zone, by, ahead=moved)
+        await self._check(path, spec, job.user, zone, by, ahead=moved)
         return await self.store.cron.change(job.no, job.revision, spec, spec.first(zone, self.clock.now_ms()))
 
     async def remove(self, path: str, *, by: str = "") -> CronJob:
@@ -163,19 +167,27 @@ class CronControls:
         return job
 
     async def _reach(self, path: str, by: str) -> None:
-        """Let people do what they want with jobs, and agents what they may."""
+        """Let people do what they want with jobs, and agents what they may: for their own user, at most."""
         if by:
-            if user_of(by) != user_of(path):
-                raise ForbiddenError("OTHER_USER", f"scheduling {path}: it belongs to another user")
             await self.may(by, SCHEDULE, path)
 
-    async def _check(self, spec: CronSpec, user: str, zone: str, by: str, *, ahead: bool = True) -> None:
+    async def _bounds(self, by: str) -> AgentConfig:
+        """Return what narrows the agent that adds a job, for the job's own: it may do no more."""
+        if not by:
+            return AgentConfig()
+        agent = await self.directory.at(by)
+        tools = None if agent.config.tools is None else (*agent.config.tools, TASKS_ONLY)
+        return AgentConfig(tools=tools, permissions=await rules_of(self.directory, agent))
+
+    async def _check(self, path: str, spec: CronSpec, user: str, zone: str, by: str, *, ahead: bool = True) -> None:
         spec.checked()
+        await self._reach(spec.target or path, by)
+        if by and spec.task:
+            await self.may(by, SPAWN, str(Path.task(user, spec.task)))
         check_addresses(self.directory, spec, user)
         if spec.target:
             await self.directory.at(spec.target)
         if by:
-            await self._reach(spec.target or str(Path.cron(user, "x")), by)
             times = list(islice(spec.times(zone, self.clock.now_ms()), _LOOKED_AT))
             if any(later - earlier < CRON_AGENT_EVERY_S * 1000 for earlier, later in pairwise(times)):
                 raise InvalidError(
@@ -193,19 +205,15 @@ def check_addresses(directory: Directory, spec: CronSpec, user: str) -> None:
         target = directory.parse(spec.target)
         if target.kind not in _TARGETS:
             raise InvalidError("CRON_INVALID", f"target {target}: a {target.kind} takes no jobs", hint="doc/cron.md")
-        _check_user(target, user, "target")
+        if target.user != user:  # who looks after somebody may let their agent do something
+            _check_user(target, user, "target")
     if spec.deliver and spec.deliver != NOBODY:
         place = directory.parse(spec.deliver)
-        if place.kind is not Kind.CONNECTOR:
+        if not place.is_foreground:
             raise InvalidError("CRON_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/cron.md")
         _check_user(place, user, "deliver")
 
 
 def _check_user(path: Path, user: str, what: str) -> None:
-    if path.user != user:
+    if owner_of(path) != user:
         raise ForbiddenError("OTHER_USER", f"{what} {path}: it belongs to another user", hint=f"/{user}/...")
-
-
-def user_of(path: str) -> str:
-    """Return whose a path is."""
-    return path.split("/", 2)[1]

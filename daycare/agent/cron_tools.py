@@ -32,6 +32,9 @@ class CronAdd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: Annotated[str, msgspec.Meta(description="Instead of cron: the one time, such as 2027-03-01T09:00")] = ""
     zone: Annotated[str, msgspec.Meta(description="IANA name, such as Europe/Berlin; default: the user's")] = ""
     target: Annotated[str, msgspec.Meta(description="Address of the agent that gets it; default: one of its own")] = ""
+    task: Annotated[
+        str, msgspec.Meta(description="For long work: a name; each run is then a task of this name and a number")
+    ] = ""
     misfire: Annotated[
         str,
         msgspec.Meta(description='When its time was missed: "skip", "run_once" (late) or "within MINUTES"'),
@@ -77,6 +80,7 @@ class CronTools:
             zone=it.zone,
             prompt=it.prompt,
             target=it.target,
+            task=it.task,
             misfire=it.misfire,
             delete_after_run=bool(it.at),
         )

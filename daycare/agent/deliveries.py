@@ -1,4 +1,4 @@
-"""Where the answers of scheduled runs and tasks go: into a conversation of the user, whose agent is told of it."""
+"""Where answers of scheduled runs, heartbeats and tasks go: into a conversation of the user, whose agent is told."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import is_background, is_lasting_agents, is_scheduled, is_task, route
+from daycare.agent.kinds import is_background, is_heartbeat, is_lasting_agents, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.cron import NOBODY, is_silence
@@ -29,6 +29,7 @@ class Deliveries:
             row
             for row in thought.rows
             if is_scheduled(row)
+            or is_heartbeat(row)
             or is_lasting_agents(agent, row)
             or (is_task(row) and row.envelope.origin is Origin.PERSON)
         ]
@@ -77,13 +78,15 @@ def goes_elsewhere(row: InboxRow) -> bool:
 
 
 def is_silent(thought: Thought) -> bool:
-    """Return whether a scheduled run or a task came to nothing that its user should hear."""
+    """Return whether what nobody asked for just now came to nothing that its user should hear."""
     return bool(thought.rows) and all(map(is_background, thought.rows)) and is_silence(thought.reply)
 
 
 def _note(to: Agent, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope:
     meta = row.envelope.meta
-    what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta['job']}"
+    what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta.get('job')}"
+    if is_heartbeat(row):
+        what = f"a heartbeat of {agent.path}"
     return Envelope(
         to=to.path,
         agent_id=to.id,

@@ -20,11 +20,11 @@ from daycare.base.limits import (
     HOOK_BEFORE_S,
     HOOK_DEADLINE_S,
     HOOK_DRAIN_S,
+    HOOK_END_S,
     HOOK_FAILURES_MAX,
     HOOK_PAUSE_MAX_S,
     HOOK_PAUSE_S,
     HOOK_QUEUE_MAX,
-    PLUGIN_STOP_S,
     RETRY_FACTOR,
 )
 from daycare.base.messages import NOT_THE_USER, Envelope, Message, Origin, Text, Usage
@@ -123,7 +123,7 @@ class Hooks:
                 await self._idle.wait()
         if self._tasks is not None:
             self._tasks.cancel_scope.cancel()
-        with trio.move_on_after(PLUGIN_STOP_S):
+        with trio.move_on_after(HOOK_END_S):
             await self._ended.wait()
         return self._ended.is_set()
 

@@ -101,7 +101,7 @@ class Notifier:
 
     async def own_connector(self, agent: Agent) -> str:
         """Return the connector by which an agent's person hears what nobody asked for, empty if there is none."""
-        if agent.kind not in SPOKEN_WITH:
+        if agent.kind not in (*SPOKEN_WITH, Kind.APP):
             return ""
         way = await self.reachable(agent.user, agent)
         return way.connector if way is not None else ""

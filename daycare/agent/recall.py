@@ -129,6 +129,8 @@ class Recaller:
 
     def accepted(self, envelope: Envelope, receipt: Receipt) -> None:
         """Begin to embed what a person has just said."""
+        if envelope.to.split("/", 3)[2:3] == [Kind.APP] or envelope.user == "system":
+            return  # programs recall nothing
         if envelope.kind is EnvelopeKind.TEXT and envelope.origin is not Origin.AGENT and not receipt.duplicate:
             self._begin(envelope.text)
 

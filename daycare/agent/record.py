@@ -7,12 +7,14 @@ import msgspec
 
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
-from daycare.base.events import DeadLettered, ProviderAway
+from daycare.base.events import ConnectorHealth, DeadLettered, ProviderAway
 from daycare.observe.bus import Bus, Gap
 from daycare.store.contract import Store
 
 NOTEWORTHY: Final = frozenset(
     (
+        "agent.created",
+        "agent.changed",
         "agent.parked",
         "agent.died",
         "turn.failed",
@@ -71,6 +73,10 @@ class Record:
                     )
                 if isinstance(event, ProviderAway):
                     await self._tell_of_provider(event)
+                if isinstance(event, ConnectorHealth) and event.alert:
+                    hint = f" {event.hint}" if event.hint else ""
+                    text = f"The connection {event.connector} does not work: {event.reason}.{hint}"
+                    await self._notifier.notify(self._owner, text, topic=f"connector:{event.connector}:{event.state}")
 
     async def _tell_of_provider(self, event: ProviderAway) -> None:
         text = f"The model provider {event.provider} is back."

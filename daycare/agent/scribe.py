@@ -13,6 +13,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
+from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import (
@@ -72,7 +73,7 @@ class Scribe:
         entries: list[NewMemory] = []
         for turn in turns:
             agent = await self._directory.get(turn.agent_id)
-            if not self._keeps or agent.kind not in LOGGED:
+            if not self._keeps or agent.kind not in LOGGED or has_behaviour(agent):  # a program remembers by itself
                 continue
             if agent.user not in people:
                 people[agent.user] = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)

@@ -1,4 +1,4 @@
-"""The chat commands that tell how things are: `/start`, `/status`, `/trace`, `/agents`. They change nothing."""
+"""The chat commands that tell how things are: `/start`, `/status`, `/trace`. They change nothing."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
 _LINE_MAX_CHARS: Final = 300
 _SEQ_MAX_DIGITS: Final = 18  # more do not fit a row's number
 _UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-_LIVES: Final = {"in_turn": "at work", "draining": "at work", "waking": "awake", "idle": "awake"}
+LIVES: Final = {"in_turn": "at work", "draining": "at work", "waking": "awake", "idle": "awake"}
 
 
 class StatusCommands:
@@ -58,7 +58,6 @@ class StatusCommands:
         commands.add("start", Command("say hello", self._start, hidden=True))
         commands.add("status", Command("show how I am and what waits", self._status))
         commands.add("trace", Command("show what became of your last message [number]", self._trace))
-        commands.add("agents", Command("list your agents", self._agents))
 
     # -- /start --------------------------------------------------------------------------------------------------------
 
@@ -79,7 +78,7 @@ class StatusCommands:
         agents = await self._directory.all_of(agent.user)
         lines = [
             f"daycare {now['version']}, up {_span(self._clock.now_ms() - now['started_at'])}",
-            f"your agents: {len(agents)} ({_counted(_LIVES.get(life, life) for life in map(self._life_of, agents))})",
+            f"your agents: {len(agents)} ({_counted(LIVES.get(life, life) for life in map(self._life_of, agents))})",
             f"waiting for me: {await self._waiting(agent)}",
             *self._connections(user, agents, now["connectors"]),
             *await self._models(user, agent),
@@ -156,20 +155,6 @@ class StatusCommands:
 
     async def _apart(self, read: Callable[[], Any]) -> Any:
         return await trio.to_thread.run_sync(read, limiter=self._tracing)
-
-    # -- /agents -------------------------------------------------------------------------------------------------------
-
-    async def _agents(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-        agents = await self._directory.all_of(agent.user)
-        lines = []
-        for each in agents[:_LINES_MAX]:
-            life = self._life_of(each)
-            here = ", this one" if each.id == agent.id else ""
-            about = f": {each.config.description}" if each.config.description else ""
-            lines.append(f"{each.path} ({_LIVES.get(life, life)}{here}){about}"[:_LINE_MAX_CHARS])
-        if len(agents) > _LINES_MAX:
-            lines.append(f"... and {len(agents) - _LINES_MAX} more: daycare agents")
-        return Answer("\n".join(lines))
 
     async def _user(self, agent: Agent) -> User:
         return await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)

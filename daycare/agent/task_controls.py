@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
+from daycare.agent.bounds import rules_of
 from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY
@@ -16,8 +17,8 @@ from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, Not
 from daycare.base.ids import new_agent_id, new_trace_id
 from daycare.base.limits import ASK_CHAIN_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, asking
-from daycare.base.path import Kind, Path, Role
-from daycare.base.permission import KILL, SPAWN, Permissions
+from daycare.base.path import Kind, Path, Role, owner_of
+from daycare.base.permission import KILL, SPAWN
 from daycare.base.task import TaskSpec
 from daycare.plugin import ToolContext
 from daycare.store.contract import Store
@@ -102,7 +103,7 @@ class TaskControls:
             via=chains.via,
             meta=meta,
         )
-        config = AgentConfig(tools=(*context.allowed, TASKS_ONLY), permissions=await self._bounds(asker))
+        config = AgentConfig(tools=(*context.allowed, TASKS_ONLY), permissions=await rules_of(self.directory, asker))
         new = await self._new(asker.user, spec, name, key, message, config)
         await self.router.count(new.message)
         return await self.store.tasks.start(replace(new, asker=asker.path, waits=bool(wait)))
@@ -207,21 +208,13 @@ class TaskControls:
             waiting = len(context.chains.waiting)
             raise ConflictError("ASK_CHAIN", f"starting a task: {waiting} agents wait already", hint="do not wait")
 
-    async def _bounds(self, asker: Agent) -> Permissions:
-        """Return what narrows an agent and those above it: a task it starts may do no more."""
-        rules = list(asker.config.permissions.rules)
-        while asker.parent is not None:
-            asker = await self.directory.get(asker.parent)
-            rules += asker.config.permissions.rules
-        return Permissions(rules=tuple(dict.fromkeys(rules)))
-
     def _check_place(self, deliver: str, user: str, *, by_hand: bool) -> None:
         place = self.directory.parse(deliver)
-        if by_hand and place.kind is not Kind.CONNECTOR:
+        if by_hand and not place.is_foreground:
             raise InvalidError(
                 "TASK_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/tasks.md"
             )
-        if by_hand and place.user != user:
+        if by_hand and owner_of(place) != user:
             raise ForbiddenError("OTHER_USER", f"deliver {place}: it belongs to another user", hint=f"/{user}/...")
 
 

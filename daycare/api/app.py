@@ -10,7 +10,9 @@ from daycare.api import (
     errors,
     routes_agents,
     routes_approvals,
+    routes_backups,
     routes_budgets,
+    routes_connectors,
     routes_control,
     routes_cron,
     routes_dead,
@@ -25,7 +27,9 @@ from daycare.api import (
     routes_permissions,
     routes_plugins,
     routes_questions,
+    routes_signals,
     routes_tasks,
+    routes_upkeep,
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
@@ -50,9 +54,13 @@ def build(services: Services) -> Starlette:
             *routes_approvals.Approvals(services).routes(),
             *routes_cron.Cron(services).routes(),
             *routes_tasks.Tasks(services, closing).routes(),
+            *routes_signals.Signals(services).routes(),
+            *routes_upkeep.Upkeep(services, closing).routes(),
             *routes_permissions.Permissions(services).routes(),
             *routes_exports.ExportRoutes(services, closing).routes(),
+            *routes_backups.BackupRoutes(services, closing).routes(),
             *routes_plugins.Plugins(services).routes(),
+            *routes_connectors.Connectors(services).routes(),
             *routes_models.Models(services).routes(),
             *routes_budgets.BudgetRoutes(services).routes(),
             *routes_control.Control(services, closing).routes(),

@@ -51,6 +51,8 @@ def agent_view(services: Services, agent: Agent) -> dict[str, Any]:
     """Return an agent with where it is in its life."""
     view: dict[str, Any] = msgspec.to_builtins(agent)
     view["live"] = services.supervisor.life_of(agent)
+    if (standing := services.behaviours.standing(agent)) is not None:
+        view["behaviour"] = msgspec.to_builtins(standing)
     return view
 
 
@@ -87,20 +89,21 @@ class Agents:
         return answer({"agents": [agent_view(self._services, agent) for agent in found]})
 
     async def create(self, request: Request) -> Response:
-        """Create a lasting agent of a user."""
+        """Create a lasting agent of a user, or an app."""
         wish = await body(request, NewAgentBody)
         directory = self._services.directory
         path = directory.parse(wish.path)
-        if path.kind is not Kind.AGENT:
-            raise InvalidError(
-                "AGENT_KIND", f"creating {path}: a {path.kind} comes into being by itself", hint="/USER/agent/NAME"
-            )
+        if path.kind not in (Kind.AGENT, Kind.APP):
+            hint = "/USER/agent/NAME or /USER/app/NAME"
+            raise InvalidError("AGENT_KIND", f"creating {path}: a {path.kind} comes into being by itself", hint=hint)
+        config = self._services.behaviours.settings(path, wish.config)
         if await self._store.people.get(path.user) is None:
             raise NotFoundError("USER_UNKNOWN", f"creating {path}: no user {path.user}", hint="daycare users list")
         if await directory.find(str(path)) is not None:
             raise ConflictError("AGENT_EXISTS", f"creating {path}: there is one", hint=f"daycare agents show {path}")
-        self._services.check(wish.config)
-        agent = await directory.create(path, origin=Origin.PERSON, config=wish.config)
+        self._services.check(config)
+        await self._services.heartbeats.check(str(path), path.kind, path.user, config)
+        agent = await directory.create(path, origin=Origin.PERSON, config=config)
         return answer(agent_view(self._services, agent), 201)
 
     async def show(self, request: Request) -> Response:
@@ -112,6 +115,7 @@ class Agents:
                 "session": agent.session,
                 "waiting": await self._store.inbox.waiting(agent.id, limit=_SHOWN_ROWS),
                 "history": (await self._store.turns.history(agent.id, agent.session, _SHOWN_ROWS))[-_SHOWN_ROWS:],
+                "heartbeat": await self._services.heartbeats.told(agent),
                 "timers": await self._store.timers.find(agent.id, _SHOWN_ROWS),
             }
         )
@@ -123,9 +127,15 @@ class Agents:
         async with self._configuring:
             agent = await agent_at(self._services, path)
             merged = msgspec.to_builtins(agent.config) | changes
+            if merged.get("behaviour", "") != agent.config.behaviour:
+                raise InvalidError(
+                    "AGENT_BEHAVIOUR", f"configuring {path}: what an app is made of stays", hint="create another app"
+                )
             config = _config(path, {name: value for name, value in merged.items() if value is not None}, changes)
             if changes.keys() & {"personality", "permissions"}:
                 self._services.check(config)
+            if "heartbeat_s" in changes:
+                await self._services.heartbeats.check(agent.path, agent.kind, agent.user, config)
             agent = await self._store.agents.configure(agent.id, config)
         return answer(agent_view(self._services, agent))
 
@@ -147,6 +157,8 @@ class Agents:
     async def end(self, request: Request) -> Response:
         """End an agent: at once, or after what it is doing was stopped. 202: it does not stop, and dies later."""
         agent = await agent_at(self._services, query(request, PathQuery).path)
+        if agent.kind == Kind.SYSTEM:
+            raise ConflictError("AGENT_SYSTEM", f"ending {agent.path}: the daemon needs it")
         if agent.id in self._services.supervisor.awake:
             await self._dismiss(agent)
         else:
@@ -177,6 +189,10 @@ class Agents:
 
 def _config(path: str, merged: dict[str, Any], changes: dict[str, Any]) -> AgentConfig:
     unknown = changes.keys() - set(AgentConfig.__struct_fields__)
+    if "budget" in unknown:
+        raise InvalidError(
+            "BODY_INVALID", f"configuring {path}: budget is no setting", hint=f"daycare budget set {path} --day 5usd"
+        )
     try:
         if unknown:  # also one that is set to null
             raise msgspec.ValidationError(f"Object contains unknown field `{sorted(unknown)[0]}`")

@@ -1,25 +1,21 @@
 """Exports and imports of agents: made, fetched, uploaded, taken in, and cloned, with a line now and then of how far."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import trio
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
 
 from daycare.api.documents import Document, answer, body, segment
-from daycare.api.errors import error_response
 from daycare.api.services import Services
-from daycare.api.wanted import while_wanted
+from daycare.api.working import Working
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_PROGRESS_S, EXPORT_SILENCE_S
+from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_SILENCE_S
 from daycare.exports.engine import Progress, Report
 
 IMPORTS: Final = "/v1/imports"  # whose body is a file of any size, read by its route
-_encode = msgspec.json.Encoder().encode
 _Work = Callable[[Progress], Awaitable[Report]]
 
 
@@ -103,62 +99,8 @@ class ExportRoutes:
         wish = await body(request, Clone)
         return self._working(lambda progress: self._exports.clone(wish.path, wish.to, progress=progress))
 
-    def _working(self, work: _Work) -> "Working":
-        return Working(work, self._closing)
-
-
-class Working(Response):
-    """The answer of something that takes a while: lines of progress, and last one of what it came to.
-
-    What fails before the first line is answered with its status. Whoever goes away ends it.
-    """
-
-    def __init__(self, work: _Work, closing: trio.Event) -> None:
-        super().__init__(media_type="application/x-ndjson")
-        del self.headers["content-length"]  # nobody knows it yet
-        self._work = work
-        self._closing = closing
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Work, and tell."""
-        progress = Progress()
-        done = trio.Event()
-        last: Report | DaycareError = UnavailableError("DAEMON_STOPPING", "the daemon stops: nothing was changed")
-        begun = False
-
-        async def run() -> None:
-            nonlocal last
-            try:
-                last = await self._work(progress)
-            except DaycareError as error:
-                last = error
-            done.set()
-
-        async with while_wanted(self._closing, receive), trio.open_nursery() as nursery:
-            nursery.start_soon(run)
-            while not done.is_set():
-                with trio.move_on_after(EXPORT_PROGRESS_S):
-                    await done.wait()
-                if not done.is_set():
-                    await self._line(send, {"progress": progress}, begin=not begun)
-                    begun = True
-        if isinstance(last, DaycareError) and not begun:
-            await error_response(last)(scope, receive, send)
-            return
-        await self._line(send, _told(last), begin=not begun)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _line(self, send: Send, document: Any, *, begin: bool) -> None:
-        if begin:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        await send({"type": "http.response.body", "body": _encode(document) + b"\n", "more_body": True})
-
-
-def _told(last: Report | DaycareError) -> dict[str, Any]:
-    if isinstance(last, Report):
-        return {"report": last}
-    error = {"code": last.code, "message": last.message, "hint": last.hint, "retry_after_s": last.retry_after_s}
-    return {"error": error, "status": last.http_status}
+    def _working(self, work: _Work) -> Response:
+        return Working(work, Progress(), self._closing)
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:

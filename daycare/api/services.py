@@ -1,6 +1,6 @@
 """What the routes work with; filled in by the composition root."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,13 +8,19 @@ from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.cron_controls import CronControls
+from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.passages import Processed
+from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
 from daycare.approvals.desk import Desk
+from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
+from daycare.base.connector import Connector
+from daycare.base.health import Finding
 from daycare.base.messages import File
 from daycare.exports.engine import Exports
 from daycare.inference.pool import Pool
@@ -48,10 +54,11 @@ class Services:
     """The parts of a running daemon that the API shows and moves.
 
     `desk` is that of approvals; `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`;
-    `stop` asks for an orderly end (True: and a fresh start of the program); `owner` is the operator's user id;
-    `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells of each plugin what
-    `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not. `process` makes the
-    passages of a document anew, `reembed` all vectors. For `keep_days` an agent that has ended can be restored.
+    `stop` asks for an orderly end (True: and a fresh start of the program); `owner` is the operator's user id; `health`
+    looks at how everything is; `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells
+    of each plugin what `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
+    `connectors` are all there are, by name. `process` makes the passages of a document anew, `reembed` all vectors. For
+    `keep_days` an agent that has ended can be restored.
     """
 
     store: Store
@@ -73,11 +80,17 @@ class Services:
     documents: Documents
     sharing: Sharing
     exports: Exports
+    backups: Backups
     memories: MemoryControls
     cron: CronControls
     tasks: TaskControls
+    signals: SignalControls
+    heartbeats: HeartbeatControls
     budgets: BudgetControls
+    behaviours: Behaviours
+    health: Callable[[], Awaitable[Sequence[Finding]]]
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+    connectors: Mapping[str, Connector] = field(default_factory=dict)
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)
     process: Callable[[Agent, str], Awaitable[Processed]] = field(default=_no_document)

@@ -1,7 +1,7 @@
 """The contract of connectors: what comes in, what goes out, and what a platform can do in between."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec.structs import replace
@@ -168,13 +168,48 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     """How a connection is. Only `up` means that messages come in: something was received, or a wait for it ended well.
 
     `off` is not set up; `starting` has not received yet; `away`: the platform cannot be reached; `stalled`: connected,
-    and nothing moves; `conflict`: somebody else receives in its place; `refused`: the platform does not let it in.
+    and nothing moves; `conflict`: somebody else receives in its place; `refused`: the platform does not let it in;
+    `held`: the daemon keeps it down after it crashed again and again, which no connector says of itself.
+    With `alert` the operator is told of the change: nothing but they can mend it.
     """
 
-    state: Literal["off", "starting", "up", "away", "stalled", "conflict", "refused"]
+    state: Literal["off", "starting", "up", "away", "stalled", "conflict", "refused", "held"]
     reason: str = ""
     hint: str = ""
     identity: str = ""
+    alert: bool = False
+
+
+class Pairing(msgspec.Struct, frozen=True, kw_only=True):
+    """How far it is to pair a connector with an account: a code to scan (`qr`) or to type (`code`), until `until_ms`.
+
+    `state` is `pairing` while there are codes, `connected` when it is done, else how the connection is.
+    """
+
+    state: str
+    qr: str = ""
+    code: str = ""
+    until_ms: int = 0
+    reason: str = ""
+    hint: str = ""
+    identity: str = ""
+
+
+@runtime_checkable
+class Paired(Protocol):
+    """A connector whose account is paired by a code that its owner scans or types with their telephone."""
+
+    async def pair(self, phone: str) -> Pairing:
+        """Begin; with a number of a telephone the code is to be typed there. Raises `ConflictError` if it is paired."""
+        ...
+
+    def pairing(self) -> Pairing:
+        """Return how far it is."""
+        ...
+
+    async def unpair(self) -> None:
+        """Give the account back, and delete what was stored for it."""
+        ...
 
 
 class Connector(Protocol):

@@ -9,11 +9,13 @@ from msgspec import Meta
 
 from daycare.base import crontab
 from daycare.base.errors import InvalidError
-from daycare.base.limits import MESSAGE_MAX_BYTES
+from daycare.base.limits import MESSAGE_MAX_BYTES, TASK_DEADLINE_MAX_S, TASK_DEADLINE_S
+from daycare.base.path import check_name
 
 SILENCE: Final = "NO_REPLY"  # the whole answer of an agent that has nothing to tell: nobody is written to
 PROMPT_MAX_BYTES: Final = MESSAGE_MAX_BYTES // 2  # an occurrence adds its time and the last answer
 WITHIN_MAX_MINUTES: Final = 60 * 24 * 31
+TASK_NAME_MAX_CHARS: Final = 40  # a run adds its number
 NOBODY: Final = "none"  # a `deliver` that keeps the answer in the ledger only
 
 Value = Annotated[str, Meta(max_length=2_000)] | int | float | bool
@@ -27,7 +29,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     """A scheduled job as people write it; doc/cron.md explains each field.
 
     `cron` is an expression, or `at` a single time. Empty `zone` is the user's, `target` the job's own agent, `deliver`
-    the user's most recent conversation.
+    the user's most recent conversation. With a `task` each run is a task of this name and a number, until `deadline_s`.
     """
 
     cron: Annotated[str, Meta(max_length=crontab.EXPRESSION_MAX_CHARS)] = ""
@@ -44,6 +46,8 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     misfire: str = "within 60"
     overlap: Literal["skip", "queue"] = "skip"
     retry: Annotated[int, Meta(ge=0, le=5)] = 0
+    task: Annotated[str, Meta(max_length=TASK_NAME_MAX_CHARS)] = ""
+    deadline_s: Annotated[float, Meta(ge=1, le=TASK_DEADLINE_MAX_S)] = TASK_DEADLINE_S
 
     def checked(self) -> "CronSpec":
         """Return it if its fields make sense together; raises `InvalidError` naming the field."""
@@ -52,6 +56,13 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
         if bool(self.cron) == bool(self.at):
             raise _wrong("cron", 'is needed, such as "30 7 * * MON-FRI", or else `at`, a single time: one of both')
         within(self.misfire)
+        if self.task:
+            check_name(self.task, "the name of a task")
+            if self.target or self.session != "fresh":
+                what = "target" if self.target else "session"
+                raise _wrong(what, "does not go with task, which has an agent and a conversation of its own")
+        elif self.deadline_s != TASK_DEADLINE_S:
+            raise _wrong("deadline_s", "goes with task: only a task has a deadline")
         if self.zone:
             crontab.zone_of(self.zone)
         if self.cron:

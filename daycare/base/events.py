@@ -4,11 +4,14 @@ Every event has a heading in doc/events.md; `name` is stable.
 """
 
 from daycare.base.event import Event as Event
+from daycare.base.events_work import AgentChanged as AgentChanged
+from daycare.base.events_work import AgentCreated as AgentCreated
 from daycare.base.events_work import CronBroken as CronBroken
 from daycare.base.events_work import CronDue as CronDue
 from daycare.base.events_work import CronFailed as CronFailed
 from daycare.base.events_work import CronMissed as CronMissed
 from daycare.base.events_work import CronRan as CronRan
+from daycare.base.events_work import SignalFired as SignalFired
 from daycare.base.events_work import TaskEnded as TaskEnded
 from daycare.base.events_work import TaskProgressed as TaskProgressed
 from daycare.base.events_work import TaskStarted as TaskStarted
@@ -260,11 +263,16 @@ class DeliveryFailed(Event, frozen=True, kw_only=True, tag="reply.failed"):
 
 
 class ConnectorHealth(Event, frozen=True, kw_only=True, tag="connector.health"):
-    """A connection to a platform changed its state; only `up` means that messages come in."""
+    """A connection to a platform changed its state; only `up` means that messages come in.
+
+    With `alert` the operator is told in a chat, `hint` being what they can do.
+    """
 
     connector: str
     state: str
     reason: str = ""
+    hint: str = ""
+    alert: bool = False
 
 
 class StrangerKnocked(Event, frozen=True, kw_only=True, tag="stranger.knocked"):
@@ -351,6 +359,8 @@ AnyEvent = (
     | AgentSlept
     | AgentParked
     | AgentDied
+    | AgentCreated
+    | AgentChanged
     | LaneBroke
     | TurnStarted
     | TurnDelta
@@ -389,6 +399,7 @@ AnyEvent = (
     | TaskStarted
     | TaskProgressed
     | TaskEnded
+    | SignalFired
     | DiskTrouble
     | PluginStarted
     | PluginFailed

@@ -48,8 +48,21 @@ class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
     line: int = 1
 
 
+class AgentCreated(Event, frozen=True, kw_only=True, tag="agent.created"):
+    """An agent has made a lasting one. `by` is its maker's path."""
+
+    by: str
+
+
+class AgentChanged(Event, frozen=True, kw_only=True, tag="agent.changed"):
+    """An agent has changed `fields` of a lasting one that an agent had made."""
+
+    by: str
+    fields: tuple[str, ...]
+
+
 class TaskStarted(Event, frozen=True, kw_only=True, tag="task.started"):
-    """A task waits for its agent, until `deadline_at`. `asker` is the agent that asked, "" for a person."""
+    """A task waits for its agent, until `deadline_at`. `asker` is the agent that asked, "" for people and jobs."""
 
     task: int
     deadline_at: int
@@ -70,3 +83,12 @@ class TaskEnded(Event, frozen=True, kw_only=True, tag="task.ended"):
     state: str
     took_ms: int
     reason: str = ""
+
+
+class SignalFired(Event, frozen=True, kw_only=True, tag="signal.fired"):
+    """A signal went out: to so many agents, and `refused` did not get it. `path` is the agent it comes from."""
+
+    signal: int
+    type: str
+    sent: int
+    refused: int = 0

@@ -64,7 +64,9 @@ TIMERS_PAGE: Final = 256  # timers fired in one transaction
 CHILDREN_MAX: Final = 10_000
 AGENT_CONFIG_MAX_BYTES: Final = 64 * 1024
 
-SHUTDOWN_GRACE_S: Final = 10.0  # running turns may finish before they are suspended
+SHUTDOWN_GRACE_S: Final = 8.0  # running turns may finish before they are suspended
+SHUTDOWN_REST_S: Final = 1.5  # for all else, after which the process is cut off: ten seconds with the grace
+CLOSE_MAX_S: Final = 5.0  # from the end of turns and plugins to that of the process
 
 assert MAILBOX_MAX_ROWS >= MERGE_MAX_MESSAGES, "one merge must fit in memory"
 assert INBOX_MAX_MESSAGES >= MAILBOX_MAX_ROWS
@@ -127,6 +129,7 @@ HOOK_FAILURES_MAX: Final = 3  # in a row, before a hook is left out for a while
 HOOK_PAUSE_S: Final = 60.0  # ... which grows by RETRY_FACTOR
 HOOK_PAUSE_MAX_S: Final = 3_600.0
 HOOK_DRAIN_S: Final = 2.0  # for what waits for hooks when the daemon stops
+HOOK_END_S: Final = 1.0  # for cancelled hooks: they end at once or never
 MODEL_THOUGHT_MAX_CHARS: Final = 1_000_000  # about 250,000 tokens of thought before and between the words of one reply
 MODEL_LIST_PAGES_MAX: Final = 16  # of a server's list of models, up to 1,000 each
 
@@ -190,6 +193,7 @@ FETCH_PAUSE_S: Final = 60.0  # after a failure, so that a platform that hangs co
 FETCH_FAILURES_MAX: Final = 1_000  # files whose last fetch failed, remembered
 CONTEXT_MAX_CHARS: Final = 4_000  # of what a message refers to, such as a quote
 
+PAIR_DEADLINE_S: Final = 120.0  # until a bridge that is started for it has a code
 PRESENCE_TURNS_MAX: Final = 256  # running turns shown to people at the same time, some 20 KB each; others are not shown
 PRESENCE_BATCH: Final = 256  # events looked at in one go: under a millisecond
 PRESENCE_CALL_S: Final = 10.0  # for a connector to show something; what takes longer is old when it is seen
@@ -288,8 +292,9 @@ PROMPT_HEADINGS_MAX: Final = 50  # of a document that has no room in a prompt: s
 CHUNK_PAGE: Final = 16  # documents cut in one go: 1.6 MB at most
 CHUNK_PAUSE_S: Final = 0.2  # before changed documents are cut: who writes them goes first
 SEARCH_POSTINGS_MAX: Final = 10_000  # entries of the index of words that one search reads: some 8 ms
-SEARCH_SCOPES_MAX: Final = 256  # whose structure is kept in memory: 40 bytes a memory
-SEARCH_INLINE_ROWS: Final = 1_000  # memories searched in the loop's thread: under 2 ms; more in a thread of its own
+SEARCH_SCOPES_MAX: Final = 256  # whose structure is kept in memory: 70 bytes a memory
+SEARCH_INLINE_ROWS: Final = 10_000  # memories searched in the loop's thread: some 4 ms, with another thread 5
+SEARCH_READ_ROWS: Final = 1_000  # of what is kept in memory, read there before: some 5 ms; more in a thread of its own
 WHY_EVENTS_MAX: Final = 1_000  # of an agent, looked through for what was recalled
 FORGET_MAX: Final = 100  # memories forgotten with one request
 
@@ -350,12 +355,13 @@ CRON_RETRY_MAX_S: Final = 3_600.0  # ... up to this
 CRON_AGENT_EVERY_S: Final = 600.0  # the least time between two runs of a job that an agent made: each costs money
 CRON_FILES_MAX: Final = 200  # in the folder cron/
 CRON_FILE_MAX_BYTES: Final = 64 * 1024
-CRON_FILES_LOOK_S: Final = 5.0  # between two looks at the folder
+CRON_FILES_LOOK_S: Final = 10.0  # between two looks at the folder
 CRON_ANSWER_SHOWN_CHARS: Final = 2_000  # of the last answer, in a fresh session's prompt
 CRON_TOLD_MAX_CHARS: Final = 4_000  # of an answer, in the conversation of the agent whose person got it
 
 assert CRON_LOOK_S < CRON_ON_TIME_S, "what the look between finds is on time"
 
+LASTING_AGENTS_MAX: Final = 100  # of one user, made by agents: more than a person will ever tell apart
 TASKS_MAX: Final = 50  # of one user that have not ended; more is a program's work
 TASK_DEADLINE_S: Final = 86_400.0  # unless another is given: who asked today has forgotten it tomorrow
 TASK_DEADLINE_MAX_S: Final = 31 * 86_400.0
@@ -364,6 +370,44 @@ TASK_HAD_MAX_CHARS: Final = 4_000  # of what a task had when it was stopped
 TASK_LOOK_S: Final = 60.0  # between two looks for ended tasks when nothing was heard of any
 TASK_PAGE: Final = 64  # tasks looked at in one go
 LOOKUP_VECTOR_S: Final = 5.0  # for a question's vector; past it words alone are searched
+
+BEHAVIOUR_DEADLINE_S: Final = 120.0  # of one turn of an app: as long as a tool may take
+BEHAVIOUR_STATE_MAX_BYTES: Final = 64 * 1024  # of JSON that an app keeps: a list of a thousand entries; more is files
+BEHAVIOUR_WAIT_S: Final = 5.0  # that a turn waits for its plugin to start; then it is put off
+GC_FIRST_S: Final = 60.0  # after a start, which has other work
+GC_PAUSE_S: Final = 1.0  # between two bites, each some 10 to 50 ms: messages go first
+GC_TURN_S: Final = 900.0  # of one round; what is left then is for the next
+GC_SHRINK_BYTES: Final = 4 * 1024 * 1024  # given back to the disk in one bite
+GC_FREE_SHARE: Final = 0.2  # of the file that stays free for new rows ...
+GC_FREE_MIN_BYTES: Final = 16 * 1024 * 1024  # ... and so much at least: giving it back and taking it again costs more
+HEALTH_LOOK_S: Final = 60.0
+HEALTH_BAD_S: Final = (
+    300.0  # that something is bad before somebody is told: restarts and short outages are not worth it
+)
+HEALTH_GOOD_S: Final = 120.0  # that it is good again before that is told, so that what comes and goes is told once
+HEALTH_RECENT_S: Final = 86_400.0  # of which a report tells what went wrong
+HEALTH_DISK_MIN_BYTES: Final = 512 * 1024 * 1024  # free, below which the disk is nearly full: a day of a busy home
+HEALTH_LAG_S: Final = 2.0  # that the loop is late: a person notices that
+HEALTH_UNREAD_S: Final = 3_600.0  # that a message waits: no turn takes so long
+
+SNAPSHOTS_KEPT: Final = 3  # of before upgrades: three releases to go back
+BACKUP_LOOK_S: Final = 60.0  # whether a scheduled backup is due
+BACKUP_RETRY_S: Final = 900.0  # after one that failed: a disk that is full or away comes back within that, or not soon
+BACKUP_LATE: Final = 2.0  # times the interval without a backup, after which something is wrong
+BACKUP_FOLDER_MAX_BYTES: Final = 64 * 1024 * 1024  # of a plugin's folder: sessions and indexes, no collections of media
+BACKUP_FILES_MAX: Final = 50_000  # beside the database: they are all named in memory
+BACKUP_MANIFEST_MAX_BYTES: Final = 32 * 1024 * 1024  # 600 bytes for each of these
+
+WATCHDOG_STALLED_S: Final = 15.0  # without getting on: three rounds of SWEEP_S, or a disk that takes no commit
+STATUS_EVERY_S: Final = 10.0  # between two looks at what `systemctl status` shows, where no watchdog is asked for
+START_LOOK_S: Final = 10.0  # between two looks whether a start is at work
+START_EXTEND_S: Final = 60.0  # more, for a start that is
+START_MAX_S: Final = 3_600.0  # ... and in all: a migration of the largest database takes minutes
+UNCLEAN_STARTS_MAX: Final = 3  # starts after a run that did not end in order ...
+UNCLEAN_WITHIN_S: Final = 300.0  # ... within this time, before connectors stay down
+HOLD_S: Final = 900.0  # for which they do
+HOLD_TRY_S: Final = 60.0  # that one is watched before the next is tried; what kills, kills within seconds
+HOLD_LOOK_S: Final = 1.0
 
 EXPORT_AGENTS_MAX: Final = 10_000  # of one subtree: their ids are in memory while they come in
 EXPORT_TURNS_MAX: Final = 200_000  # 50 a day for ten years
@@ -378,3 +422,19 @@ EXPORT_KEPT_S: Final = 3_600.0  # an export that nobody fetches, an upload that 
 EXPORTS_KEPT_MAX: Final = 8  # of both
 EXPORT_SILENCE_S: Final = 60.0  # of a client that sends or fetches one
 EXPORT_PROGRESS_S: Final = 1.0  # between two signs of life
+
+SIGNAL_TYPE_MAX_CHARS: Final = 320  # the longest path between two words
+SIGNAL_SEGMENTS_MAX: Final = 8
+SIGNAL_DATA_MAX_BYTES: Final = 16 * 1024  # of UTF-8: an event's details; what is longer is a document's or a file's
+SIGNAL_AFTER_MAX_S: Final = 366 * 86_400.0
+SIGNAL_IDLE_S: Final = 60.0  # without work, after which an agent is idle: most conversations pause for less
+SIGNALS_PER_MINUTE: Final = 30  # of one agent, each of which may reach hundreds
+SIGNALS_WAITING_MAX: Final = 500  # of one user that are not due; more is a program's work
+SIGNALS_PAGE: Final = 64  # due ones looked at in one go
+SIGNALS_LOOK_S: Final = 30.0  # between two looks at the wall clock, which may be set meanwhile
+SUBSCRIPTIONS_MAX_PER_AGENT: Final = 50
+SUBSCRIPTIONS_MAX_PER_USER: Final = 500  # one signal may reach as many agents, with one commit
+HEARTBEAT_MIN_S: Final = 300.0  # between two beats: each costs at least one call of a model
+HEARTBEAT_MAX_S: Final = 7 * 86_400.0
+HEARTBEAT_LOOK_S: Final = 30.0  # between two looks at whose heart is to beat
+HEARTBEATS_MAX: Final = 1_000  # agents looked at

@@ -131,6 +131,8 @@ class Choice(msgspec.Struct, frozen=True):
 REMINDER = "Reminder due now: "  # how a timer's text is introduced to a model
 SCHEDULED = "Scheduled job "  # how the line begins that introduces a run of one
 TASKED = "Background task "  # how the line begins that introduces the work of one
+SIGNALLED = "Signal "  # how the line begins that introduces one
+HEARTBEAT = "Heartbeat: "  # how the line begins that introduces one
 NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
 
 

@@ -9,11 +9,15 @@ import typer
 from daycare.base.errors import InvalidError
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, pairs, table, when
+from daycare.cli.render import one_line, pairs, span, table, when
+from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
 
 _PAGE = 500
+_SHOWN_APART = ("heartbeat_s", "behaviour")
+_HEARTBEAT = "How often it looks by itself whether something is to be done: 30m, 2h; off. It needs a budget."
+_BEHAVIOUR = "What an app does, of those that plugins bring: NAME or PLUGIN/NAME."
 _PERSONALITY = 'Personality to speak with, see `daycare personalities`; "": the installation\'s.'
 AgentPath = Annotated[str, typer.Argument(metavar="PATH", help="Path of the agent.")]
 Settings = Annotated[
@@ -67,24 +71,28 @@ def create(
     settings: Settings = None,
     *,
     personality: Annotated[str | None, typer.Option(metavar="NAME", help=_PERSONALITY)] = None,
+    heartbeat: Annotated[str | None, typer.Option(metavar="TIME", help=_HEARTBEAT)] = None,
+    behaviour: Annotated[str | None, typer.Option(metavar="NAME", help=_BEHAVIOUR)] = None,
 ) -> None:
-    """Create a lasting agent /USER/agent/NAME."""
-    body = {"path": path, "config": read_settings(settings or [], personality)}
+    """Create a lasting agent /USER/agent/NAME, or an app /USER/app/NAME."""
+    config = read_settings(settings or [], personality, heartbeat) | ({"behaviour": behaviour} if behaviour else {})
+    body = {"path": path, "config": config}
     with cli.connect() as client:
         made = client.call("POST", "/v1/agents", body)
     cli.out(made, lambda _: f"created {path}\ntalk to it: daycare chat {path}")
 
 
-@command(app, "set", examples="daycare agents set /ann/direct policy=followup 'budget={\"tokens\": 100000}'")
+@command(app, "set", examples="daycare agents set /ann/direct policy=followup 'tools=[\"remind\"]'")
 def set_(
     cli: Cli,
     path: AgentPath,
     settings: Settings = None,
     *,
     personality: Annotated[str | None, typer.Option(metavar="NAME", help=_PERSONALITY)] = None,
+    heartbeat: Annotated[str | None, typer.Option(metavar="TIME", help=_HEARTBEAT)] = None,
 ) -> None:
     """Change settings of an agent."""
-    changes = read_settings(settings or [], personality)
+    changes = read_settings(settings or [], personality, heartbeat)
     if not changes:
         raise InvalidError("USAGE", "agents set: no FIELD=VALUE was given", hint="daycare agents set --help")
     with cli.connect() as client:
@@ -127,11 +135,13 @@ def restore(cli: Cli, path: AgentPath) -> None:
         cli.out(client.call("POST", "/v1/agent/restore", path=path), lambda _: f"{path} lives again")
 
 
-def read_settings(settings: list[str], personality: str | None = None) -> Json:
+def read_settings(settings: list[str], personality: str | None = None, heartbeat: str | None = None) -> Json:
     """Read FIELD=VALUE words; a value that begins with { or [ is JSON, anything else is text."""
     changes: Json = {}
     for setting in settings:
         field, equals, value = setting.partition("=")
+        if field == "budget":
+            raise InvalidError("USAGE", "budget is no setting of an agent", hint="daycare budget set PATH --day 5usd")
         if not equals or not field:
             raise InvalidError("USAGE", f"read {setting!r}: expected FIELD=VALUE", hint="daycare agents set --help")
         try:
@@ -140,7 +150,11 @@ def read_settings(settings: list[str], personality: str | None = None) -> Json:
             raise InvalidError(
                 "USAGE", f"read the JSON of {field}: {error}", hint="put it into single quotes"
             ) from error
-    return changes if personality is None else changes | {"personality": personality}
+    if personality is not None:
+        changes["personality"] = personality
+    if heartbeat is not None:
+        changes["heartbeat_s"] = 0 if heartbeat == "off" else round(read_seconds(heartbeat, "--heartbeat"))
+    return changes
 
 
 def agents_table(document: Json) -> Any:
@@ -149,13 +163,22 @@ def agents_table(document: Json) -> Any:
         (
             each["path"],
             each.get("live") or each["state"],
-            each["config"].get("model"),
+            each["config"].get("model") or made_of(each),
             each["user"],
             when(each["created_at"]),
         )
         for each in document["agents"]
     )
-    return table(("path", "state", "model", "user", "since"), rows) if document["agents"] else "no agents"
+    return table(("path", "state", "model or behaviour", "user", "since"), rows) if document["agents"] else "no agents"
+
+
+def made_of(agent: Json) -> str:
+    """Return an agent's behaviour, marked if nobody can act for it now; empty for one that has none."""
+    made = agent.get("behaviour")
+    if not made:
+        return ""
+    name = f"{made['plugin']}/{made['name']}" if made["plugin"] else str(made["name"])
+    return f"{name} (unavailable)" if made["problem"] else name
 
 
 def agent_facts(document: Json) -> Any:
@@ -170,7 +193,11 @@ def agent_facts(document: Json) -> Any:
         ("incarnation", agent["incarnation"]),
         ("session", agent["session"]),
     ]
-    parts.append(pairs(facts + [(name, one_line(value, 300)) for name, value in agent["config"].items()]))
+    facts += [(name, one_line(value, 300)) for name, value in agent["config"].items() if name not in _SHOWN_APART]
+    if made := agent.get("behaviour"):
+        facts.append(("behaviour", made_of(agent)))
+        facts += [("unavailable", one_line(made["problem"], 300))] if made["problem"] else []
+    parts.append(pairs(facts + _heartbeat_facts(document.get("heartbeat"))))
     if waiting := document.get("waiting"):
         rows = ((row["seq"], row["envelope"]["sender"], one_line(row["envelope"]["text"])) for row in waiting)
         parts += ["", table(("waiting#", "from", "text"), rows)]
@@ -181,6 +208,14 @@ def agent_facts(document: Json) -> Any:
         rows = ((when(each.get("at_ms")), each["role"], one_line(message_text(each), 300)) for each in history[-20:])
         parts += ["", table(("said", "by", "text"), rows)]
     return Group(*parts)
+
+
+def _heartbeat_facts(it: Json | None) -> list[tuple[str, Any]]:
+    if it is None:
+        return []
+    state = f"paused: {it['paused']}" if it["paused"] else f"next {when(it['next_at'])}" if it["next_at"] else ""
+    last = f"; {it['beats']} so far, the last {when(it['beat_at'])}" if it["beat_at"] else ""
+    return [("heartbeat", f"every {span(it['every_s'])}; {state or 'it begins'}{last}")]
 
 
 def message_text(message: Json) -> str:

@@ -12,6 +12,7 @@ from daycare.cli.agents import read_settings
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import one_line, pairs, span, table, when
+from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -65,6 +66,12 @@ def add(
     session: Annotated[
         str | None, typer.Option(metavar="KIND", help='"fresh" for each run (default), or "continue".')
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Each run is a task of this name and a number, for long work.")
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When such a task is stopped: 90s, 30m, 2h, 3d; 1d without it.")
+    ] = None,
     misfire: Annotated[
         str | None, typer.Option(metavar="POLICY", help='When missed: "skip", "run_once" or "within MINUTES".')
     ] = None,
@@ -83,6 +90,8 @@ def add(
         "target": target,
         "deliver": deliver,
         "session": session,
+        "task": task,
+        "deadline_s": read_seconds(deadline, "--deadline") if deadline else None,
         "misfire": misfire,
         "overlap": overlap,
         "retry": retry,
@@ -249,7 +258,7 @@ def runs_table(document: Json) -> Any:
             f"{run['delivery']} {run.get('connector', '')} {run.get('receipt') or ''}".strip()
             if run.get("delivery")
             else "",
-            one_line(run["reason"] or run.get("answer") or "", 60),
+            one_line(" ".join(filter(None, (run.get("task"), run["reason"] or run.get("answer")))), 60),
         )
         for run in document["runs"]
     )

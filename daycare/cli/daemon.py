@@ -11,25 +11,27 @@ from daycare.ops.process import run
 
 def main() -> None:
     """Run the daemon of a home and leave the process with its exit code."""
+    early: list[int] = []
+
+    def leave(number: int, _frame: object) -> None:
+        """End in order until the daemon itself listens for signals."""
+        early.append(number)  # where a destructor runs, an exception is lost
+        raise SystemExit(128 + number)
+
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _leave)
+        signal.signal(number, leave)
     parser = argparse.ArgumentParser(prog="daycare run")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="errors as JSON")
     given = parser.parse_args()
     try:
-        sys.exit(run(given.home, as_json=given.json))
+        sys.exit(run(given.home, as_json=given.json, early=early))
     except DaycareError as error:
         from daycare.cli.command import fail  # late: it brings the command line's libraries
 
         sys.exit(fail(error, as_json=given.json))
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _leave(number: int, _frame: object) -> None:
-    """End in order until the daemon itself listens for signals."""
-    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

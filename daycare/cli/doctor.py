@@ -2,6 +2,7 @@
 
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Final, Literal
 import typer
 
 from daycare.base.errors import DaycareError
+from daycare.base.limits import BACKUP_LATE
 from daycare.cli.client import Client
 from daycare.cli.command import Cli
-from daycare.cli.render import plain, size
+from daycare.cli.render import plain, size, when
 from daycare.store.home import MEMORY, Home
 
 DISK_WARN_BYTES: Final = 1024**3
@@ -53,6 +55,7 @@ def examine(home: Home) -> Iterator[Finding]:
         _database,
         _keys,
         _daemon,
+        _backups,
         _disk,
     )
     for look in looks:
@@ -131,7 +134,7 @@ def _database(home: Home) -> Iterator[Finding]:
     elif not Path(location).exists():
         yield Finding("warn", "database", f"{location} does not exist yet", "the first start makes it")
     elif problem := database.check(location):
-        yield Finding("fail", "database", f"{location}: {problem}", "restore a backup")
+        yield Finding("fail", "database", f"{location}: {problem}", "daycare restore BACKUP --force")
     else:
         yield Finding("ok", "database", f"{location}, {size(Path(location).stat().st_size)}, intact")
 
@@ -159,6 +162,31 @@ def _daemon(home: Home) -> Iterator[Finding]:
         yield Finding("warn", "providers", "none is configured", "daycare models")
     if now.get("dead_letters"):
         yield Finding("warn", "dead", f"{now['dead_letters']} dead letters", "daycare dead list")
+
+
+def _backups(home: Home) -> Iterator[Finding]:
+    from daycare import config
+    from daycare.backups.engine import folder_of
+    from daycare.backups.restoring import refuse_half
+    from daycare.backups.shelf import scheduled_in
+    from daycare.store.sqlite.copies import restored_in
+
+    refuse_half(home)
+    settings = config.load(home.path)
+    section = settings.backup
+    found = scheduled_in(folder_of(home, section))
+    last = f"the last one is of {when(found[-1][0])}" if found else "there is none yet"
+    if not section.every_ms:
+        yield Finding("warn", "backup", "none is made by itself", "daycare backup /media/disk --every 24h")
+    elif not found or time.time() * 1000 - found[-1][0] > BACKUP_LATE * section.every_ms:
+        yield Finding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
+    else:
+        yield Finding("ok", "backup", f"every {section.every}, {last}")
+    location = home.database(settings.store.location)
+    restored = restored_in(location) if Path(location).exists() else None
+    if restored is not None:
+        told = f"this home was restored {when(restored.restored_at)}, as of {when(restored.made_at)}"
+        yield Finding("ok", "restored", told)
 
 
 def _disk(home: Home) -> Iterator[Finding]:

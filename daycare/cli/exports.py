@@ -14,9 +14,9 @@ from daycare.base.limits import EXPORT_CHUNK_BYTES, EXPORT_MAX_BYTES
 from daycare.cli.agents import AgentPath
 from daycare.cli.client import Json, segment
 from daycare.cli.command import Cli, command
-from daycare.cli.render import plain, size, table, when
+from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
+from daycare.cli.render import plain, plural, size, table, when
 
-_PASSPHRASE_MAX_BYTES: Final = 4_096
 _PROGRESS: Final = {
     "waiting": "waiting for another export or import",
     "reading": "records read",
@@ -25,10 +25,6 @@ _PROGRESS: Final = {
     "files": "bytes of files kept",
     "writing": "records written",
 }
-PassphraseFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Read the passphrase from the first line of a file instead of asking for it."),
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -64,9 +60,9 @@ def export(
 
     passphrase = ""
     if passphrase_file is not None:
-        passphrase = check_passphrase(_read_passphrase(passphrase_file))
+        passphrase = check_passphrase(read_passphrase(passphrase_file))
     elif encrypt:
-        passphrase = check_passphrase(_ask(twice=True))
+        passphrase = check_passphrase(ask_passphrase(twice=True))
     with _new_file(file) as target, cli.connect() as client:
         report = client.work("/v1/exports", {"path": path, "shared": with_shared}, _progress())
         pieces: Iterable[bytes] = client.fetch(f"/v1/exports/{segment(report['id'])}")
@@ -120,7 +116,7 @@ def _report(report: Json, what: str) -> Any:
     """Return what was taken, and what was not and why."""
     from rich.console import Group
 
-    taken = ", ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in report["taken"].items())
+    taken = ", ".join(f"{count} {plural(kind, count)}" for kind, count in report["taken"].items())
     parts: list[Any] = [plain(what), plain(f"made {when(report['made_at'])}: {taken or 'nothing'}")]
     if left := report["left_out"]:
         rows = ((each["count"], plain(each["what"]), plain(each["why"])) for each in left)
@@ -196,36 +192,11 @@ def _plain(file: Path, passphrase_file: Path | None) -> Iterator[bytes]:
             opened.seek(0)
             pieces = iter(lambda: opened.read(EXPORT_CHUNK_BYTES), b"")
             if is_sealed(begin):
-                passphrase = _read_passphrase(passphrase_file) if passphrase_file else _ask(twice=False)
+                passphrase = read_passphrase(passphrase_file) if passphrase_file else ask_passphrase(twice=False)
                 pieces = unseal(pieces, passphrase)
             yield from pieces
     except OSError as error:
         raise InvalidError("FILE_UNREADABLE", f"importing {file}: {error.strerror or error}") from error
-
-
-def _read_passphrase(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            line = opened.readline(_PASSPHRASE_MAX_BYTES)
-    except OSError as error:
-        raise InvalidError("FILE_UNREADABLE", f"reading the passphrase {file}: {error.strerror or error}") from error
-    try:
-        return line.decode().rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise InvalidError("NOT_TEXT", f"reading the passphrase {file}: it is no text in UTF-8") from None
-
-
-def _ask(*, twice: bool) -> str:
-    import getpass
-
-    if not sys.stdin.isatty():
-        raise InvalidError(
-            "PASSPHRASE_MISSING", "asking for the passphrase: there is no terminal", hint="--passphrase-file FILE"
-        )
-    passphrase = getpass.getpass("passphrase (not shown): ")
-    if twice and getpass.getpass("once more: ") != passphrase:
-        raise InvalidError("PASSPHRASE_DIFFERS", "asking for the passphrase: both are not the same", hint="try again")
-    return passphrase
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidError:

@@ -16,6 +16,8 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import (
     agents,
     approvals,
+    backup,
+    bridge,
     budgets,
     can,
     chat,
@@ -31,9 +33,13 @@ from daycare.cli import (
     personalities,
     plugins,
     process,
+    purge,
+    service,
     setup,
+    signals,
     spend,
     task,
+    upkeep,
     users,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
@@ -78,11 +84,15 @@ messages.register(app)
 chat.register(app)
 can.register(app)
 process.register(app)
+upkeep.register(app)
 spend.register(app)
 setup.register(app)
 exports.register(app)
+backup.register(app)
+purge.register(app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(bridge.app, name="bridge")
 app.add_typer(cron.app, name="cron")
 app.add_typer(budgets.app, name="budget")
 app.add_typer(dead.app, name="dead")
@@ -93,6 +103,8 @@ app.add_typer(models.app, name="models")
 app.add_typer(pair.app, name="pair")
 app.add_typer(personalities.app, name="personalities")
 app.add_typer(plugins.app, name="plugins")
+app.add_typer(service.app, name="service")
+app.add_typer(signals.app, name="signals")
 app.add_typer(task.app, name="task")
 app.add_typer(users.app, name="users")
 app.add_typer(setup.config_app, name="config")

@@ -11,10 +11,11 @@ import typer
 
 from daycare.base.errors import BusyError, NotFoundError, UnavailableError
 from daycare.base.limits import SHUTDOWN_GRACE_S
+from daycare.cli.backup import backup_facts
 from daycare.cli.client import RETRY_S, Client, Json, pause
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
-from daycare.cli.render import one_line, pairs, plain, size, span, when
+from daycare.cli.render import one_line, pairs, plain, plural, size, span, when
 from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
@@ -37,20 +38,26 @@ def status(cli: Cli) -> None:
         cli.out(client.call("GET", "/v1/status"), status_facts)
 
 
-def run(cli: Cli) -> None:
+def run(
+    cli: Cli,
+    *,
+    breaker: Annotated[
+        bool, typer.Option("--breaker/--no-breaker", help="Keep connectors down for a while after crash upon crash.")
+    ] = True,
+) -> None:
     """Run the daemon in the foreground until it is stopped (Ctrl-C, SIGTERM or `daycare stop`).
 
     An open `daycare chat` that runs the agents itself gives way and goes on with this daemon.
     """
     from daycare.ops.process import become_daemon
 
-    become_daemon(cli.home, as_json=cli.json)
+    become_daemon(cli.home, as_json=cli.json, breaker=breaker)
 
 
 def stop(cli: Cli) -> None:
     """Stop the running daemon and wait until it is gone.
 
-    Running turns may finish for 10 s; what is left goes on after the next start.
+    Running turns may finish for 8 s; what is left goes on after the next start.
     """
     client, lock = Client(Home(cli.home).socket), HomeLock(Home(cli.home))
     before = _running(client, cli.home)
@@ -110,6 +117,7 @@ def status_facts(now: Json) -> Any:
             ("connectors", "\n".join(_connection(name, health) for name, health in now.get("connectors", {}).items())),
             ("strangers", _strangers(now.get("strangers", 0))),
             ("cron", _cron(now.get("cron", {}))),
+            ("backup", backup_facts(now.get("backup", {}))),
             ("spent", _spent(now.get("spent", {}))),
         )
     )
@@ -177,7 +185,8 @@ def _cron(jobs: Json) -> str:
         return ""
     due = f", next {when(jobs['next_at'])}" if jobs.get("next_at") else ""
     paused = f", {jobs['paused']} paused" if jobs.get("paused") else ""
-    return "\n".join((f"{jobs['jobs']} jobs{due}{paused}", *(f"broken: {plain(each)}" for each in jobs["problems"])))
+    number = f"{jobs['jobs']} {plural('job', jobs['jobs'])}"
+    return "\n".join((f"{number}{due}{paused}", *(f"broken: {plain(each)}" for each in jobs["problems"])))
 
 
 def _strangers(count: int) -> str:

@@ -12,6 +12,7 @@ from daycare.cli.client import WAIT_SLICE_S, Client, Json, new_key
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.command import show as print_out
 from daycare.cli.render import clock, one_line, pairs, plain, span, table, when
+from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -25,8 +26,6 @@ _WAIT_S: Final = 86_400.0
 _PARAMETER: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31})(?::(text|number|whole|yes_no|choice\(([^)]*)\)))?=(.*)", re.DOTALL
 )
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
-_UNITS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 @default_command(app)
@@ -66,7 +65,7 @@ def start(
     spec = {
         "prompt": sys.stdin.read().strip() if prompt == "-" else prompt,
         "parameters": dict(map(_parameter, param or ())),
-        "deadline_s": _seconds(deadline),
+        "deadline_s": read_seconds(deadline, "--deadline"),
     }
     deliver = deliver or ("none" if wait else "")
     body = {"id": name, "spec": spec, "user": user or "", "deliver": deliver, "key": key or new_key()}
@@ -216,13 +215,6 @@ def _parameter(text: str) -> tuple[str, Any]:
     if choices is None:
         return name, {"value": value, "type": kind}
     return name, {"value": value, "type": "choice", "choices": [each.strip() for each in choices.split("|")]}
-
-
-def _seconds(text: str) -> float:
-    found = _SPAN.fullmatch(text.strip())
-    if found is None:
-        raise InvalidError("USAGE", f"read --deadline {text}: expected a time such as 90s, 30m, 2h or 3d")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _path(name: str, user: str | None) -> str:

@@ -26,6 +26,7 @@ class Courier:
         self._deliver = deliver
         self._clock = clock
         self._news = {name: trio.Event() for name, connector in connectors.items() if not connector.pull}
+        self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a connector may be used
 
     def wake(self, connectors: set[str]) -> None:
         """Look again: these connectors have new rows. Called after each commit."""
@@ -41,6 +42,8 @@ class Courier:
     async def _serve(self, name: str) -> None:
         queues: dict[str, deque[int]] = {}  # by user: where they are is looked up when a reply goes out
         sends = trio.CapacityLimiter(COURIER_SENDS_MAX)
+        if self.gate is not None:
+            await self.gate(name)
         after = 0  # every row up to here is in a queue or done; a revived one gets a number of its own
         async with trio.open_nursery() as nursery:
             while True:

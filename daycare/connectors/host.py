@@ -59,9 +59,18 @@ class Host:
         if not same:
             self._bus.publish(
                 ConnectorHealth(
-                    at_ms=self._clock.now_ms(), connector=connector, state=health.state, reason=health.reason
+                    at_ms=self._clock.now_ms(),
+                    connector=connector,
+                    state=health.state,
+                    reason=health.reason,
+                    hint=health.hint if health.alert else "",
+                    alert=health.alert,
                 )
             )
+
+    def forget(self, connector: str) -> None:
+        """Know nothing of a connection any more: it is about to tell."""
+        self._health.pop(connector, None)
 
     def status(self, connectors: Mapping[str, Connector]) -> dict[str, dict[str, Any]]:
         """Return how each connection is, by name; one that never told is `up`: it has nothing to wait for."""

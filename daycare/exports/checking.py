@@ -15,6 +15,7 @@ from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     AGENT_CONFIG_MAX_BYTES,
+    BEHAVIOUR_STATE_MAX_BYTES,
     EXPORT_AGENTS_MAX,
     EXPORT_FILES_MAX,
     EXPORT_MEMORIES_MAX,
@@ -140,6 +141,7 @@ class Checker:
         if self.agents:
             _must(path.kind in _CHILDREN, f"{path} is nobody's helper")
         _must(len(msgspec.json.encode(it.config)) <= AGENT_CONFIG_MAX_BYTES, "its settings are too long")
+        _must(it.keeps is None or _is_json(it.keeps), "what it keeps is no JSON, or too long")
         self.agents.append(it)
         self.paths.append(path)
 
@@ -257,6 +259,14 @@ def checked(take: Callable[[Anything | FileRecord], None]) -> Callable[[Anything
             raise InvalidError("EXPORT_INVALID", error.message) from None
 
     return taking
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
+    return len(text.encode()) <= BEHAVIOUR_STATE_MAX_BYTES
 
 
 def _is_hash(text: str) -> bool:

@@ -25,9 +25,9 @@ class Settings:
         """Return settings as they can be here. Raises what `check` raises for rules: without them it may do more."""
         if config.approvals:
             self._leave("setting `approvals`", "a person chooses what is done without asking them")
-        if config.budget:
-            self._leave("setting `budget`", "what may be spent is decided where it is paid")
-        config = replace(config, approvals=None, budget={})
+        if config.heartbeat_s:
+            self._leave("setting `heartbeat_s`", "what spends by itself is switched on where it is paid")
+        config = replace(config, approvals=None, heartbeat_s=0)
         try:
             self._check(config)
         except (InvalidError, NotFoundError) as error:

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import msgspec
 import trio
@@ -11,7 +11,8 @@ from daycare.base.errors import BusyError, NotFoundError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import EXPORT_KEPT_S, EXPORTS_KEPT_MAX
 
-What = Literal["export", "upload"]
+What = Literal["export", "upload", "backup"]
+_FROM: Final = {"export": "daycare export", "upload": "daycare import", "backup": "daycare backup"}
 
 
 class KeptFile(msgspec.Struct):
@@ -41,8 +42,9 @@ class Kept:
         """Return a file. Raises `NotFoundError` EXPORT_UNKNOWN."""
         kept = self._files.get(kept_id)
         if kept is None or kept.what != what:
-            hint = "daycare export" if what == "export" else "daycare import"
-            raise NotFoundError("EXPORT_UNKNOWN", f"there is no {what} {kept_id[:40]!a}, or not any more", hint=hint)
+            raise NotFoundError(
+                "EXPORT_UNKNOWN", f"there is no {what} {kept_id[:40]!a}, or not any more", hint=_FROM[what]
+            )
         return kept
 
     def take(self, kept_id: str, what: What) -> KeptFile:

@@ -109,7 +109,7 @@ def _octal(field: bytes) -> int:
     return int(digits, 8)
 
 
-def put(target: BinaryIO, name: str, size: int, data: BinaryIO) -> None:
+def put(target: BinaryIO, name: str, size: int, data: Readable) -> None:
     """Write one file of an archive."""
     encoded = name.encode("ascii")
     if len(encoded) > _NAME_MAX_BYTES or size > _OCTAL_MAX:

@@ -16,6 +16,7 @@ from daycare.connectors.host import Host
 from daycare.inference.pool import Pool
 from daycare.plugin import Connector
 from daycare.schedule.clockwork import Clockwork
+from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
 from daycare.store.sqlite.store import SqliteStore
 
@@ -38,6 +39,7 @@ class Parts(Protocol):
     connectors: dict[str, Connector]
     recollections: Recollections
     clockwork: Clockwork
+    upkeep: Upkeep
 
 
 async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
@@ -77,5 +79,6 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
         ),
         "memory": await daemon.recollections.status(),
         "cron": await daemon.clockwork.status(),
+        "backup": await daemon.upkeep.backups.status(),
         "spent": await daemon.store.ledger.spent(),
     }

@@ -3,22 +3,25 @@
 import gc
 import os
 import queue
-import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, NoReturn, Self, TypeVar, TypeVarTuple
 
 import trio
 
+from daycare.backups.restoring import refuse_half
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
 from daycare.config import Config, load
-from daycare.daemon import Daemon, open_daemon
+from daycare.daemon import Daemon
 from daycare.observe import log
+from daycare.ops.life import BREAKER, Life
+from daycare.ops.opening import open_daemon
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
 
@@ -32,11 +35,14 @@ _GC_YOUNG = (
 )
 
 
-def become_daemon(path: Path, *, as_json: bool) -> NoReturn:
+def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoReturn:
     """Replace this program by the daemon of a home, in the same process, without what was imported until now.
 
-    What `daycare.cli.daemon` answers is its exit code; `as_json` is how it tells of errors.
+    What `daycare.cli.daemon` answers is its exit code; `as_json` is how it tells of errors. Without `breaker`
+    connectors start however many crashes came before, also after a restart.
     """
+    if not breaker:
+        os.environ[BREAKER] = "off"
     sys.stdout.flush()
     sys.stderr.flush()
     options = ["--json"] if as_json else []
@@ -46,9 +52,10 @@ def become_daemon(path: Path, *, as_json: bool) -> NoReturn:
     )
 
 
-def run(path: Path, *, as_json: bool = False) -> int:
+def run(path: Path, *, as_json: bool = False, early: Sequence[int] = ()) -> int:
     """Run a home's daemon in the foreground until a signal or `daycare stop`; return the exit code.
 
+    `early` gets the numbers of signals that come before the daemon listens for them.
     A daemon inside of a `daycare chat` is asked to give way. Raises `BusyError` (exit code 75) naming the holder when
     another `daycare run` has the home.
     """
@@ -56,9 +63,12 @@ def run(path: Path, *, as_json: bool = False) -> int:
     with HomeLock(home) as lock:
         _take_over(home, lock)
         log.configure(config.daemon.log_level, home.log_file, stderr=True, max_mb=config.daemon.log_max_mb)
-        daemon = _run(_foreground, home, config)
+        again = partial(become_daemon, home.path, as_json=as_json)
+        life = Life(home, SystemClock(), again, early, breaker=config.daemon.breaker)
+        with life.span():
+            daemon = _run(_foreground, home, config, life)
     if daemon.stop.restart:
-        become_daemon(home.path, as_json=as_json)
+        again()
     return 0
 
 
@@ -129,6 +139,7 @@ def _prepare(path: Path) -> tuple[Home, Config]:
     os.umask(0o077)  # whatever is made from here on is the operator's alone
     home = Home(path)
     home.prepare()
+    refuse_half(home)
     config = load(home.path)
     if not Path(home.database(config.store.location)).exists():
         initialise(home.path)
@@ -182,19 +193,11 @@ def _run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
         raise error from None
 
 
-async def _foreground(home: Home, config: Config) -> Daemon:
+async def _foreground(home: Home, config: Config, life: Life) -> Daemon:
     async with open_daemon(home, config, mode="run") as daemon:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_obey_signals, daemon)
-            await daemon.run(lambda: log.logger().info("daemon.ready", home=str(home.path)), work=True)
+            await nursery.start(life.attend, daemon)
+            await daemon.run(partial(life.ready, daemon), work=True)
             log.logger().info("daemon.stopped", reason=daemon.stop.reason)
             nursery.cancel_scope.cancel()
         return daemon
-
-
-async def _obey_signals(daemon: Daemon) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-        async for number in signals:
-            if daemon.stop.event.is_set():
-                os._exit(128 + number)  # asked twice: what is committed is safe, the rest waits for the next start
-            daemon.stop.ask(False, signal.Signals(number).name)

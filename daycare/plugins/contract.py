@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -41,6 +41,7 @@ def provides(plugin: Plugin) -> dict[str, list[str]]:
     hooks = [told for field, told in HOOKS.items() if getattr(plugin.hooks, field) is not None]
     found = {
         "tools": [tool.spec.name for tool in plugin.tools],
+        "behaviours": [behaviour.name for behaviour in plugin.behaviours],
         "providers": list(plugin.providers),
         "embedders": list(plugin.embedders),
         "connectors": list(plugin.connectors),
@@ -90,6 +91,7 @@ def _flaws(plugin: Any) -> Iterator[str]:
     seen: set[str] = set()
     for tool in plugin.tools:
         yield from _tool(tool, seen)
+    yield from _behaviours(plugin.behaviours)
 
 
 def _command(word: Any, command: Any) -> Iterator[str]:
@@ -106,6 +108,28 @@ def _command(word: Any, command: Any) -> Iterator[str]:
         yield f"{told}: its help must be one line of 1 to {_HELP_MAX_CHARS} characters"
     run: object = command.run
     yield from _coroutine(run if run is not None else "nothing", f"{told}: run")
+
+
+def _behaviours(behaviours: Any) -> Iterator[str]:
+    if isinstance(behaviours, str | Mapping) or not isinstance(behaviours, Sequence):
+        yield "its behaviours are no list"
+        return
+    seen: set[object] = set()
+    for behaviour in behaviours:
+        name = getattr(behaviour, "name", None)
+        told = f"behaviour {name!r}"
+        if isinstance(behaviour, type) or not callable(getattr(behaviour, "act", None)):
+            kind = behaviour if isinstance(behaviour, type) else type(behaviour)
+            yield f"a behaviour of type {kind.__name__} is no object with a method act"
+            continue
+        yield from _name(name, told)
+        if name in seen:
+            yield f"{told} is there twice"
+        seen.add(name if isinstance(name, str) else None)
+        about: object = getattr(behaviour, "description", None)
+        if not isinstance(about, str) or not about.strip() or "\n" in about or len(about) > _HELP_MAX_CHARS:
+            yield f"{told}: its description must be one line of 1 to {_HELP_MAX_CHARS} characters"
+        yield from _coroutine(behaviour.act, f"{told}: act")
 
 
 def _tool(tool: Any, seen: set[str]) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """All plugins of one daemon: what they add to it, their hooks and their lives."""
 
-import os
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,13 +9,13 @@ import trio
 
 from daycare.agent.hooks import Hooked, Hooks
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, UnavailableError
-from daycare.base.limits import HOOK_DRAIN_S, PLUGIN_STOP_S
+from daycare.base.errors import DaycareError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Plugin
 from daycare.plugins.absent import stand_in
 from daycare.plugins.admission import admit, orphans
+from daycare.plugins.behaviours import acting
 from daycare.plugins.chat_commands import offered
 from daycare.plugins.context import Host, Surroundings
 from daycare.plugins.discovery import Found, discover, given
@@ -57,11 +55,21 @@ class Extensions:
         self.connectors: dict[str, Connector] = {
             name: connector for each in admitted for name, connector in each.connectors.items()
         }
+        self.pushing = {  # by plugin: what connects with the world outside
+            each.plugin.name: names
+            for each in admitted
+            if (names := [name for name, connector in each.connectors.items() if not connector.pull])
+        }
         self.commands = offered(admitted, bus, clock)
+        self.behaviours = acting(admitted, bus, clock)
         hooked = [Hooked(each.plugin.name, each.plugin.hooks, each.context) for each in admitted]
         self.hooks = Hooks(hooked, bus, clock)
         self.ended = trio.Event()
         self._running = Running(admitted, left_out, bus, clock)
+
+    def hold(self, gate: Callable[[str], Awaitable[None]]) -> None:
+        """Let each plugin start only when `gate` of its name returns. To be called before `run`."""
+        self._running.gate = gate
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run plugins and hooks until cancelled; started once hooks hear what happens."""
@@ -70,16 +78,15 @@ class Extensions:
             task_status.started()
             await self._running.run()
 
-    async def stop(self, *, leave: bool) -> None:
-        """Let hooks hear the last of it and plugins say goodbye; takes 12 s at most, and sets `ended`.
-
-        With `leave` the process ends soon afterwards even when a plugin does not let itself be cancelled.
-        """
-        told = await self.hooks.stop()
-        stubborn = await self._running.stop()
-        if leave and (stubborn or not told):
-            _leave_anyway()
+    async def stop(self) -> None:
+        """Let hooks hear the last of it and plugins say goodbye; takes 8 s at most, and sets `ended`."""
+        await self.hooks.stop()
+        await self._running.stop()
         self.ended.set()
+
+    def problems(self) -> dict[str, str]:
+        """Return why plugins that should run do not, by name."""
+        return self._running.problems()
 
     async def report(self) -> list[dict[str, Any]]:
         """Return what `GET /v1/plugins` shows."""
@@ -99,13 +106,3 @@ def look(config: Config, home: Path) -> list[Found]:
         except DaycareError as problem:
             judged.append(one.without(problem))
     return judged + orphans(wish.settings, found, wish.disable)
-
-
-def _leave_anyway() -> None:
-    """End the process, whatever a plugin holds on to, if the orderly way does not end it first.
-
-    Nothing is lost by it: what counts is committed, and the next start takes up the rest as after any crash.
-    """
-    timer = threading.Timer(HOOK_DRAIN_S + PLUGIN_STOP_S, os._exit, (UnavailableError.exit_code,))
-    timer.daemon = True
-    timer.start()

@@ -1,6 +1,6 @@
 """Keeping plugins alive: each in a task of its own that starts anew when it crashes, and that nobody waits for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ from daycare.plugins.discovery import Found
 
 @dataclass
 class Life:
-    """One plugin's life. `state` is `stopped`, `running` or `failed` (waits for its next start)."""
+    """One plugin's life. `state` is `stopped`, `held` (may not start yet), `running`, `failed` (waits for a start)."""
 
     admitted: Admitted
     state: str = "stopped"
@@ -46,6 +46,7 @@ class Running:
         self._left_out = left_out
         self._bus = bus
         self._clock = clock
+        self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a plugin may start
 
     async def run(self) -> None:
         """Run all plugins until cancelled or stopped. Nothing that one of them does ends this or another."""
@@ -71,6 +72,11 @@ class Running:
             self._failed(name, "stop", DaycareError("PLUGIN_STUBBORN", reason), None)
         return [life.admitted.plugin.name for life in stubborn]
 
+    def problems(self) -> dict[str, str]:
+        """Return why plugins that should run do not, by name."""
+        failed = {life.admitted.plugin.name: str(life.problem) for life in self._lives if life.state == "failed"}
+        return failed | {one.name: one.problem.message for one in self._left_out if one.problem is not None}
+
     async def report(self, hooks: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what is known of each plugin; `hooks` has what is known of the hooks, by plugin."""
         health: dict[str, str] = {}
@@ -87,6 +93,9 @@ class Running:
         delay_s = RETRY_BASE_S
         try:
             with life.scope:
+                if self.gate is not None:
+                    life.state = "held"
+                    await self.gate(life.admitted.plugin.name)
                 while True:
                     began = trio.current_time()
                     problem = await self._live(life)

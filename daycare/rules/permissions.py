@@ -92,6 +92,18 @@ class Rules:
             steps=tuple(steps),
         )
 
+    def unlike(self, maker: Path, made: Path) -> str:
+        """Return the first rule by which an agent at `made` might do what the one at `maker` may not, "" if none is.
+
+        That is one that narrows the maker alone, or allows something to the other alone.
+        """
+        for rule in self._rules:
+            favoured = maker if rule.rule.decision is not Decision.ALLOW else made
+            other = made if favoured is maker else maker
+            if rule.is_about(favoured) and not rule.is_about(other):
+                return f"rule {rule.number} of config.toml ({rule.rule})"
+        return ""
+
     def _step(self, party: Party, action: str, target: Path, *, acts: bool) -> Step:
         fits = [*self._fitting(party, action, target), *self._tools(party, action, acts=acts)]
         start = _default(party.path, action, target)
@@ -132,6 +144,10 @@ class _Compiled:
         self.rule = rule
         self._subject = Pattern(rule.subject, None) if rule.subject else None
         self._object = Pattern(rule.object, None) if rule.object else None
+
+    def is_about(self, subject: Path) -> bool:
+        """Return whether it says something of what this agent does."""
+        return self._subject is None or self._subject.matches(subject)
 
     def fits(self, subject: Path, action: str, target: Path) -> bool:
         return (

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
+from daycare.agent.bounds import is_as_bound
 from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
@@ -24,15 +25,17 @@ from daycare.base.limits import (
     CRON_FILES_LOOK_S,
     CRON_LOOK_S,
     CRON_PAGE,
-    EXPIRE_EVERY_S,
     STORE_RETRY_S,
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind, Path
 from daycare.observe.bus import Bus
-from daycare.schedule.cron_plan import compose, plan
+from daycare.schedule.cron_plan import compose, deadline_of, plan
 from daycare.store.contract import Store
+from daycare.store.records import Policy
 from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
+from daycare.store.records_tasks import NewTask
+from daycare.tools.context import shortened
 
 _DAY_MS: Final = 86_400_000
 _EXPIRE_ROWS: Final = 1_000
@@ -90,7 +93,6 @@ class Schedule:
     async def run(self) -> None:
         """Look when something is due, has changed, or the clock may have been set; until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._expire)
             nursery.start_soon(self._read_again)
             while True:
                 self._news = trio.Event()  # before looking: what is added after the look sets this one
@@ -195,8 +197,31 @@ class Schedule:
             return CronPost(envelope=compose(job, run, zone, now_ms, None))
         fresh = job.spec.session == "fresh"
         last = await self.store.cron.last_answer(job.no) if fresh else None
-        create = self.directory.new(Path.stored(job.path, Kind.CRON), origin=Origin.CRON)
+        if job.spec.task:
+            return self._task(job, run, compose(job, run, zone, now_ms, last), now_ms)
+        agent = await self.directory.find(job.path)
+        if agent is not None and not is_as_bound(agent.config, job.bounds):  # it was that of another job of this name
+            bound = replace(agent.config, tools=job.bounds.tools, permissions=job.bounds.permissions)
+            await self.store.agents.configure(agent.id, bound)
+        create = self.directory.new(Path.stored(job.path, Kind.CRON), origin=Origin.CRON, config=job.bounds)
         return CronPost(envelope=compose(job, run, zone, now_ms, last), create=create, fresh=fresh)
+
+    def _task(self, job: CronJob, run: CronRun, envelope: Envelope, now_ms: int) -> CronPost:
+        """Return a run as the task that it is, once for each attempt. It counts for the budget of its job, too."""
+        config = replace(job.bounds, description=shortened(envelope.text, 100), policy=Policy.FOLLOWUP)
+        task = NewTask(
+            user=job.user,
+            id=job.spec.task,
+            key=f"{job.user}:{envelope.key}",
+            prompt=job.spec.said(run.parameters),
+            create=self.directory.new(Path.task(job.user, job.spec.task), origin=Origin.CRON, config=config),
+            message=envelope,
+            deadline_at=deadline_of(job, now_ms),
+            payer=job.path,
+            parameters=job.spec.parameters | run.parameters,
+            deliver=job.spec.deliver,
+        )
+        return CronPost(envelope=envelope, task=task)
 
     async def _zone(self, job: CronJob) -> str:
         person = await self.store.people.get(job.user)
@@ -248,14 +273,6 @@ class Schedule:
                 continue
             await trio.sleep(CRON_FILES_LOOK_S)
 
-    async def _expire(self) -> None:
-        while True:
-            deleted = 1
-            while deleted:
-                try:
-                    before_ms = self.clock.now_ms() - self.keep_days * _DAY_MS
-                    deleted = await self.store.cron.expire(before_ms, _EXPIRE_ROWS)
-                except (UnavailableError, BusyError):
-                    break  # nothing is lost by expiring later
-                await trio.sleep(1.0)
-            await trio.sleep(EXPIRE_EVERY_S)
+    async def expire(self) -> int:
+        """Delete a bounded number of old runs, and removed jobs; return how many."""
+        return await self.store.cron.expire(self.clock.now_ms() - self.keep_days * _DAY_MS, _EXPIRE_ROWS)

@@ -66,8 +66,10 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int,
         meta["late"] = _span(now_ms - run.due_at)
     if job.spec.deliver == NOBODY:
         meta["kept"] = "1"
+    if job.spec.task:
+        meta["until"] = _local(deadline_of(job, now_ms), here)
     return Envelope(
-        to=job.spec.target or job.path,
+        to="" if job.spec.task else job.spec.target or job.path,
         user=job.user,
         origin=Origin.CRON,
         sender=job.path,
@@ -76,6 +78,11 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int,
         trace=new_trace_id(),
         meta=meta,
     )
+
+
+def deadline_of(job: CronJob, now_ms: int) -> int:
+    """Return when the task is stopped that a run begins now."""
+    return now_ms + round(job.spec.deadline_s * 1000)
 
 
 def _local(at_ms: int, zone: ZoneInfo) -> str:

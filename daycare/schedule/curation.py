@@ -16,7 +16,7 @@ from daycare.actors.router import Router
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import EXPIRE_EVERY_S, HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
+from daycare.base.limits import HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
@@ -28,7 +28,7 @@ _DAY_MS = 86_400_000
 
 @dataclass
 class Curation:
-    """Posts hand-offs, and deletes log entries that are curated and older than `keep_days`."""
+    """Posts hand-offs, and tells which log entries are curated and older than `keep_days`."""
 
     store: Store
     directory: Directory
@@ -44,14 +44,12 @@ class Curation:
 
     async def run(self) -> None:
         """Look when something was added, and now and then, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._expire)
-            while self.section.background:
-                self._news = trio.Event()  # before looking: what is added after the look sets this one
-                with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                    await self.look()
-                with trio.move_on_after(HANDOFF_LOOK_S):
-                    await self._news.wait()
+        while self.section.background:
+            self._news = trio.Event()  # before looking: what is added after the look sets this one
+            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                await self.look()
+            with trio.move_on_after(HANDOFF_LOOK_S):
+                await self._news.wait()
 
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
@@ -90,15 +88,10 @@ class Curation:
             receipt = await self.router.post(replace(envelope, key=f"{envelope.key}:{now_ms}"), worker)
         return receipt.state == "waiting"
 
-    async def _expire(self) -> None:
-        while True:
-            before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
-            deleted = 1
-            with suppress(UnavailableError, BusyError):
-                while deleted:
-                    deleted = await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
-                    await trio.sleep(1.0)
-            await trio.sleep(EXPIRE_EVERY_S)
+    async def expire(self) -> int:
+        """Delete a bounded number of log entries that are curated and old; return how many."""
+        before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
+        return await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
 
 
 def due(each: Uncurated, section: IngestionSection, now_ms: int) -> str:

@@ -18,7 +18,7 @@ from daycare.agent.task_tools import TaskTools
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
-from daycare.base.limits import EXPIRE_EVERY_S, STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
+from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
@@ -76,19 +76,17 @@ class Tasks:
 
     async def run(self) -> None:
         """Settle what has ended, now and whenever a task ends, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._expire)
-            while True:
-                self._news = trio.Event()  # before looking: what ends after the look sets this one
-                wait_s = TASK_LOOK_S
-                try:
-                    while tasks := await self._store.tasks.unsettled(TASK_PAGE):
-                        for task in tasks:
-                            await self._settle(task)
-                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                    wait_s = STORE_RETRY_S
-                with trio.move_on_after(wait_s):
-                    await self._news.wait()
+        while True:
+            self._news = trio.Event()  # before looking: what ends after the look sets this one
+            wait_s = TASK_LOOK_S
+            try:
+                while tasks := await self._store.tasks.unsettled(TASK_PAGE):
+                    for task in tasks:
+                        await self._settle(task)
+            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                wait_s = STORE_RETRY_S
+            with trio.move_on_after(wait_s):
+                await self._news.wait()
 
     async def _settle(self, task: Task) -> None:
         dismissal = Envelope(
@@ -124,17 +122,9 @@ class Tasks:
                 )
         await self._store.tasks.settle(task.no, dismissal, told, note)
 
-    async def _expire(self) -> None:
-        while True:
-            deleted = 1
-            while deleted:
-                try:
-                    before_ms = self._clock.now_ms() - self._keep_days * _DAY_MS
-                    deleted = await self._store.tasks.expire(before_ms, _EXPIRE_ROWS)
-                except (UnavailableError, BusyError):
-                    break  # nothing is lost by expiring later
-                await trio.sleep(1.0)
-            await trio.sleep(EXPIRE_EVERY_S)
+    async def expire(self) -> int:
+        """Delete a bounded number of tasks that ended long ago; return how many."""
+        return await self._store.tasks.expire(self._clock.now_ms() - self._keep_days * _DAY_MS, _EXPIRE_ROWS)
 
 
 def _words(task: Task) -> str:

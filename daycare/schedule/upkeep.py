@@ -1,42 +1,104 @@
-"""Upkeep: helpers nobody has needed for a while and requests nobody decided end, and old rows are deleted."""
+"""Upkeep: the daemon's own agents `/system/gc` and `/system/health`, and the end of helpers nobody needs any more."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
+from daycare.agent.behaviours import Part
+from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, WAKE_PAGE_AGENTS
+from daycare.base.limits import (
+    CHILD_IDLE_S,
+    CHILD_LOOK_S,
+    EXPIRE_EVERY_S,
+    GC_FIRST_S,
+    STORE_RETRY_S,
+    WAKE_PAGE_AGENTS,
+)
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.path import Path
+from daycare.schedule.gc import GC, Gc, Sweep
+from daycare.schedule.health import HEALTH, Health, Look, Tell
 from daycare.store.contract import Store
 
 _DAY_MS = 86_400_000
 
 
-@dataclass(frozen=True)
 class Upkeep:
-    """Does it, in small bites, so that messages go first.
+    """All of it, in small bites, so that messages go first.
 
-    `expire_approvals` ends a bounded number of requests whose time is over, and returns how many.
+    `sweeps` delete what is kept no longer, by what that is: a bounded number of rows each time, and return how many.
+    `look` looks at how everything is, `tell` reaches the operator. `backups` are made beside all this.
     """
 
-    store: Store
-    directory: Directory
-    router: Router
-    clock: Clock
-    keep_days: int
-    expire_approvals: Callable[[], Awaitable[int]]
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        router: Router,
+        clock: Clock,
+        keep_days: int,
+        sweeps: Mapping[str, Sweep],
+        look: Look,
+        tell: Tell,
+        backups: Backups,
+    ) -> None:
+        self.store = store
+        self.directory = directory
+        self.router = router
+        self.clock = clock
+        self.keep_days = keep_days
+        ours: dict[str, Sweep] = {
+            "messages, events and files": lambda: store.ledger.expire(self._before_ms()),
+            "rows of agents that have ended": lambda: store.upkeep.expire_agents(self._before_ms()),
+            "turns of the daemon's own agents": lambda: store.upkeep.expire_system(self._before_ms()),
+        }
+        self.backups = backups
+        self.health = Health(store, directory, router, clock, look, tell)
+        self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock), HEALTH: self.health}
+
+    def _before_ms(self) -> int:
+        return self.clock.now_ms() - self.keep_days * _DAY_MS
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Keep up until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._dismiss_idle)
-            nursery.start_soon(self._expire)
+            nursery.start_soon(self._wake_gc)
+            nursery.start_soon(self.health.run)
+            nursery.start_soon(self.backups.run)
+
+    async def _wake_gc(self) -> None:
+        for path in (GC, HEALTH):
+            await self._bring_into_being(Path.parse(path, ()))
+        await trio.sleep(GC_FIRST_S)
+        while True:
+            now_ms = self.clock.now_ms()
+            message = Envelope(
+                to=GC,
+                user="system",
+                origin=Origin.SYSTEM,
+                sender="system",
+                key=f"gc:{now_ms // round(EXPIRE_EVERY_S * 1000)}",  # once an hour, however often it is started anew
+                text="the hour has come",
+                trace=new_trace_id(),
+            )
+            with suppress(DaycareError):  # the disk refuses: nothing is lost by expiring later
+                await self.router.post(message, self.directory.new(Path.system("gc"), origin=Origin.SYSTEM))
+            await trio.sleep(EXPIRE_EVERY_S)
+
+    async def _bring_into_being(self, path: Path) -> None:
+        while True:
+            try:
+                await self.directory.create(path, origin=Origin.SYSTEM)
+                return
+            except (UnavailableError, BusyError):
+                await trio.sleep(STORE_RETRY_S)
 
     async def _dismiss_idle(self) -> None:
         while True:
@@ -59,22 +121,3 @@ class Upkeep:
                 )
                 with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
                     await self.router.post(dismissal)
-
-    async def _expire(self) -> None:
-        while True:
-            before = self.clock.now_ms() - self.keep_days * _DAY_MS
-            try:
-                await self._expire_all(before)
-            except (UnavailableError, BusyError):
-                pass  # the disk refuses: nothing is lost by expiring later
-            await trio.sleep(EXPIRE_EVERY_S)
-
-    async def _expire_all(self, before_ms: int) -> None:
-        ended = 1
-        while ended:
-            ended = await self.expire_approvals()
-            await trio.sleep(1.0)
-        deleted = 1
-        while deleted:
-            deleted = await self.store.ledger.expire(before_ms)
-            await trio.sleep(1.0)

@@ -26,7 +26,9 @@ from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_exports import ExportStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.contract_memories import MemoryStore
+from daycare.store.contract_signals import HeartbeatStore, SignalStore
 from daycare.store.contract_tasks import TaskStore
+from daycare.store.contract_upkeep import BehaviourStore, UpkeepStore
 from daycare.store.records import (
     Agent,
     Commit,
@@ -340,6 +342,22 @@ class Store(Protocol):
     @property
     def tasks(self) -> TaskStore:
         """See `TaskStore`."""
+
+    @property
+    def signals(self) -> SignalStore:
+        """See `SignalStore`."""
+
+    @property
+    def heartbeats(self) -> HeartbeatStore:
+        """See `HeartbeatStore`."""
+
+    @property
+    def behaviours(self) -> BehaviourStore:
+        """See `BehaviourStore`."""
+
+    @property
+    def upkeep(self) -> UpkeepStore:
+        """See `UpkeepStore`."""
 
     @property
     def dead(self) -> DeadLetterStore:

@@ -27,6 +27,14 @@ class AgentStore(Protocol):
         After a death the path gets a new incarnation. Raises `ConflictError` when another user's agent lives there.
         """
 
+    async def create_lasting(self, new: NewAgent, at_most: int) -> Agent:
+        """Create an agent for another one, once for each `new.born`.
+
+        Raises `ConflictError` AGENT_EXISTS where one lives, `BusyError` LASTING_AGENTS_MAX where its user has `at_most`
+        of its kind.
+        """
+        ...
+
     async def create_child(self, parent_id: str, kind: Literal["sub", "search"], new: NewAgent) -> Agent:
         """Create `<new.path>/<kind>/<n>`, where `new.path` is the parent's path and n its next index of that kind.
 
@@ -93,7 +101,7 @@ class AgentStore(Protocol):
         """End the session and return the next one's number. Not idempotent: each call starts one."""
 
     async def count(self) -> dict[str, int]:
-        """Return how many agents there are in each stored state; states without any may be missing."""
+        """Return how many agents there are in each stored state, the daemon's own left out; states may be missing."""
 
 
 class InboxStore(Protocol):

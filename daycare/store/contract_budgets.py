@@ -14,7 +14,8 @@ class BudgetStore(Protocol):
     transaction. One that no call stands behind any more is *stranded*: it goes on counting in full, as unsettled.
     Opening a store strands all that it finds, as their calls died with whoever made them;
     `LedgerStore.expire` strands what is older than any turn. A path counts what it spends
-    itself and what all below it spend; a user's path also what users below that user do.
+    itself, what all below it spend, and what tasks do that these asked for; a user's path also what users below that
+    user do. A user below another one and their address `/ann/subuser/bob` are one.
     """
 
     async def find(self) -> list[BudgetRow]:
@@ -38,6 +39,10 @@ class BudgetStore(Protocol):
 
     async def strand(self, no: int) -> None:
         """Let the reservation of a call whose end nobody knows count in full; idempotent."""
+
+    async def payer_of(self, path: str) -> str:
+        """Return for which other path a call at `path` counts, too: that of whoever asked for a task; "" for none."""
+        ...
 
     async def settle(self, spend: Spend) -> None:
         """Charge a call that belongs to no turn, once for its reservation; without one it is charged each time."""

@@ -75,6 +75,11 @@ class Home:
         return self.path / "daycare.log"
 
     @property
+    def starts_file(self) -> Path:
+        """Which starts followed a run that did not end in order."""
+        return self.path / "starts.json"
+
+    @property
     def history_file(self) -> Path:
         """What was typed into `daycare chat`."""
         return self.path / "history"

@@ -49,8 +49,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     policy: Policy | None = None
     approvals: Consent | None = None  # when changes of its memory are asked for, as its person has chosen
     tools: tuple[str, ...] | None = None
+    behaviour: str = ""  # PLUGIN/NAME of what an app does, set when it is made
     permissions: Permissions = Permissions()
-    budget: dict[str, int] = msgspec.field(default_factory=dict)
+    heartbeat_s: int = 0  # how often its heart beats; 0: never
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,13 +204,15 @@ class NewTimer(msgspec.Struct, frozen=True, kw_only=True):
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What tools asked for inside the store; applied when the turn commits, all or nothing.
 
-    `choices` and `files` go out with the turn's reply.
+    `choices` and `files` go out with the turn's reply; `state` is what an agent with a behaviour keeps from now on, as
+    JSON.
     """
 
     posts: tuple[Envelope, ...] = ()
     timers: tuple[NewTimer, ...] = ()
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    state: str | None = None
 
     def __add__(self, more: "Effects") -> "Effects":
         return Effects(
@@ -217,6 +220,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             timers=(*self.timers, *more.timers),
             choices=(*self.choices, *more.choices),
             files=(*self.files, *more.files),
+            state=self.state if more.state is None else more.state,
         )
 
 
@@ -435,3 +439,4 @@ class Commit(msgspec.Struct):
     tasks: "list[Task]" = []  # as they are now
     task_progress: list[tuple[int, str]] = []  # (number of the task, text)
     budgets: bool = False
+    signals: bool = False

@@ -70,7 +70,7 @@ class Reserved(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """What one path has spent with one model in one day or month (`key`).
+    """What one path has spent with one model in one day or month (`key`), for `payer` if somebody else asked for it.
 
     `unsettled` are calls cut off by a crash or a stop: they count in full as they were reserved, and are not in the
     other numbers. `unpriced` of the `calls` are of models without a known price, whose cost counts 0.
@@ -81,6 +81,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     user: str
     provider: str
     model: str
+    payer: str = ""
     calls: int = 0
     unpriced: int = 0
     input_tokens: int = 0

@@ -6,14 +6,18 @@ import msgspec
 
 from daycare.base.cron import CronSpec
 from daycare.base.messages import Envelope
-from daycare.store.records import NewAgent
+from daycare.store.records import AgentConfig, NewAgent
+from daycare.store.records_tasks import NewTask
 
 Source = Literal["config", "file", "cli", "agent"]
 RunState = Literal["waiting", "due", "ran", "late", "missed", "skipped", "failed"]
 
 
 class NewCronJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be kept. `key` names the call that makes it: a repeat finds the first. `next_at` is when it is due."""
+    """A job to be kept. `key` names the call that makes it: a repeat finds the first. `next_at` is when it is due.
+
+    `bounds` are settings that narrow the job's own agent, or that of its tasks, as whoever made it was narrowed.
+    """
 
     path: str
     user: str
@@ -22,6 +26,7 @@ class NewCronJob(msgspec.Struct, frozen=True, kw_only=True):
     spec: CronSpec
     next_at: int | None
     key: str = ""
+    bounds: AgentConfig = AgentConfig()
 
 
 class CronJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +44,7 @@ class CronJob(msgspec.Struct, frozen=True, kw_only=True):
     created_at: int
     updated_at: int
     removed_at: int | None = None
+    bounds: AgentConfig = AgentConfig()
     last: "CronRun | None" = None
     running: bool = False
 
@@ -58,11 +64,15 @@ class NewCronRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CronPost(msgspec.Struct, frozen=True, kw_only=True):
-    """The message of a run. `create` makes the job's own agent with it; `fresh` begins a new session of it before."""
+    """The message of a run. `create` makes the job's own agent with it; `fresh` begins a new session of it before.
+
+    With `task` the run is that task, whose message the envelope is; its name gets the run's number.
+    """
 
     envelope: Envelope
     create: NewAgent | None = None
     fresh: bool = False
+    task: NewTask | None = None
 
 
 class CronFiring(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +86,10 @@ class CronFiring(msgspec.Struct, frozen=True, kw_only=True):
 class CronRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An entry of the ledger. `count` above 1: so many times were missed, from `due_at` to `until_at`.
 
-    `attempt` counts how often it was posted. `delivery` is the state of the answer's way to a person, with `connector`,
-    `receipt` and `delivered_at`; empty when there is none.
+    `attempt` counts how often it was posted. `task` is the path of the task that it is, if it is one.
+
+    `delivery` is the state of the answer's way to a person, with `connector`, `receipt` and `delivered_at`; empty when
+    there is none.
     """
 
     no: int
@@ -102,6 +114,7 @@ class CronRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended_at: int | None = None
     tokens: int = 0
     cost_micros: int = 0
+    task: str = ""
     answer: str | None = None
     outbox: int | None = None
     delivery: str = ""

@@ -13,6 +13,7 @@ from msgspec import Meta
 
 from daycare.base.cron import CronSpec
 from daycare.base.limits import (
+    BEHAVIOUR_STATE_MAX_BYTES,
     DOCUMENT_REASON_MAX_CHARS,
     FILE_MAX_BYTES,
     MEMORY_TEXT_MAX_CHARS,
@@ -36,7 +37,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
-    """An agent. `path` is what stands behind the root's: empty, `/sub/0`, `/memory`; `kind` is only for readers."""
+    """An agent. `path` is what stands behind the root's: empty, `/sub/0`, `/memory`; `kind` is only for readers.
+
+    `keeps` is what one with a behaviour keeps, as JSON.
+    """
 
     path: Annotated[str, Meta(max_length=300)]
     kind: Annotated[str, Meta(max_length=16)]
@@ -48,6 +52,7 @@ class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
     next_sub_index: Any0 = 0
     next_search_index: Any0 = 0
     reason: Line | None = None
+    keeps: Annotated[str, Meta(max_length=BEHAVIOUR_STATE_MAX_BYTES)] | None = None
 
 
 class SessionRecord(Record, frozen=True, kw_only=True, tag="session"):

@@ -13,7 +13,8 @@ TaskState = Literal["waiting", "running", "done", "failed", "cancelled", "expire
 class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task to be begun. `id` is its name, empty: its number. `key` names the call: a repeat finds the first.
 
-    `create` and `message` get the path that comes of it. `deadline_at` is when it is stopped.
+    `create` and `message` get the path that comes of it. `deadline_at` is when it is stopped. What it spends counts for
+    the path `payer`, too: of the agent that asked, or of the scheduled job whose run it is.
     """
 
     user: str
@@ -24,6 +25,7 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     message: Envelope
     deadline_at: int
     asker: str = ""
+    payer: str = ""
     parameters: dict[str, Any] = msgspec.field(default_factory=dict)
     deliver: str = ""
     connector: str = ""

@@ -40,9 +40,13 @@ def open_vault(key_file: Path) -> "Vault":
 
 
 def check_key_name(name: str) -> str:
-    """Return `name` if a secret can be stored under it. Raises `InvalidError` KEY_NAME_INVALID."""
+    """Return `name` if a secret can be stored under it: a name, or a plugin's and one more, `telegram.family`.
+
+    Raises `InvalidError` KEY_NAME_INVALID.
+    """
+    first, dot, more = name.partition(".")
     try:
-        return check_name(name, "name of a key")
+        return check_name(first, "name of a key") + (dot + check_name(more, "name of a key") if dot else "")
     except InvalidError as error:
         raise InvalidError("KEY_NAME_INVALID", error.message, hint="daycare keys add openai") from None
 

@@ -18,7 +18,9 @@ from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.settings import BotSettings
 
 SERVING: Final = "daycare_plugins.telegram.serving"  # imported with the first token
-TOKEN_LOOK_S: Final = 3.0  # a stored or changed token takes effect after so long
+TOKEN_LOOK_S: Final = 3.0  # a stored or changed token takes effect after so long ...
+SELDOM_LOOK_S: Final = 30.0  # ... or so, when there was none for long
+SELDOM_AFTER_S: Final = 1800.0
 PAUSE_MAX_S: Final = 30.0  # after a defect; it doubles up to here, and begins anew after a steady time
 STEADY_S: Final = 300.0
 CRASHED: Final = "something broke inside; the bot is started anew"  # what exactly may have people's words in it
@@ -40,13 +42,14 @@ class BotTask:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises nothing: what goes wrong is told as this bot's state."""
-        last, pause_s = "", 1.0
+        last, pause_s, had = "", 1.0, trio.current_time()
         while True:
             token, problem = self._token()
             if not token:
-                last = ""
+                if last:
+                    last, had = "", trio.current_time()
                 self.monitor.off(problem)
-                await trio.sleep(TOKEN_LOOK_S)
+                await trio.sleep(TOKEN_LOOK_S if trio.current_time() - had < SELDOM_AFTER_S else SELDOM_LOOK_S)
                 continue
             if token != last:
                 self.monitor.starting()

@@ -56,14 +56,14 @@ class Household:
 
 
 @asynccontextmanager
-async def household(tmp: Path, *rules: Rule) -> AsyncIterator[Household]:
+async def household(tmp: Path, *rules: Rule, work: bool = True) -> AsyncIterator[Household]:
     model = Scripted()
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
         rules=rules,
     )
-    async with open_house(tmp, model, config=config) as house:
+    async with open_house(tmp, model, config=config, work=work) as house:
         store, directory = house.store, house.daemon.directory
         await store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         for user in PEOPLE:
@@ -120,7 +120,11 @@ async def test_no_tool_schedules_anything_for_another_users_agent(tmp_path: Path
         for number, target in enumerate(addresses("ben")):
             job = {"name": f"job{number}", "prompt": "psst", "cron": "0 9 * * *", "target": target}
             result = await home.attempt("/ann/agent/x", "cron_add", job)
-            assert result.status == "error", f"cron_add {target}: {result.text}"
+            assert result.status == "error" and CROSSING in result.text, f"cron_add {target}: {result.text}"
+        refused = home.house.events("permission.refused")
+        assert [(event["action"], event["object"]) for event in refused] == [
+            ("schedule", target) for target in addresses("ben")
+        ]
         for user in PEOPLE:
             assert (await home.attempt(f"/{user}/agent/x", "cron_list", {}, user=user)).text == none
         mine = {"name": "mine", "prompt": "water the plants", "cron": "0 9 * * *", "target": "/ann/agent/x"}
@@ -202,8 +206,11 @@ async def test_a_person_reaches_nobody_elses_agents_over_the_api(tmp_path: Path,
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
             for user, other in (PEOPLE, PEOPLE[::-1]):
                 for target in addresses(other):
+                    if target.startswith("/system/") and user == PEOPLE[0]:
+                        continue  # who runs the installation may talk with its own agents
                     answer = await client.post("/v1/messages", json={"text": "psst", "user": user, "path": target})
-                    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "OTHER_USER"), target
+                    code = "OPERATORS_ONLY" if target.startswith("/system/") else "OTHER_USER"
+                    assert (answer.status_code, answer.json().get("error", {}).get("code")) == (403, code), target
         assert (await home.house.store.inbox.counts())["waiting"] == 0
 
 
@@ -272,7 +279,7 @@ async def test_an_agents_own_rules_narrow_it_and_its_helpers(tmp_path: Path, aut
 
 
 async def test_a_child_keeps_the_bounds_of_a_parent_that_has_died(tmp_path: Path, autojump_clock: object) -> None:
-    async with household(tmp_path) as home:
+    async with household(tmp_path, work=False) as home:  # in which nobody tells the child to go
         permits, store = home.house.daemon.permits, home.house.store
         x = await home.at("/ann/agent/x")
         own = Permissions(rules=(OwnRule(action="message", decision="deny"),))
@@ -280,10 +287,10 @@ async def test_a_child_keeps_the_bounds_of_a_parent_that_has_died(tmp_path: Path
         await store.agents.set_state(x.id, "dead", "for the test")
         await home.house.agent("/ann/agent/x")
         assert (await permits.may("/ann/agent/x", "message", "/ann/direct")).decision is Decision.ALLOW
-        await store.agents.get(x.id)
         verdict = await permits.may("/ann/agent/x/sub/0", "message", "/ann/direct")
         child = await home.house.daemon.directory.find("/ann/agent/x/sub/0")
-        assert child is None or verdict.decision is Decision.DENY
+        assert child is not None and child.parent == x.id
+        assert (verdict.decision, verdict.limited_by) == (Decision.DENY, "/ann/agent/x")
 
 
 async def test_where_the_operator_allows_it_one_user_may_write_to_another(

@@ -255,7 +255,7 @@ async def test_a_crash_between_summary_and_turn_pays_and_compacts_once(
         paid = "SELECT 1 FROM spend JOIN steps USING (turn, step) WHERE kind = 'summary'"
         assert len(house.store._db.execute(paid).fetchall()) == 1
         turns = house.store._db.execute("SELECT count(*) FROM spend").fetchone()
-        ended = house.store._db.execute("SELECT count(*) FROM history").fetchone()
+        ended = house.store._db.execute("SELECT count(*) FROM history WHERE user = 'ann'").fetchone()
         assert turns is not None and ended is not None
         assert int(str(turns[0])) == int(str(ended[0])) + 1, "each answer and the summary, once"
 

@@ -18,24 +18,30 @@ from daycare.actors.lifecycle import Activation
 from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
 from daycare.agent.cron_controls import CronControls
+from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.lookup import Lookup
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.scribe import Scribe
+from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk
+from daycare.backups.engine import Backups
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BudgetError, DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
+from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, RetrievalSection
+from daycare.config import Config
 from daycare.exports.engine import Exports
 from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
@@ -50,6 +56,7 @@ from daycare.rules.permissions import Rules
 from daycare.schedule.curation import Curation
 from daycare.settings import BudgetsSection
 from daycare.store.contract import Store
+from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, TurnEnd, User
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
@@ -276,12 +283,16 @@ async def open_api(
             file, data = await store.files.get(number, user), await store.files.read(number, user)
             return None if file is None or data is None else (file, data)
 
+        async def well() -> list[Finding]:
+            return [Finding(name="disk", ok=True, text="10 GB are free")]
+
         async def nobody(user: str, preferred: Agent | None) -> None:
             return None
 
         async def tell(user: str, text: str, **about: str) -> None:
             """Nobody is there."""
 
+        reach: Any = None  # nobody acts here
         stops: list[tuple[bool, str]] = []
         search = Search(store, RetrievalSection(), None)
         curation = Curation(store, directory, router, clock, IngestionSection(), keep_days=30)
@@ -295,6 +306,7 @@ async def open_api(
             bus,
             clock,
         )
+        budgets = Budgets(store, tell, bus, clock, BudgetsSection(), "ann")
         services = Services(
             store=store,
             directory=directory,
@@ -306,9 +318,9 @@ async def open_api(
             vault=open_vault(folder / "daycare.key"),
             desk=Desk(store, bus, clock, "ann", nobody, tell),
             permits=Permits(directory, Rules(), bus, clock),
-            budgets=BudgetControls(
-                store, directory, Budgets(store, tell, bus, clock, BudgetsSection(), "ann"), clock, "ann"
-            ),
+            budgets=BudgetControls(store, directory, budgets, clock, "ann"),
+            behaviours=Behaviours(store, clock, reach, {}),
+            health=well,
             accept=accept,
             status=status,
             stop=lambda restart, reason: stops.append((restart, reason)),
@@ -318,8 +330,11 @@ async def open_api(
             documents=Documents(store, directory.all_of, lambda agent: ()),
             sharing=Sharing(store, folder / "memory"),
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
+            backups=Backups(Home(folder), Config(), store, clock),
             memories=memories,
             cron=CronControls(store, directory, clock, Permits(directory, Rules(), bus, clock).check),
+            signals=SignalControls(store, directory, clock, router.count),
+            heartbeats=HeartbeatControls(store, budgets, clock),
             tasks=TaskControls(store, directory, router, clock, Permits(directory, Rules(), bus, clock).check),
             read_file=read_file,
         )

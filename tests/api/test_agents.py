@@ -161,3 +161,9 @@ async def test_agent_in_a_turn_is_stopped_and_ends(api: Api) -> None:
     assert ended["state"] == "dead"
     (dead,) = (await api.call("GET", "/v1/dead"))["dead"]
     assert (dead["code"], "behind it" in dead["body"]) == ("AGENT_DEAD", True)
+
+
+async def test_a_budget_among_the_settings_is_refused_with_where_it_is_set(api: Api) -> None:
+    await create(api)
+    error = await api.refused(400, "BODY_INVALID", "PATCH", "/v1/agent", {"budget": {"tokens": 5}}, path=SCRIBE)
+    assert error["hint"] == f"daycare budget set {SCRIBE} --day 5usd"

@@ -341,7 +341,7 @@ async def test_upkeep_ends_what_nobody_decided(autojump_clock: object, scene: Sc
     await trio.sleep(EXPIRE_EVERY_S + 10)
     assert (await only(scene.house)).state is ApprovalState.EXPIRED
     said = await say(scene.house, "1", button(scene.pigeon, "Approve"))
-    assert said == "Request 1: it is expired already, 2027-01-08 01:00: nobody decided in time."
+    assert said == "Request 1: it is expired already, 2027-01-08 00:01: nobody decided in time."
     assert [event["state"] for event in scene.house.events("approval.decided")] == ["expired"]
     assert await say(scene.house, "2", "hello") == "echo: hello"
     assert any("has expired" in message.text for message in scene.model.history[-1].messages)

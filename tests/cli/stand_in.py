@@ -41,7 +41,8 @@ def initialise(
     return {"home": str(home), "agent": f"/{user_id}/direct"}
 
 
-def become_daemon(home: Path, *, as_json: bool) -> NoReturn:
+def become_daemon(home: Path, *, as_json: bool, breaker: bool) -> NoReturn:
+    assert breaker
     print(f"runs {home}, errors {'as JSON' if as_json else 'in words'}")
     raise SystemExit(7)
 

@@ -84,7 +84,8 @@ def test_answer_cannot_steer_the_terminal(fake: FakeDaemon, daycare: Daycare) ->
         (("status", "--jsno"), "No such option"),
         (("dead", "prune", "--older-than", "30"), "expected a number and s, m, h, d or w"),
         (("agents", "set", "/ann/direct"), "no FIELD=VALUE"),
-        (("agents", "create", "/ann/agent/x", "budget={"), "read the JSON of budget"),
+        (("agents", "create", "/ann/agent/x", "permissions={"), "read the JSON of permissions"),
+        (("agents", "create", "/ann/agent/x", "budget=5usd"), "budget is no setting of an agent"),
     ],
 )
 def test_wrong_usage_exits_2_with_one_line_and_a_hint(daycare: Daycare, arguments: tuple[str, ...], said: str) -> None:

@@ -63,4 +63,10 @@ def test_jobs_are_kept_without_a_daemon(daycare: Daycare, home: Path) -> None:
     assert (run["state"], run["by_hand"], run["parameters"]) == ("waiting", True, {"topic": "news"})
     assert "waiting" in daycare("cron", "history").stdout
     assert "removed" in daycare("cron", "rm", "morning").stdout
+    long = ("cron", "add", "weekly", "0 18 * * SUN", "Compare", "--task", "weekly", "--deadline", "2h")
+    assert daycare(*long).returncode == 0
+    spec = json.loads(daycare("cron", "show", "weekly", "--json").stdout)["spec"]
+    assert (spec["task"], spec["deadline_s"]) == ("weekly", 7200.0)
+    refused = daycare(*long[:2], "other", *long[3:7], "--session", "continue", "--task", "weekly")
+    assert refused.returncode == 2 and "session does not go with task" in refused.stderr
     assert daycare("cron", "show", "morning").returncode == 3

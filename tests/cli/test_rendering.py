@@ -11,7 +11,8 @@ from daycare.cli.agents import read_settings
 from daycare.cli.chat_screen import Screen
 from daycare.cli.client import Event, Json, parse_events
 from daycare.cli.dead import letter_facts, letters_table, read_age
-from daycare.cli.render import one_line, plain, size, span, table
+from daycare.cli.process import _cron
+from daycare.cli.render import one_line, plain, plural, size, span, table
 from tests.cli.fake_daemon import OWNER
 
 Capture = pytest.CaptureFixture[str]
@@ -176,3 +177,21 @@ def test_dead_letter_shows_the_words_of_its_envelope() -> None:
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "MODEL_DOWN" in text and "it was [red]away" in text and "hello" in text
+
+
+@pytest.mark.parametrize(
+    ("word", "one", "many"),
+    [
+        ("memory", "memory", "memories"),
+        ("job", "job", "jobs"),
+        ("summary", "summary", "summaries"),
+        ("key", "key", "keys"),
+        ("address", "address", "addresses"),
+    ],
+)
+def test_so_many_of_a_thing_are_named_in_english(word: str, one: str, many: str) -> None:
+    assert [plural(word, count) for count in (0, 1, 2)] == [many, one, many]
+
+
+def test_the_status_counts_jobs_in_english() -> None:
+    assert [_cron({"jobs": jobs, "problems": []}) for jobs in (1, 2)] == ["1 job", "2 jobs"]

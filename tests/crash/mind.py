@@ -167,7 +167,8 @@ class Dawdle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     account: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 
 
-async def _dawdle(context: ToolContext, arguments: Dawdle) -> str:
+async def dawdle(context: ToolContext, arguments: Dawdle) -> str:
+    """Take a while, and write down that it was done in the middle of it."""
     await trio.sleep(THINK_S)
     fd = os.open(os.environ["DAYCARE_TEST_LEDGER"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
@@ -185,5 +186,5 @@ def _make(_config: ProviderConfig) -> Mind:
 plugin = Plugin(
     name="crash",
     providers={"mind": _make},
-    tools=(StructTool("dawdle", Dawdle, _dawdle, idempotent=False),),
+    tools=(StructTool("dawdle", Dawdle, dawdle, idempotent=False),),
 )

@@ -112,6 +112,7 @@ class Process:
             "HOME": str(home.folder),
             "PYTHONPATH": str(REPOSITORY),
             "DAYCARE_TEST_LEDGER": str(home.ledger_file),
+            "DAYCARE_BREAKER": "off",  # it is killed on purpose
         }
         self._process = self._spawn(
             [*wrapper, sys.executable, "-m", module, "--home", str(home.path)],

@@ -9,14 +9,17 @@ from msgspec.structs import replace
 
 from daycare.base.cron import CronSection, CronSpec, is_silence
 from daycare.base.errors import ConflictError, DaycareError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.limits import CRON_FILES_LOOK_S
 from daycare.base.messages import ToolResult
+from daycare.base.permission import OwnRule, Permissions
 from daycare.config import Config, ModelsSection, ProviderSection, check
 from daycare.plugin import InferRequest
+from daycare.store.records import AgentConfig
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
 
-LOOK_S = 6.0  # until the folder was looked at again
+LOOK_S = CRON_FILES_LOOK_S + 1  # until the folder was looked at again
 
 MORNING = """---
 cron: "*/10 * * * *"
@@ -247,7 +250,7 @@ async def test_an_agent_schedules_for_its_own_user(tmp_path: Path, autojump_cloc
         ({"cron": "0 7 * *"}, "it has 4 fields"),
         ({"at": "2020-01-01T00:00"}, "that is over"),
         ({}, "is needed"),
-        ({"cron": "0 7 * * *", "target": "/ben/direct"}, "it belongs to another user"),
+        ({"cron": "0 7 * * *", "target": "/ben/direct"}, "nothing goes from one user to another"),
         ({"cron": "0 7 * * *", "target": "/ann/agent/nobody"}, "no such agent"),
         ({"cron": "0 7 * * *", "name": "../x"}, "cron name"),
     ],
@@ -359,3 +362,28 @@ async def test_errors_name_what_is_wrong(tmp_path: Path, autojump_clock: object)
         for doing, kind, words in cases:
             with pytest.raises(kind, match=words):
                 await doing  # type: ignore[misc]
+
+
+async def test_what_an_agent_schedules_may_do_no_more_than_it_may_itself(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    rules = Permissions(rules=(OwnRule(action="message", decision="deny", object="/ann/agent/bank"),))
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        await house.agent("/ann/agent/bank")
+        await house.agent("/ann/agent/mailer", AgentConfig(permissions=rules, tools=("cron_add", "cron_remove", "ask")))
+        await schedule(house, "free", at="2027-01-01T00:10")
+        await trio.sleep(TEN_S)
+        assert (await house.daemon.directory.at("/ann/cron/free")).config.tools is None
+        for name, task in (("own", ""), ("long", "long"), ("free", "")):
+            job = {"name": name, "prompt": "x", "at": "2027-01-01T02:00", "task": task}
+            calls = [("cron_remove", {"name": "free"})] if name == "free" else []  # whose agent has not gone yet
+            model.enqueue(call(*calls, ("cron_add", job)), say("done"))
+            await house.talk("go", path="/ann/agent/mailer")
+        await trio.sleep(2 * 3600)
+        bound = ("cron_add", "cron_remove", "ask", "task_progress")
+        found = {agent.path: agent.config for agent in await house.store.agents.find(include_dead=True)}
+        made = [path for path in found if path.startswith(("/ann/cron/", "/ann/task/"))]
+        assert len(made) == 3
+        for path in made:
+            assert (found[path].tools, found[path].permissions) == (bound, rules), path

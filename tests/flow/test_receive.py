@@ -82,7 +82,7 @@ async def test_a_stranger_costs_a_counter_and_is_shown_a_code_that_lets_them_in(
         flood = [inbound(f"s{n}", "let me in", sender="pigeon:eve", name="Eve", files=(file,)) for n in range(200)]
         outcomes = await receive(house, *flood)
         assert set(states(outcomes)) == {"stranger"} and [bool(it.say) for it in outcomes] == [True] + [False] * 199
-        await trio.sleep(60)
+        await trio.sleep(30)
         assert (house.model.history, pigeon.flights, await house.store.dead.find()) == ([], [], [])
         assert await house.store.agents.count() == {} and await house.store.inbox.counts() == {"waiting": 0}
         assert house.store._db.execute("SELECT count(*) FROM files").fetchall() == [(0,)]

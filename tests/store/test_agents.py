@@ -2,8 +2,9 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 
-from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.store.contract import Store
@@ -16,7 +17,7 @@ def child(number: int) -> NewAgent:
 
 
 async def test_creating_twice_returns_the_living_agent(store: Store) -> None:
-    config = AgentConfig(name="Ada", policy=Policy.COLLECT, tools=("search",), budget={"tokens": 5})
+    config = AgentConfig(name="Ada", policy=Policy.COLLECT, tools=("search",))
     new = NewAgent(
         id="a", path=PATH, kind="connector", role="user", user="u1", origin=Origin.GROUP, parent="p", config=config
     )
@@ -190,3 +191,40 @@ async def test_a_secret_is_replaced_and_removed_by_name(store: Store) -> None:
     assert [name for name, _ in await store.secrets.find()] == ["anthropic", "openai"]
     assert (await store.secrets.remove("openai"), await store.secrets.remove("openai")) == (True, False)
     assert store.secrets.get("openai") is None
+
+
+async def test_a_lasting_agent_is_made_once_for_each_call_and_never_in_anothers_place(store: Store) -> None:
+    new = replace(new_agent("/u1/agent/x", kind="agent"), born="call-1")
+    first = await store.agents.create_lasting(new, 2)
+    assert (await store.agents.create_lasting(replace(new, id="other"), 2)).id == first.id
+    with pytest.raises(ConflictError) as taken:
+        await store.agents.create_lasting(replace(new, id="b", born="call-2"), 2)
+    assert taken.value.code == "AGENT_EXISTS"
+    second = replace(new_agent("/u1/agent/y", kind="agent"), born="call-3")
+    await store.agents.create_lasting(second, 2)
+    for path, user in (("/u1/agent/z", "u1"), ("/u2/agent/z", "u2")):
+        more = replace(new_agent(path, kind="agent", user=user), born=f"call-{user}")
+        if user == "u2":
+            await store.agents.create_lasting(more, 2)  # others have their own room
+            continue
+        with pytest.raises(BusyError, match="u1 has 2 lasting agents"):
+            await store.agents.create_lasting(more, 2)
+    await store.agents.set_state(first.id, "dead", "for the test")
+    assert (await store.agents.create_lasting(replace(new, id="c", born="call-4"), 2)).incarnation == 2
+
+
+async def test_concurrent_calls_do_not_go_over_the_number_of_lasting_agents(store: Store) -> None:
+    made: list[str] = []
+    refused: list[str] = []
+
+    async def make(number: int) -> None:
+        new = replace(new_agent(f"/u1/agent/a{number}", kind="agent"), born=f"call-{number}")
+        try:
+            made.append((await store.agents.create_lasting(new, 5)).path)
+        except BusyError as error:
+            refused.append(error.code)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(make, number)
+    assert (len(made), refused) == (5, ["LASTING_AGENTS_MAX"] * 15)

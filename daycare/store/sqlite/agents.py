@@ -41,6 +41,10 @@ class Agents:
         """Create an agent, or return the living one on that path."""
         return await self._write(lambda tx: create(tx, new))
 
+    async def create_lasting(self, new: NewAgent, at_most: int) -> Agent:
+        """Create an agent for another one, or return the one that this call has made."""
+        return await self._write(lambda tx: _create_lasting(tx, new, at_most))
+
     async def create_child(self, parent_id: str, kind: str, new: NewAgent) -> Agent:
         """Create `<parent>/<kind>/<n>` with the parent's next index; `new.path` is the parent's path and is extended.
 
@@ -132,8 +136,8 @@ class Agents:
         return await self._write(lambda tx: new_session(tx, agent_id, reason))
 
     async def count(self) -> dict[str, int]:
-        """Return how many agents there are in each stored state."""
-        rows = self._reader.execute("SELECT state, count(*) FROM agents GROUP BY state")
+        """Return how many agents there are in each stored state, the daemon's own left out."""
+        rows = self._reader.execute("SELECT state, count(*) FROM agents WHERE kind <> 'system' GROUP BY state")
         return {str(state): int(str(number)) for state, number in rows}
 
 
@@ -167,6 +171,23 @@ def create(tx: Tx, new: NewAgent) -> Agent:
     _open_session(tx, new.id, 1, new.user, new.origin)
     tx.commit.agents.add(new.id)
     return must_get(tx, new.id)
+
+
+def _create_lasting(tx: Tx, new: NewAgent, at_most: int) -> Agent:
+    if (known := born_of(tx, new.born)) is not None:
+        return known
+    if tx.one("SELECT 1 FROM agents WHERE path = ? AND state <> 'dead'", (new.path,)) is not None:
+        raise ConflictError("AGENT_EXISTS", f"creating {new.path}: there is one", hint="choose another name")
+    there = count(
+        tx.db, "SELECT count(*) FROM agents WHERE user = ? AND kind = ? AND state <> 'dead'", (new.user, new.kind)
+    )
+    if there >= at_most:
+        raise BusyError(
+            "LASTING_AGENTS_MAX",
+            f"creating {new.path}: {new.user} has {there} lasting agents",
+            hint="its person ends those that are not needed: /agents rm NAME",
+        )
+    return create(tx, new)
 
 
 def born_of(tx: Tx, born: str) -> Agent | None:
@@ -220,7 +241,7 @@ def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
         raise ConflictError("AGENT_EXISTS", f"restoring {path}: there is one", hint=f"daycare agents show {path}")
     row = tx.one("SELECT id, ended_at FROM agents WHERE path = ? ORDER BY incarnation DESC LIMIT 1", (path,))
     if row is None:
-        raise NotFoundError("AGENT_UNKNOWN", f"restoring {path}: there never was one", hint="daycare agents --dead")
+        raise NotFoundError("AGENT_UNKNOWN", f"restoring {path}: none is kept", hint="daycare agents --all")
     if row[1] < since_ms:
         raise ConflictError(
             "AGENT_GONE", f"restoring {path}: it ended too long ago", hint=f"daycare agents create {path}"
@@ -300,6 +321,16 @@ def _open_session(tx: Tx, agent_id: str, session: int, user: str, origin: Origin
         "INSERT INTO sessions (agent_id, session, user, origin, started_at) VALUES (?, ?, ?, ?, ?)",
         (agent_id, session, user, str(origin), tx.now),
     )
+
+
+def with_heartbeat(db: apsw.Connection, limit: int) -> list[Agent]:
+    """Return living agents that have a heartbeat among their settings, in order of id."""
+    rows = db.execute(
+        f"SELECT {_ROW} FROM agents WHERE state = 'living' AND instr(config, '\"heartbeat_s\":') > 0"  # noqa: S608
+        " ORDER BY id LIMIT ?",
+        (limit,),
+    )
+    return [agent for agent in map(_agent, rows) if agent.config.heartbeat_s]
 
 
 def _one(db: apsw.Connection, where: str, bindings: tuple[Any, ...]) -> Agent | None:

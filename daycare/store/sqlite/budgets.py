@@ -14,6 +14,7 @@ from daycare.base.limits import (
     BUDGET_STRAND_S,
     LIVING_CACHE_MAX_PATHS,
 )
+from daycare.base.path import Kind
 from daycare.store.records import Spend
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
 from daycare.store.sqlite.database import count
@@ -40,7 +41,9 @@ _RESERVED: Final[dict[Measure, str]] = {
 }
 # At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
 _WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0')"
-_RESERVATION: Final = "no, day, path, user, provider, model, tokens, cost_micros, wall_ms"
+# What others spend for it: below another path, but asked for at or below this one.
+_CHARGED: Final = "(payer = ?1 OR payer > ?1 || '/' AND payer < ?1 || '0') AND payer <> '' AND NOT " + _WITHIN
+_RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 _BELOW: Final = (
     "WITH RECURSIVE below (id) AS (VALUES (?) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
     " SELECT id FROM below"
@@ -103,11 +106,14 @@ class Budgets:
             standings = tuple(_standings(tx.db, ceilings))
             if any(standing.reached for standing in standings):
                 return Reserved(0, standings)
-            most = new.most
+            most, payer = new.most, payer_of(tx.db, new.path)
             tx.run(
-                "INSERT INTO reservations (at, day, path, user, provider, model, tokens, cost_micros, wall_ms)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (tx.now, new.day, new.path, new.user, new.provider, new.model, most.tokens, most.usd, most.minutes),
+                "INSERT INTO reservations (at, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(tx.now, new.day, new.path, payer, new.user, new.provider, new.model),
+                    *(most.tokens, most.usd, most.minutes),
+                ),
             )
             return Reserved(tx.db.last_insert_rowid(), standings)
 
@@ -130,6 +136,10 @@ class Budgets:
             tx.commit.budgets = True
 
         await self._write(run)
+
+    async def payer_of(self, path: str) -> str:
+        """Return for which other path a call at `path` counts, too: that of whoever asked for a task."""
+        return payer_of(self._reader, path)
 
     async def settle(self, spend: Spend) -> None:
         """Charge a call that belongs to no turn."""
@@ -156,9 +166,9 @@ class Budgets:
     async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
         """Return what was spent at or below a path, newest first."""
         found: list[Spent] = []
-        for root in _roots(self._reader, path):
+        for root, which in _parts(self._reader, path):
             rows = self._reader.execute(
-                f"SELECT key, path, user, provider, model, {_SUMS} FROM spending WHERE {_WITHIN}"  # noqa: S608
+                f"SELECT key, path, payer, user, provider, model, {_SUMS} FROM spending WHERE {which}"  # noqa: S608
                 " AND key BETWEEN ?2 AND ?3 AND length(key) = length(?2) ORDER BY key DESC, path LIMIT ?4",
                 (root, first, last, limit - len(found)),
             )
@@ -168,23 +178,24 @@ class Budgets:
 
 def add(tx: Tx, spend: Spend, *, new: bool) -> None:
     """Add what a call cost to the sums, once: for its reservation, or else if it is `new` to the caller."""
-    path, day = "", ""
+    path, payer, day = "", None, ""
     if spend.reservation:
-        row = tx.one("SELECT path, day FROM reservations WHERE no = ?", (spend.reservation,))
+        row = tx.one("SELECT path, payer, day FROM reservations WHERE no = ?", (spend.reservation,))
         if row is None:
             return  # it was added before; or it was taken for dead, and counts in full
-        path, day = row
+        path, payer, day = row
         tx.run("DELETE FROM reservations WHERE no = ?", (spend.reservation,))
         tx.commit.budgets = True
     elif not new or spend.provider == "offline":
         return
     path = path or spend.path or _path_of(tx, spend)
+    payer = payer_of(tx.db, path) if payer is None else payer
     day = day or _day_of(tx, spend.user)
     usage = spend.usage
     for key in (key_of("day", day), key_of("month", day)):
         tx.run(
-            "INSERT INTO spending (key, path, provider, model, user, calls, unpriced, input_tokens, output_tokens,"
-            " cached_tokens, cost_micros, wall_ms) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO spending (key, path, payer, provider, model, user, calls, unpriced, input_tokens,"
+            " output_tokens, cached_tokens, cost_micros, wall_ms) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET calls = calls + 1, unpriced = unpriced + excluded.unpriced,"
             " input_tokens = input_tokens + excluded.input_tokens,"
             " output_tokens = output_tokens + excluded.output_tokens,"
@@ -193,6 +204,7 @@ def add(tx: Tx, spend: Spend, *, new: bool) -> None:
             (
                 key,
                 path,
+                payer,
                 spend.provider,
                 spend.model,
                 spend.user,
@@ -228,25 +240,27 @@ def expire(tx: Tx) -> int:
         "months": day_of(tx.now - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
     }
     tx.run(
-        "DELETE FROM spending WHERE (key, path, provider, model) IN (SELECT key, path, provider, model FROM spending"
+        "DELETE FROM spending WHERE (key, path, payer, provider, model) IN"
+        " (SELECT key, path, payer, provider, model FROM spending"
         " WHERE length(key) = 10 AND key < ? OR length(key) = 7 AND key < ? LIMIT ?)",
         (oldest["days"], oldest["months"], _FOLD_ROWS),
     )
     deleted = tx.db.changes()
     tx.run("DELETE FROM budget_marks WHERE key < ?", (today[:7],))
     rows = tx.db.execute(
-        f"SELECT key, path, user, provider, model, {_SUMS} FROM spending WHERE substr(key, 1, 7) < ?"  # noqa: S608
-        " AND (path LIKE '%/sub/%' OR path LIKE '%/search/%' OR path LIKE '%/memory') LIMIT ?",
+        f"SELECT key, path, payer, user, provider, model, {_SUMS} FROM spending WHERE substr(key, 1, 7) < ?"  # noqa: S608
+        " AND (path LIKE '%/sub/%' OR path LIKE '%/search/%' OR path LIKE '%/memory' OR payer LIKE '%/sub/%') LIMIT ?",
         (oldest["folded"][:7], _FOLD_ROWS),
     ).fetchall()
     folded = 0
     for row in rows:
-        root = agent_of(str(row[1]))
-        if root != row[1]:
+        root, payer = agent_of(str(row[1])), agent_of(str(row[2])) if row[2] else ""
+        if (root, payer) != row[1:3]:
             tx.run(
-                "DELETE FROM spending WHERE key = ? AND path = ? AND provider = ? AND model = ?", (*row[:2], *row[3:5])
+                "DELETE FROM spending WHERE key = ? AND path = ? AND payer = ? AND provider = ? AND model = ?",
+                (*row[:3], *row[4:6]),
             )
-            _merge(tx.db, (row[0], root, *row[2:]))
+            _merge(tx.db, (row[0], root, payer, *row[3:]))
             folded += 1
     return deleted + folded
 
@@ -264,34 +278,67 @@ def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
 
 
 def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Standing]:
-    roots: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, tuple[tuple[str, str], ...]] = {}
     for it in ceilings:
-        if it.path not in roots:
-            roots[it.path] = _roots(db, it.path)
+        if it.path not in parts:
+            parts[it.path] = _parts(db, it.path)
         used = reserved = 0
-        for root in roots[it.path]:
+        for root, which in parts[it.path]:
             used += count(
                 db,
-                f"SELECT coalesce(sum({_USED[it.measure]}), 0) FROM spending WHERE key = ?2 AND {_WITHIN}",  # noqa: S608
+                f"SELECT coalesce(sum({_USED[it.measure]}), 0) FROM spending WHERE key = ?2 AND {which}",  # noqa: S608
                 (root, it.key),
             )
             reserved += count(
                 db,
                 f"SELECT coalesce(sum({_RESERVED[it.measure]}), 0) FROM reservations"  # noqa: S608
-                f" WHERE day >= ?2 AND day < ?2 || '~' AND {_WITHIN}",
+                f" WHERE day >= ?2 AND day < ?2 || '~' AND {which}",
                 (root, it.key),
             )
         yield Standing(it, used, reserved)
 
 
-def _roots(db: apsw.Connection, path: str) -> tuple[str, ...]:
-    """Return the paths below which all lies that counts for a path: of a user also those of users below it."""
+def payer_of(db: apsw.Connection, path: str) -> str:
+    """Return who asked for the task at or above a path, or the job that did; empty where there is none."""
+    user, *below = path[1:].split("/")
+    if len(below) < 2 or below[0] != Kind.TASK:
+        return ""
+    task = f"/{user}/{Kind.TASK}/{below[1]}"
+    row = db.execute("SELECT payer FROM tasks WHERE path = ? ORDER BY no DESC LIMIT 1", (task,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _parts(db: apsw.Connection, path: str) -> tuple[tuple[str, str], ...]:
+    """Return (path, SQL) of the parts of all that counts for a path; nothing is in two of them.
+
+    Of a user also what users below it spend, who are one with their address `/ann/subuser/bob`. Who asks for a task is
+    of the same user, so what others spend for somebody is looked for only below a user.
+    """
     if path == EVERYTHING:
-        return ("",)  # every path begins with '' and a slash
-    user = path[1:]
-    if "/" in user:
-        return (path,)
-    return tuple(f"/{row[0]}" for row in db.execute(_BELOW, (user,)).fetchall())
+        return (("", _WITHIN),)  # every path begins with '' and a slash
+    user, *below = path[1:].split("/")
+    if below and below[0] == Kind.SUBUSER and len(below) <= 2:
+        roots = [each for each in _children_of(db, user) if each in below[1:] or len(below) == 1]
+        if not roots:
+            return ((path, _WITHIN),)
+        own = path
+    elif not below:
+        roots = [user]
+        parent = _parent_of(db, user)
+        own = f"/{parent}/{Kind.SUBUSER}/{user}" if parent else ""
+    else:
+        return (path, _WITHIN), (path, _CHARGED)
+    users = dict.fromkeys(str(row[0]) for root in roots for row in db.execute(_BELOW, (root,)).fetchall())
+    return tuple((each, _WITHIN) for each in (*filter(None, (own,)), *(f"/{each}" for each in users)))
+
+
+def _children_of(db: apsw.Connection, user: str) -> list[str]:
+    return [str(row[0]) for row in db.execute("SELECT id FROM users WHERE parent = ?", (user,)).fetchall()]
+
+
+def _parent_of(db: apsw.Connection, user: str) -> str:
+    row = db.execute("SELECT parent FROM users WHERE id = ?", (user,)).fetchone()
+    return "" if row is None or row[0] is None else str(row[0])
 
 
 def _strand_before(db: apsw.Connection, before_ms: int) -> int:
@@ -301,9 +348,9 @@ def _strand_before(db: apsw.Connection, before_ms: int) -> int:
 
 
 def _strand(db: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    for no, day, path, user, provider, model, tokens, micros, wall_ms in rows:
+    for no, day, path, payer, user, provider, model, tokens, micros, wall_ms in rows:
         for key in (key_of("day", day), key_of("month", day)):
-            _merge(db, (key, path, user, provider, model, 0, 0, 0, 0, 0, 0, 0, 1, tokens, micros, wall_ms))
+            _merge(db, (key, path, payer, user, provider, model, 0, 0, 0, 0, 0, 0, 0, 1, tokens, micros, wall_ms))
         db.execute("DELETE FROM reservations WHERE no = ?", (no,))
 
 
@@ -311,8 +358,8 @@ def _merge(db: apsw.Connection, row: Sequence[Any]) -> None:
     names = _SUMS.split(", ")
     adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
     db.execute(
-        f"INSERT INTO spending (key, path, user, provider, model, {_SUMS})"  # noqa: S608
-        f" VALUES (?, ?, ?, ?, ?{', ?' * len(names)}) ON CONFLICT DO UPDATE SET {adding}",
+        f"INSERT INTO spending (key, path, payer, user, provider, model, {_SUMS})"  # noqa: S608
+        f" VALUES (?, ?, ?, ?, ?, ?{', ?' * len(names)}) ON CONFLICT DO UPDATE SET {adding}",
         tuple(row),
     )
 
@@ -338,5 +385,5 @@ def _day_of(tx: Tx, user: str) -> str:
 
 def _spent(row: tuple[Any, ...]) -> Spent:
     return msgspec.convert(
-        dict(zip(("key", "path", "user", "provider", "model", *_SUMS.split(", ")), row, strict=True)), Spent
+        dict(zip(("key", "path", "payer", "user", "provider", "model", *_SUMS.split(", ")), row, strict=True)), Spent
     )

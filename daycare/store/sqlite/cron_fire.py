@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.limits import CRON_MISSED_ROWS, CRON_QUEUE_MAX
 from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun, NewCronRun
-from daycare.store.sqlite import agents, cron_jobs, inbox
+from daycare.store.sqlite import agents, cron_jobs, inbox, tasks
 from daycare.store.sqlite.cron_ledger import must_get, note
 from daycare.store.sqlite.writer import Tx
 
@@ -55,19 +56,29 @@ def post(tx: Tx, no: int, job: CronJob, message: CronPost) -> None:
         _end(tx, no, "skipped", in_the_way)
         return
     try:
-        receipt = inbox.post(tx, message.envelope, message.create)
+        agent_id, seq, task = _begin(tx, it, message)
     except DaycareError as refused:
         _end(tx, no, "failed", refused.message)
         return
-    if message.fresh and _has_turns(tx, receipt.agent_id):
-        agents.new_session(tx, receipt.agent_id, "a scheduled run")
+    if message.fresh and _has_turns(tx, agent_id):
+        agents.new_session(tx, agent_id, "a scheduled run")
     tx.run(
         "UPDATE cron_runs SET state = 'due', post_at = NULL, attempt = attempt + 1, agent_id = ?, seq = ?, trace = ?,"
-        " after_turn = (SELECT coalesce(max(turn), 0) FROM turns) WHERE no = ?",
-        (receipt.agent_id, receipt.seq, message.envelope.trace, no),
+        " task = ?, after_turn = (SELECT coalesce(max(turn), 0) FROM turns) WHERE no = ?",
+        (agent_id, seq, message.envelope.trace, task, no),
     )
-    tx.memory.cron[receipt.seq] = no
+    tx.memory.cron[seq] = no
     note(tx, no)
+
+
+def _begin(tx: Tx, it: CronRun, message: CronPost) -> tuple[str, int, str]:
+    """Post a run's message, or start its task; return the agent's id, the message's number and the task's path."""
+    if message.task is None:
+        receipt = inbox.post(tx, message.envelope, message.create)
+        return receipt.agent_id, receipt.seq, ""
+    number = f"{it.no}-{it.attempt + 1}" if it.attempt else f"{it.no}"  # the attempt before may not have gone yet
+    task = tasks.start(tx, replace(message.task, id=f"{message.task.id}-{number}"))
+    return task.agent_id, task.seq, task.path
 
 
 def by_hand(tx: Tx, job: CronJob, now_ms: int, parameters: dict[str, Any]) -> CronRun:

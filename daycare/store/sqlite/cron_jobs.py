@@ -9,13 +9,17 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Origin
+from daycare.store.records import AgentConfig
 from daycare.store.records_cron import CronConflict, CronJob, NewCronJob, Source
 from daycare.store.sqlite import cron_ledger
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS = "no, path, user, source, source_ref, spec, paused, next_at, revision, created_at, updated_at, removed_at"
+COLUMNS = (
+    "no, path, user, source, source_ref, spec, paused, next_at, revision, created_at, updated_at, removed_at, bounds"
+)
 _encode = msgspec.json.Encoder().encode
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
+_decode_bounds = msgspec.json.Decoder(AgentConfig).decode
 
 
 def add(tx: Tx, new: NewCronJob) -> CronJob:
@@ -116,14 +120,15 @@ def job_of(row: tuple[Any, ...]) -> CronJob:
     """Return the struct of a row of `COLUMNS`."""
     values = dict(zip(COLUMNS.split(", "), row, strict=True))
     values["spec"] = _decode_spec(values["spec"])
+    values["bounds"] = _decode_bounds(values["bounds"])
     values["paused"] = bool(values["paused"])
     return CronJob(**values)
 
 
 def _insert(tx: Tx, new: NewCronJob) -> CronJob:
     tx.run(
-        "INSERT INTO cron_jobs (path, user, origin, source, source_ref, key, spec, next_at, created_at, updated_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO cron_jobs (path, user, origin, source, source_ref, key, spec, bounds, next_at,"
+        " created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             new.path,
             new.user,
@@ -132,6 +137,7 @@ def _insert(tx: Tx, new: NewCronJob) -> CronJob:
             new.source_ref,
             new.key,
             _encode(new.spec).decode(),
+            _encode(new.bounds).decode(),
             new.next_at,
             tx.now,
             tx.now,

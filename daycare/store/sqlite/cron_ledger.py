@@ -13,7 +13,7 @@ from daycare.store.sqlite.writer import Tx
 COLUMNS = (
     "r.no, r.job, r.path, r.user, r.by_hand, r.due_at, r.until_at, r.count, r.state, r.reason, r.attempt, r.created_at,"
     " r.parameters, r.post_at, r.agent_id, r.seq, r.trace, r.turn, r.started_at, r.ended_at, r.tokens, r.cost_micros,"
-    " r.outbox"
+    " r.outbox, r.task"
 )
 
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
@@ -31,7 +31,8 @@ def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> Non
     spec = _decode_spec(row[0])
     started = tx.one("SELECT min(started_at) FROM turns WHERE agent_id = ? AND turn > ? AND trace = ?", _began(tx, it))
     started_at = started[0] if started is not None else None
-    if dead and row[2] is None and it.attempt <= spec.retry:
+    stopped = _stopped(tx, it)
+    if dead and row[2] is None and it.attempt <= spec.retry and not stopped:  # what somebody stopped stays so
         wait_s = min(CRON_RETRY_BASE_S * 2 ** (it.attempt - 1), CRON_RETRY_MAX_S)
         tx.run(
             "UPDATE cron_runs SET state = 'waiting', reason = ?, post_at = ?, turn = ?, started_at = ? WHERE no = ?",
@@ -42,7 +43,7 @@ def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> Non
         return
     late = not it.by_hand and (started_at or tx.now) - it.due_at > CRON_ON_TIME_S * 1000
     state = "failed" if dead else "late" if late else "ran"
-    reason = result if dead else "nothing to tell" if is_silence(result) else it.reason
+    reason = (stopped or result) if dead else "nothing to tell" if is_silence(result) else it.reason
     tx.run(
         "UPDATE cron_runs SET state = ?, reason = ?, turn = ?, started_at = ?, ended_at = ? WHERE no = ?",
         (state, reason, turn, started_at, tx.now, no),
@@ -69,7 +70,8 @@ def answered(tx: Tx, runs: Sequence[int], sent: Sequence[int], stopped: str) -> 
         if sent:
             tx.run("UPDATE cron_runs SET outbox = ? WHERE no = ?", (sent[0], no))
         if stopped:
-            tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (stopped.strip("[]"), no))
+            reason = _stopped(tx, must_get(tx, no)) or stopped.strip("[]")
+            tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (reason, no))
         _charge(tx, no)
         tx.commit.cron_runs = [run for run in tx.commit.cron_runs if run.no != no]
         note(tx, no)
@@ -93,6 +95,12 @@ def run_of(row: tuple[Any, ...]) -> CronRun:
     values["by_hand"] = bool(values["by_hand"])
     values["parameters"] = _decode_values(values["parameters"]) if values["parameters"] else {}
     return CronRun(**values)
+
+
+def _stopped(tx: Tx, it: CronRun) -> str:
+    """Return why the task of a run was stopped, by its deadline or by somebody; empty if it was not, or is none."""
+    row = tx.one("SELECT state, reason FROM tasks WHERE seq = ?", (it.seq,)) if it.task else None
+    return f"{row[0]}: {row[1]}" if row is not None and row[0] in ("cancelled", "expired") else ""
 
 
 def _began(tx: Tx, it: CronRun) -> tuple[str | None, int, str]:

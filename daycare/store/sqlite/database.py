@@ -1,5 +1,6 @@
 """Opening the file: pragmas, migrations with a snapshot before each, and refusals that say how to repair."""
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -11,13 +12,14 @@ from typing import Any
 import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, UnavailableError
-from daycare.base.limits import START_CHECK_MAX_BYTES
+from daycare.base.limits import SNAPSHOTS_KEPT, START_CHECK_MAX_BYTES
 
 MEMORY = "memory:"
 _IN_MEMORY = "file:/daycare-"  # what the names of databases in memory begin with
 _in_memory = count_from(1)
 BUSY_TIMEOUT_MS = 10_000  # another process may hold the file for a backup
 _STATEMENTS = 256  # every statement of the store stays prepared
+_SNAPSHOT = re.compile(r"\.before-\d{4}")
 _CACHE_KIB = 16 * 1024  # the tail of every table and index; with the default of 2 MB commits spill half-way
 
 
@@ -34,6 +36,7 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
         )
         # FULL: an acknowledged row survives a power cut (NORMAL loses the last commits of the WAL).
         for pragma in (
+            "auto_vacuum = INCREMENTAL",  # of a new file: what is free in it can be given back, a little at a time
             "journal_mode = WAL",
             "synchronous = FULL",
             "foreign_keys = ON",
@@ -122,15 +125,8 @@ def migrations() -> list[tuple[int, str, str]]:
 def migrate(db: apsw.Connection, location: str) -> list[str]:
     """Apply what is missing, one transaction each, after a snapshot beside the file; return the names applied."""
     known = migrations()
-    version = int(db.pragma("user_version") or 0)
-    newest = known[-1][0]
-    if version > newest:
-        raise BrokenError(
-            "STORE_FROM_FUTURE",
-            f"opening {location}: its schema is number {version}, this daycare knows up to {newest}",
-            hint=f"install the newer daycare again, or restore {location}.before-{newest + 1:04d} made by its upgrade",
-        )
-    if version and version < newest:
+    version = refuse_future(db, location)
+    if version and version < known[-1][0]:
         snapshot(db, Path(f"{location}.before-{version + 1:04d}"))
     applied = []
     for number, name, sql in known:
@@ -138,14 +134,52 @@ def migrate(db: apsw.Connection, location: str) -> list[str]:
             # fetchall: apsw stops at the first row a script returns
             db.execute(f"BEGIN IMMEDIATE; {sql}; PRAGMA user_version = {number}; COMMIT").fetchall()
             applied.append(name)
+    for old in snapshots(location)[:-SNAPSHOTS_KEPT]:
+        old.unlink(missing_ok=True)
     return applied
 
 
+def refuse_future(db: apsw.Connection, location: str) -> int:
+    """Return the number of a database's schema. Raises `BrokenError` STORE_FROM_FUTURE for one nobody here knows."""
+    version, newest = int(db.pragma("user_version") or 0), migrations()[-1][0]
+    if version > newest:
+        fitting = [file for file in snapshots(location) if number_of(file) <= newest + 1]
+        back = f"daycare rollback, to {fitting[-1]} of before its upgrade" if fitting else "restore an older backup"
+        raise BrokenError(
+            "STORE_FROM_FUTURE",
+            f"opening {location}: its schema is number {version}, this daycare knows up to {newest}",
+            hint=f"install the newer daycare again, or {back}",
+        )
+    return version
+
+
 def snapshot(db: apsw.Connection, target: Path) -> None:
-    """Copy the database to `target`, replacing an older snapshot of the same name."""
-    target.unlink(missing_ok=True)
-    db.execute("VACUUM INTO ?", (str(target),)).fetchall()
-    target.chmod(0o600)
+    """Copy the database to `target`, replacing an older snapshot of the same name once the new one is whole."""
+    made = Path(f"{target}.part")
+    made.unlink(missing_ok=True)
+    db.execute("VACUUM INTO ?", (str(made),)).fetchall()
+    made.chmod(0o600)
+    for path in (made, made.parent):
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if path == made:
+            made.replace(target)
+
+
+def snapshots(location: str) -> list[Path]:
+    """Return the snapshots that upgrades have made of a database, the oldest first."""
+    file = Path(location)
+    return sorted(
+        each for each in file.parent.glob("*.before-*") if _SNAPSHOT.fullmatch(each.name.removeprefix(file.name))
+    )
+
+
+def number_of(snapshot_file: Path) -> int:
+    """Return before which migration a snapshot was made: its own schema is one less."""
+    return int(snapshot_file.name[-4:])
 
 
 def check(location: str) -> str | None:
@@ -185,7 +219,7 @@ def described(location: str, error: apsw.Error) -> DaycareError:
             return BrokenError(
                 "STORE_CORRUPT",
                 what,
-                hint=f"move it aside, then restore the newest good copy: "
+                hint=f"put the newest backup back: `daycare restore BACKUP --force`, or a copy of the file: "
                 f"`mv {location} {location}.damaged; cp BACKUP {location}` "
                 f"(`sqlite3 {location}.damaged .recover` salvages what is readable)",
             )

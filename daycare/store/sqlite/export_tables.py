@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 TAKEN: Final = {
     "agents": "agent",
+    "behaviour_states": "agent",
     "sessions": "session",
     "turns": "turn",
     "history": "turn",
@@ -91,6 +92,18 @@ LEFT_OUT: Final[dict[str, Left]] = {
         "tasks that have not ended",
         f"SELECT count(*) FROM tasks WHERE ended_at IS NULL AND {_OF}",  # noqa: S608
     ),
+    "signals": Left(
+        "they are sent from here",
+        "signals that are not due yet",
+        "SELECT count(*) FROM signals WHERE state = 'waiting' AND origin <> 'system'"
+        " AND sender_id IN (SELECT id FROM exported)",
+    ),
+    "signal_subscriptions": Left(
+        "which signals there are is decided where they are sent: subscribe it anew",
+        "subscriptions to signals",
+        f"SELECT count(*) FROM signal_subscriptions WHERE {_OF}",  # noqa: S608
+    ),
+    "heartbeats": Left("when a heart has beaten here"),
     "steps": Left("the journal of turns, for crashes and `trace`: what was said is in the turns"),
     "events": Left("the log of this installation"),
     "forgotten_turns": Left("hashes of what was forgotten stay with who forgot it"),

@@ -191,9 +191,10 @@ class Subtree:
     # -- one kind each -------------------------------------------------------------------------------------------------
 
     def _agents(self) -> Iterator[AgentRecord]:
-        for path, kind, state, origin, config, session, made, subs, searches, reason in self._rows(
-            "SELECT a.path, kind, state, origin, config, session, created_at, next_sub_index, next_search_index, reason"
-            " FROM exported e JOIN agents a USING (id) ORDER BY e.place"
+        for path, kind, state, origin, config, session, made, subs, searches, reason, keeps in self._rows(
+            "SELECT a.path, kind, a.state, a.origin, config, session, created_at, next_sub_index, next_search_index,"
+            " reason, b.state FROM exported e JOIN agents a USING (id)"
+            " LEFT JOIN behaviour_states b ON b.agent_id = a.id ORDER BY e.place"
         ):
             yield AgentRecord(
                 path=path.removeprefix(self._path),
@@ -206,17 +207,14 @@ class Subtree:
                 next_sub_index=subs,
                 next_search_index=searches,
                 reason=reason,
+                keeps=keeps,
             )
 
     def _settings(self, config: AgentConfig) -> AgentConfig:
         """Return an agent's settings without what it was allowed."""
-        for field, why in (
-            ("approvals", "a person chooses what is done without asking them"),
-            ("budget", "what may be spent is decided where it is paid"),
-        ):
-            if getattr(config, field):
-                self._leave(f"setting `{field}`", 1, why)
-        return replace(config, approvals=None, budget={})
+        if config.approvals:
+            self._leave("setting `approvals`", 1, "a person chooses what is done without asking them")
+        return replace(config, approvals=None)
 
     def _sessions(self) -> Iterator[SessionRecord]:
         for agent, session, origin, started, ended, reason in self._rows(

@@ -196,6 +196,10 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
             (FORGOTTEN, seq),
         )
         tx.run("UPDATE tasks SET prompt = ?, parameters = '{}', progress = '[]' WHERE seq = ?", (FORGOTTEN, seq))
+    signals = fetch(tx.db, f"SELECT no, data FROM signals WHERE data <> '' AND {_since('created_at')}", (since,))  # noqa: S608
+    for no, data in signals:
+        shreds.append(data)
+        tx.run("UPDATE signals SET data = ? WHERE no = ?", (FORGOTTEN, no))
 
 
 def _forget_replies(tx: Tx, seqs: list[int], shreds: list[str]) -> None:

@@ -175,6 +175,11 @@ class _Arrivals:
                 record.created_at,
             ),
         )
+        if record.keeps is not None:
+            self._tx.run(
+                "INSERT INTO behaviour_states (agent_id, user, origin, turn, at, state) VALUES (?, ?, ?, 0, ?, ?)",
+                (it.id, self._new.user, str(record.origin), self._tx.now, record.keeps),
+            )
 
     def _add_session(self, record: SessionRecord) -> None:
         self._count("session")

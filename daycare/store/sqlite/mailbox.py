@@ -85,10 +85,10 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
         if tx.db.changes():
             changed += 1
             tx.commit.completed.append((seq, None if dead else result))
-            if seq in tx.memory.cron:
-                cron_ledger.ended(tx, seq, turn, result, dead=dead)
             if seq in tx.memory.tasks:
                 task_ledger.ended(tx, seq, turn, result, dead=dead)
+            if seq in tx.memory.cron:  # behind the task that it may be
+                cron_ledger.ended(tx, seq, turn, result, dead=dead)
             left = waiting.get(agent_id, 0) - 1
             if left > 0:
                 waiting[agent_id] = left

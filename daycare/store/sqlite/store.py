@@ -11,12 +11,14 @@ from daycare.store.records import Commit
 from daycare.store.sqlite import budgets, lives, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
+from daycare.store.sqlite.behaviours import Behaviours
 from daycare.store.sqlite.cron import Cron
 from daycare.store.sqlite.database import MEMORY, describing, file_of, open_reader, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
+from daycare.store.sqlite.heartbeats import Heartbeats
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
@@ -24,11 +26,13 @@ from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.signals import Signals
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
 from daycare.store.sqlite.tasks import Tasks
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
+from daycare.store.sqlite.upkeep import Upkeep
 from daycare.store.sqlite.writer import Writer
 
 
@@ -64,6 +68,10 @@ class SqliteStore:
         self.exports = Exports(self._writer, file, vfs)
         self.cron = Cron(*parts)
         self.tasks = Tasks(*parts)
+        self.signals = Signals(*parts)
+        self.heartbeats = Heartbeats(*parts)
+        self.behaviours = Behaviours(*parts)
+        self.upkeep = Upkeep(*parts)
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)
         self.intake = Intake(*parts)
@@ -80,6 +88,10 @@ class SqliteStore:
     async def run(self) -> None:
         """Serve writes until `close`."""
         await self._writer.run()
+
+    def pulse(self) -> int | None:
+        """Return a number that grows while writes get on, None while there are none."""
+        return self._writer.pulse()
 
     def close(self) -> None:
         """Let `run` end after what is queued."""

@@ -30,7 +30,7 @@ class Tasks:
 
     async def start(self, new: NewTask) -> Task:
         """Make a task, or return the one that this call has made."""
-        return await self._write(lambda tx: _start(tx, new), len(new.message.text))
+        return await self._write(lambda tx: start(tx, new), len(new.message.text))
 
     async def by_key(self, key: str) -> Task | None:
         """Return the task that a call has made."""
@@ -94,7 +94,8 @@ class Tasks:
         return found
 
 
-def _start(tx: Tx, new: NewTask) -> Task:
+def start(tx: Tx, new: NewTask) -> Task:
+    """Make a task, or return the one that this call has made."""
     known = tx.one("SELECT no FROM tasks WHERE key = ?", (new.key,))
     if known is not None:
         return must_get(tx, int(known[0]))
@@ -116,6 +117,7 @@ def _start(tx: Tx, new: NewTask) -> Task:
         "user": new.user,
         "origin": str(new.message.origin),
         "asker": new.asker,
+        "payer": new.payer or new.asker,
         "key": new.key,
         "prompt": new.prompt,
         "parameters": _encode(new.parameters).decode(),
@@ -198,7 +200,9 @@ def _settle(tx: Tx, no: int, dismissal: Envelope, told: Delivery | None, about: 
     it = must_get(tx, no)
     if told is not None:
         key = (told.agent.id, told.agent.path, told.agent.user, str(told.agent.origin))
-        tx.run("UPDATE tasks SET outbox = ? WHERE no = ?", (outbox.insert(tx, key, it.turn, it.trace, told.reply), no))
+        seq = outbox.insert(tx, key, it.turn, it.trace, told.reply)
+        tx.run("UPDATE tasks SET outbox = ? WHERE no = ?", (seq, no))
+        tx.run("UPDATE cron_runs SET outbox = ? WHERE seq = ? AND task = ?", (seq, it.seq, it.path))
     for envelope in (dismissal, *((about,) if about is not None else ())):
         with suppress(DaycareError):  # it has died meanwhile, or its inbox is full of more urgent things
             inbox.post(tx, envelope)

@@ -10,6 +10,7 @@ from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
 from daycare.store.sqlite import (
+    behaviours,
     budgets,
     cron_ledger,
     inbox,
@@ -17,6 +18,7 @@ from daycare.store.sqlite import (
     letters,
     mailbox,
     outbox,
+    signal_rows,
     task_ledger,
     timers,
     waits,
@@ -235,6 +237,8 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
+    if tx.memory.listened:
+        signal_rows.begun(tx, agent, rows, trace, turn, goes_on=old is not None)
     return Turn(
         turn=turn,
         agent_id=agent.id,
@@ -269,11 +273,13 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
     for each in end.deliveries:
         key = (each.agent.id, each.agent.path, each.agent.user, str(each.agent.origin))
         sent.append(outbox.insert(tx, key, turn.turn, turn.trace, each.reply))
+    if end.effects.state is not None:
+        behaviours.keep(tx, agent, turn.turn, end.effects.state)
     if spend is not None:
         charge(tx, spend)
+    task_ledger.answered(tx, tasks, sent, stopped=end.state == "stopped")
     if runs:
         cron_ledger.answered(tx, runs, sent, (end.result or "stopped") if end.state == "stopped" else "")
-    task_ledger.answered(tx, tasks, sent, stopped=end.state == "stopped")
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
@@ -283,7 +289,11 @@ def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: 
         " SELECT turn, agent_id, session, user, origin, ?, ?, ?, ? FROM turns WHERE turn = ? ON CONFLICT DO NOTHING",
         (state, tx.now, error, _encode(messages).decode(), turn),
     )
-    return tx.db.changes() == 1
+    if tx.db.changes() != 1:
+        return False
+    if tx.memory.listened and state not in ("continued", "split"):
+        signal_rows.ended(tx, turn)
+    return True
 
 
 def _must_end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> None:

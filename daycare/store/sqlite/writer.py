@@ -16,6 +16,7 @@ import apsw
 import outcome
 import trio
 
+from daycare.base import signal
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
@@ -23,6 +24,8 @@ from daycare.store.records import Commit
 from daycare.store.sqlite.database import described, describing
 
 T = TypeVar("T")
+
+_BEAT_STEPS = 1_000_000  # of SQLite's machine, a tenth of a second: long work on the whole file is seen to get on
 
 # What one write can do wrong by itself; every other SQLite error is the disk's and concerns the whole batch.
 _OF_ONE_WRITE = (
@@ -40,7 +43,7 @@ class Memory:
 
     `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
     `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs,
-    `tasks` those of tasks to the tasks.
+    `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their agents.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -49,6 +52,7 @@ class Memory:
         self.sessions: dict[str, int] = {}
         self.cron: dict[int, int] = {}
         self.tasks: dict[int, int] = {}
+        self.listened: dict[str, tuple[str, ...]] = {}
         self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
         self.load(db)
 
@@ -60,8 +64,17 @@ class Memory:
         self.cron = {int(str(seq)): int(str(no)) for seq, no in open_runs}
         open_tasks = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
         self.tasks = {int(str(seq)): int(str(no)) for seq, no in open_tasks}
+        self.listen(db)
         self.living.clear()
         self.sessions.clear()
+
+    def listen(self, db: apsw.Connection) -> None:
+        """Read again who wants to hear of agents."""
+        found: dict[str, set[str]] = {}
+        for user, pattern in db.execute("SELECT DISTINCT user, pattern FROM signal_subscriptions"):
+            if signal.tells_of_life(str(pattern)):
+                found.setdefault(str(user), set()).add(str(pattern))
+        self.listened = {user: tuple(sorted(patterns)) for user, patterns in found.items()}
 
     def remember(self, path: str, agent_id: str) -> None:
         """Remember who lives at a path; past the bound, start over."""
@@ -135,6 +148,9 @@ class Writer:
         self._closing = False
         self._ended = False
         self._undone = False  # the last transaction was given up and `memory` may be wrong
+        self._committing = False
+        self._beats = 0
+        db.set_progress_handler(self._beat, _BEAT_STEPS)
         self.memory = Memory(db)
         self._limiter = trio.CapacityLimiter(1)
         self.listener: Callable[[Commit], None] = lambda commit: None
@@ -178,6 +194,14 @@ class Writer:
         value: T = await trio.lowlevel.wait_task_rescheduled(write.forget)
         return value
 
+    def pulse(self) -> int | None:
+        """Return a number that grows while writes get on, None while there are none."""
+        return self._beats if self._committing or self._queue else None
+
+    def _beat(self) -> bool:
+        self._beats += 1
+        return False  # go on
+
     def close(self) -> None:
         """Let `run` return once the queue is empty."""
         self._closing = True
@@ -198,7 +222,10 @@ class Writer:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 batch = self._take()
                 if batch:
+                    self._committing = True
                     await self._commit(batch)
+                    self._committing = False
+                    self._beats += 1
 
     def _take(self) -> list[_Write[Any]]:
         batch: list[_Write[Any]] = []

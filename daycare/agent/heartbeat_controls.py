@@ -1,0 +1,91 @@
+"""Whether an agent's heart may beat: only where a budget holds, and as long as something is left of it."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from daycare.agent.budgets import Budgets
+from daycare.base.budget import LIFTED, Use, day_of
+from daycare.base.clock import Clock
+from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.limits import HEARTBEAT_MAX_S, HEARTBEAT_MIN_S
+from daycare.base.path import Kind
+from daycare.rules import budgets as rules
+from daycare.store.contract import Store
+from daycare.store.records import Agent, AgentConfig
+
+BEATING: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that last and that a person hears
+_ANY: Final = Use(usd=1, tokens=1, calls=1, minutes=1)
+
+
+@dataclass(frozen=True)
+class HeartbeatControls:
+    """Decides it, and tells people of it."""
+
+    store: Store
+    budgets: Budgets
+    clock: Clock
+
+    async def check(self, path: str, kind: str, user: str, config: AgentConfig) -> None:
+        """Refuse settings with a heartbeat that an agent may not have.
+
+        Raises `InvalidError` HEARTBEAT_INVALID, `ConflictError` HEARTBEAT_NO_BUDGET.
+        """
+        if not config.heartbeat_s:
+            return
+        if kind not in BEATING:
+            raise InvalidError("HEARTBEAT_INVALID", f"configuring {path}: a {kind} has no heartbeat")
+        if not HEARTBEAT_MIN_S <= config.heartbeat_s <= HEARTBEAT_MAX_S:
+            raise InvalidError(
+                "HEARTBEAT_INVALID",
+                f"configuring {path}: a heartbeat each {config.heartbeat_s} s,"
+                f" expected {HEARTBEAT_MIN_S:g} to {HEARTBEAT_MAX_S:g}",
+                hint=f"daycare agents set {path} --heartbeat 30m",
+            )
+        if not await self._is_bound(path, user):
+            raise ConflictError("HEARTBEAT_NO_BUDGET", f"configuring {path}: {_UNBOUND}", hint=_how(path))
+
+    async def told(self, agent: Agent) -> dict[str, Any] | None:
+        """Return what people see of an agent's heartbeat; None if it has none."""
+        if not agent.config.heartbeat_s:
+            return None
+        state = await self.store.heartbeats.of(agent)
+        paused = "it is parked" if agent.state == "parked" else await self.paused(agent)
+        beats = agent.state == "living" and not paused
+        return {
+            "every_s": agent.config.heartbeat_s,
+            "beats": state.beats if state is not None else 0,
+            "beat_at": state.beat_at if state is not None else None,
+            "next_at": state.next_at(self.clock.now_ms()) if state is not None and beats else None,
+            "paused": paused,
+        }
+
+    async def paused(self, agent: Agent) -> str:
+        """Return why a heart does not beat, "" if it does."""
+        if not await self._is_bound(agent.path, agent.user):
+            return f"{_UNBOUND}: {_how(agent.path)}"
+        user = await self.budgets.user(agent.user)
+        if user is None:
+            return "its user is gone"
+        now_ms = self.clock.now_ms()
+        day = day_of(now_ms, user.zone)
+        ceilings = rules.ceilings_of(await self.budgets.scopes(agent.path, user), day, _ANY, background=True)
+        stop = rules.tightest(await self.store.budgets.standings(ceilings))
+        if stop is None or not stop.used_up:
+            return ""
+        return rules.used_up_words(stop, rules.until_words(rules.period_of(stop.ceiling.name), day, user.zone, now_ms))
+
+    async def _is_bound(self, path: str, user_id: str) -> bool:
+        """Return whether somebody has set a budget for a path: a default is nobody's word for a machine that spends."""
+        user = await self.budgets.user(user_id)
+        if user is None:
+            return False
+        rows = await self.budgets.rows()
+        scopes = [scope.path for scope in await self.budgets.scopes(path, user)]
+        return any(limit != LIFTED for scope in scopes if scope in rows for limit in rows[scope].limits.values())
+
+
+_UNBOUND: Final = "a heartbeat spends by itself, and nobody has set a budget for this agent"
+
+
+def _how(path: str) -> str:
+    return f"daycare budget set {path} --day 1usd"

@@ -1,0 +1,218 @@
+"""Lasting agents `/USER/agent/NAME`: what agents and people do with them: create, change, list, end, take back.
+
+An agent that another one creates may do no more than its maker, and what its maker wants of it stands in its prompt as
+a model's words. Ending one is for people: an agent can only hand them the button.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+import trio
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.permits import Permits
+from daycare.actors.router import Router
+from daycare.agent.bounds import is_as_bound
+from daycare.agent.budgets import Budgets
+from daycare.base.clock import Clock
+from daycare.base.consent import Consent
+from daycare.base.errors import ForbiddenError, InvalidError
+from daycare.base.events import AgentChanged, AgentCreated
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import LASTING_AGENTS_MAX
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.path import Kind, Path
+from daycare.base.permission import KILL, SPAWN
+from daycare.inference.pool import Pool
+from daycare.observe.bus import Bus
+from daycare.plugin import ToolContext
+from daycare.store.contract import Store
+from daycare.store.records import Agent, AgentConfig
+
+_DAY_MS: Final = 86_400_000
+_MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself, and people talk with
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent may say of another one; None leaves it as it is."""
+
+    prompt: str | None = None
+    description: str | None = None
+    model: str | None = None
+    personality: str | None = None
+
+
+class LastingAgents:
+    """Does it. One that has ended can be taken back for `keep_days`.
+
+    `check` raises for settings there are not; `awake` tells the ids of agents at work. Both come with the parts that
+    know it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        router: Router,
+        permits: Permits,
+        budgets: Budgets,
+        pool: Pool,
+        bus: Bus,
+        clock: Clock,
+        keep_days: int,
+    ) -> None:
+        self.directory = directory
+        self.store = store
+        self._router = router
+        self._permits = permits
+        self._budgets = budgets
+        self._pool = pool
+        self._bus = bus
+        self._clock = clock
+        self.check: Callable[[AgentConfig], None] = _unchecked
+        self.awake: Callable[[], Collection[str]] = tuple
+        self._keep_days = keep_days
+        self._changing = trio.Lock()  # a change reads the settings before it writes them
+
+    # -- for agents ----------------------------------------------------------------------------------------------------
+
+    async def create_for(self, context: ToolContext, name: str, wishes: Wishes) -> Agent:
+        """Create an agent for another one, once for each call.
+
+        Raises `ForbiddenError` where it would not be as bound as its maker, `ConflictError`, `BusyError`.
+        """
+        maker = await self.directory.at(context.path)
+        path = Path.agent(maker.user, name)
+        await self._permits.check(maker.path, SPAWN, str(path))
+        bounds = await self._bounds(maker, path, context.allowed)
+        config = await self._with(bounds, wishes, maker.user)
+        born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
+        new = replace(self.directory.new(path, origin=Origin.AGENT, config=config), born=born)
+        agent = await self.store.agents.create_lasting(new, LASTING_AGENTS_MAX)
+        self._bus.publish(AgentCreated(**_about(self._clock, agent, context.trace), by=maker.path))
+        return agent
+
+    async def change_for(self, context: ToolContext, name: str, wishes: Wishes) -> Agent:
+        """Change an agent that an agent has made; what a person has set up is theirs to change."""
+        editor = await self.directory.at(context.path)
+        async with self._changing:
+            agent = await self.at(editor.user, name)
+            await self._permits.check(editor.path, SPAWN, agent.path)
+            if agent.origin is not Origin.AGENT or agent.id == editor.id:
+                whose = "it is yourself" if agent.id == editor.id else "a person has set it up"
+                raise ForbiddenError(
+                    "AGENT_OF_PERSON", f"changing {agent.path}: {whose}", hint=f"daycare agents set {agent.path}"
+                )
+            bounds = await self._bounds(editor, Path.stored(agent.path, Kind.AGENT), context.allowed)
+            if not is_as_bound(agent.config, bounds):
+                raise _bound(agent.path, f"{editor.path} is bound by what does not bind it")
+            config = await self._with(agent.config, wishes, editor.user)
+            if config == agent.config:
+                return agent
+            agent = await self.store.agents.configure(agent.id, config)
+        fields = tuple(each for each in wishes.__struct_fields__ if getattr(wishes, each) is not None)
+        about = _about(self._clock, agent, context.trace)
+        self._bus.publish(AgentChanged(**about, by=editor.path, fields=fields))
+        return agent
+
+    async def to_end_for(self, context: ToolContext, name: str) -> Agent:
+        """Return the agent that another one wants ended: that is for its person to do."""
+        agent = await self.at(context.user, name)
+        await self._permits.check(context.path, KILL, agent.path)
+        return agent
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    async def find(self, user: str) -> list[Agent]:
+        """Return a user's lasting agents, in order of path."""
+        return await self.store.agents.find(user=user, kinds=[Kind.AGENT], limit=LASTING_AGENTS_MAX)
+
+    async def at(self, user: str, name: str) -> Agent:
+        """Return a user's lasting agent by its name. Raises `NotFoundError`, `InvalidError`."""
+        if name.startswith("/"):
+            bare = name.rsplit("/", 1)[-1]
+            raise InvalidError("AGENT_NAME", f"looking for {name}: give the agent's name alone", hint=bare)
+        return await self.directory.at(str(Path.agent(user, name)))
+
+    async def end(self, agent: Agent, reason: str) -> None:
+        """End an agent: at once, or after what it is doing was stopped."""
+        if agent.id not in self.awake():
+            await self.store.agents.set_state(agent.id, "dead", reason)
+            return
+        await self._router.post(
+            Envelope(
+                to=agent.path,
+                agent_id=agent.id,
+                user=agent.user,
+                origin=Origin.SYSTEM,
+                sender="system",
+                key=f"dismiss:{agent.id}:{self._clock.now_ms()}",  # it may have been taken back since
+                text=reason,
+                trace=new_trace_id(),
+                kind=EnvelopeKind.DISMISS,
+                lane=Lane.CONTROL,
+            )
+        )
+
+    async def restore(self, path: str) -> Agent:
+        """Let an agent that has ended live again, as long as it is kept."""
+        return await self.store.agents.revive(path, self._clock.now_ms() - self._keep_days * _DAY_MS)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _bounds(self, maker: Agent, path: Path, allowed: Sequence[str]) -> AgentConfig:
+        """Return settings that bind an agent at `path` as its maker is bound. Raises where no settings can do that."""
+        if maker.kind not in _MAKERS:
+            raise ForbiddenError(
+                "AGENT_MAKER",
+                f"creating {path}: a {maker.kind} makes and changes no lasting agents",
+                hint="use spawn, or let the agent do it that the user talks with",
+            )
+        if rule := self._permits.unlike(Path.stored(maker.path, Kind(maker.kind)), path):
+            raise _bound(str(path), f"{rule} is about one of the two only")
+        if maker.kind != Kind.SUBUSER and maker.path in await self._budgets.rows():
+            raise _bound(str(path), f"{maker.path} has a budget of its own, and it would spend beside that")
+        tools = None if maker.config.tools is None else tuple(allowed)
+        approvals = None if maker.config.approvals is Consent.AUTO else maker.config.approvals  # a right of one alone
+        return AgentConfig(tools=tools, permissions=maker.config.permissions, approvals=approvals)
+
+    async def _with(self, config: AgentConfig, wishes: Wishes, user: str) -> AgentConfig:
+        """Return settings as they are wished for. Raises for what there is not, or is not for this user to choose."""
+        wished = {
+            "system_prompt": wishes.prompt,
+            "description": wishes.description,
+            "model": wishes.model,
+            "personality": wishes.personality,
+        }
+        fields: dict[str, Any] = {name: value for name, value in wished.items() if value is not None}
+        config = replace(config, **fields)
+        if wishes.model:
+            person = await self.store.people.get(user)
+            if person is None or not person.operator:
+                raise ForbiddenError("OPERATOR_ONLY", f"choosing {wishes.model}: only an operator chooses models")
+            await self._pool.plan(None, wishes.model)  # refuses a provider that cannot be asked
+        self.check(config)
+        return config
+
+
+def _unchecked(config: AgentConfig) -> None:
+    """Nobody knows yet what there is."""
+
+
+def _about(clock: Clock, agent: Agent, trace: str) -> dict[str, Any]:
+    """Return the fields of an event about an agent."""
+    return {
+        "at_ms": clock.now_ms(),
+        "path": agent.path,
+        "user": agent.user,
+        "agent_id": agent.id,
+        "trace": trace,
+    }
+
+
+def _bound(path: str, why: str) -> ForbiddenError:
+    return ForbiddenError(
+        "AGENT_BOUND", f"{path}: it would not be as bound as its maker: {why}", hint="let the user create it"
+    )

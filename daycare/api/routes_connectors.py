@@ -1,0 +1,73 @@
+"""Connectors: how each is, and pairing one with an account by a code that is scanned or typed."""
+
+from typing import Annotated, Any
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, answer, body
+from daycare.api.services import Services
+from daycare.base.connector import Paired
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.limits import PAIR_DEADLINE_S
+
+
+class PairRequest(Document, frozen=True, kw_only=True):
+    """With a number of a telephone the code is typed there; without one it is scanned."""
+
+    phone: Annotated[str, msgspec.Meta(pattern=r"^(\+?[0-9]{6,20})?$")] = ""
+
+
+class Connectors:
+    """`/v1/connectors`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/connectors", self.find),
+            Route("/v1/connectors/{name}/pairing", self.pairing),
+            Route("/v1/connectors/{name}/pairing", self.pair, methods=["POST"]),
+            Route("/v1/connectors/{name}/pairing", self.unpair, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List all connectors and how they are; `pairs` says whether one is paired by a code."""
+        status = (await self._services.status())["connectors"]
+        found: list[dict[str, Any]] = [
+            {"name": name, "pairs": isinstance(connector, Paired), **status[name]}
+            for name, connector in sorted(self._services.connectors.items())
+        ]
+        return answer({"connectors": found})
+
+    async def pairing(self, request: Request) -> Response:
+        """Tell how far it is: the code of the moment, and until when it is good."""
+        return answer(self._paired(request).pairing())
+
+    async def pair(self, request: Request) -> Response:
+        """Begin to pair."""
+        wish = await body(request, PairRequest)
+        connector = self._paired(request)
+        with trio.fail_after(PAIR_DEADLINE_S):
+            return answer(await connector.pair(wish.phone.lstrip("+")))
+
+    async def unpair(self, request: Request) -> Response:
+        """Give the account back, and forget it."""
+        connector = self._paired(request)
+        with trio.fail_after(PAIR_DEADLINE_S):
+            await connector.unpair()
+        return answer(connector.pairing())
+
+    def _paired(self, request: Request) -> Paired:
+        name = request.path_params["name"]
+        connector = self._services.connectors.get(name)
+        if connector is None:
+            raise NotFoundError("CONNECTOR_UNKNOWN", f"pairing {name}: there is none", hint="daycare bridge list")
+        if not isinstance(connector, Paired):
+            raise InvalidError("CONNECTOR_CANNOT", f"pairing {name}: it is not paired by a code")
+        return connector

@@ -1,0 +1,117 @@
+"""How everything is, in plain words: what `daycare health` and `/system/health` tell."""
+
+import shutil
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from daycare.base.clock import Clock
+from daycare.base.health import Finding
+from daycare.base.limits import (
+    EXPIRE_EVERY_S,
+    HEALTH_DISK_MIN_BYTES,
+    HEALTH_LAG_S,
+    HEALTH_RECENT_S,
+    HEALTH_UNREAD_S,
+)
+from daycare.connectors.host import Host
+from daycare.inference.pool import Pool
+from daycare.plugin import Connector
+from daycare.plugins.extensions import Extensions
+from daycare.schedule.gc import GC
+from daycare.schedule.upkeep import Upkeep
+from daycare.store.home import Home
+from daycare.store.sqlite.store import SqliteStore
+
+_FINE: Final = ("up", "off", "starting")  # of a connection: `starting` for long becomes another state
+_GC_LATE: Final = 3  # rounds that may be missing before something is wrong
+
+
+class Parts(Protocol):
+    """What is looked at of a daemon, which is wired on a floor with this."""
+
+    home: Home
+    store: SqliteStore
+    clock: Clock
+    started_at: int
+    trouble: str | None
+    pool: Pool
+    host: Host
+    connectors: dict[str, Connector]
+    extensions: Extensions
+    upkeep: Upkeep
+
+
+async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
+    """Look at everything, or only at what is watched."""
+    found = [*_now(daemon), await _unread(daemon), await _upkeep(daemon), daemon.upkeep.backups.finding()]
+    return [*found, *await _rows(daemon)] if whole else found
+
+
+def _now(daemon: Parts) -> Iterator[Finding]:
+    trouble = daemon.trouble
+    yield Finding(name="store", ok=trouble is None, text=trouble or "it takes what is written", watched=True)
+    free = shutil.disk_usage(daemon.home.path).free
+    yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)
+    lag = daemon.upkeep.health.lag_s
+    yield Finding(name="loop", ok=lag < HEALTH_LAG_S, text=f"it was {lag:.1f} s late at most", watched=True)
+    away = daemon.pool.away
+    text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
+    yield Finding(name="models", ok=not away, text=text or f"{len(daemon.pool.configured)} providers, none away")
+    states = daemon.host.status(daemon.connectors)
+    bad = {name: each for name, each in states.items() if each["state"] not in _FINE}
+    text = "; ".join(f"{name} is {each['state']}: {each.get('reason', '')}".rstrip(": ") for name, each in bad.items())
+    yield Finding(name="connectors", ok=not bad, text=text or f"{len(states)}, all up", watched=True)
+    problems = daemon.extensions.problems()
+    text = "; ".join(f"{name}: {why}" for name, why in problems.items())
+    yield Finding(
+        name="plugins", ok=not problems, text=text or f"{len(daemon.extensions.plugins)}, all run", watched=True
+    )
+
+
+async def _unread(daemon: Parts) -> Finding:
+    oldest = await daemon.store.upkeep.oldest_unread()
+    if oldest is None:
+        return Finding(name="messages", ok=True, text="nothing waits", watched=True)
+    age_s = max(0.0, (daemon.clock.now_ms() - oldest.at_ms) / 1000)
+    # A provider that is away lets messages wait, and is told of by itself.
+    ok = age_s < HEALTH_UNREAD_S or bool(daemon.pool.away)
+    text = f"the oldest unanswered one has waited {_span(age_s)}, at {oldest.path}"
+    return Finding(name="messages", ok=ok, text=text, watched=True)
+
+
+async def _upkeep(daemon: Parts) -> Finding:
+    agent = await daemon.store.agents.at(GC)
+    kept = await daemon.store.behaviours.kept(agent.id) if agent is not None else None
+    at_ms = kept.at_ms if kept is not None else 0
+    late_s = (daemon.clock.now_ms() - max(at_ms, daemon.started_at)) / 1000
+    text = f"{GC} made its last round {_span((daemon.clock.now_ms() - at_ms) / 1000)} ago" if at_ms else "no round yet"
+    return Finding(name="upkeep", ok=late_s < _GC_LATE * EXPIRE_EVERY_S, text=text, watched=True)
+
+
+async def _rows(daemon: Parts) -> list[Finding]:
+    vitals = await daemon.store.upkeep.vitals(daemon.clock.now_ms() - round(HEALTH_RECENT_S * 1000))
+    space = await daemon.store.upkeep.space()
+    parked = ", ".join(vitals.parked)
+    failed = "; ".join(f"{path}: {reason}" for path, reason in vitals.failed)
+    late = f"{vitals.failures} runs failed and {vitals.missed} were missed within a day; {failed}".rstrip("; ")
+    fine = not vitals.failures and not vitals.missed
+    letters = f"{vitals.letters} wait for a decision, {vitals.new_letters} of them new within a day"
+    stops = f"used up {vitals.stops} times within a day" if vitals.stops else "none was used up within a day"
+    return [
+        Finding(name="size", ok=True, text=f"{_size(space.bytes)}, {_size(space.free_bytes)} free for new rows"),
+        Finding(name="dead letters", ok=not vitals.new_letters, text=letters if vitals.letters else "none"),
+        Finding(name="parked agents", ok=not parked, text=parked or "none"),
+        Finding(name="scheduled jobs", ok=fine, text="none failed or missed within a day" if fine else late),
+        Finding(name="budgets", ok=True, text=stops),
+    ]
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
+
+
+def _span(seconds: float) -> str:
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,31 @@
+"""Opening a home: its key and its store, checked, and the daemon over them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from daycare.agent.prompt import Persona
+from daycare.agent.sections import introduce
+from daycare.base.clock import Clock, SystemClock
+from daycare.config import Config
+from daycare.daemon import Daemon
+from daycare.ops.owner import owner_of
+from daycare.store.home import Home
+from daycare.store.records import User
+from daycare.store.sqlite.database import refuse_damage
+from daycare.store.sqlite.store import open_store
+from daycare.store.vault import open_vault
+
+
+@asynccontextmanager
+async def open_daemon(
+    home: Home, config: Config, *, mode: str, clock: Clock | None = None, inline: bool = False
+) -> AsyncIterator[Daemon]:
+    """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
+    clock = clock or SystemClock()
+    vault = open_vault(home.key_file)
+    refuse_damage(home.database(config.store.location))
+    async with open_store(home.database(config.store.location), clock, inline=inline) as store:
+        owner = await owner_of(store, config)
+        operator = await store.people.get(owner) or User(id=owner, name=owner)
+        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
+        yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)

@@ -1,0 +1,160 @@
+"""Signals, wired: what sends each to all agents of its user that want it, and what lets hearts beat.
+
+A signal is a committed row before anybody hears of it, and all its messages are posted with the commit that ends it: a
+crash in between loses and doubles nothing.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.actors.router import Router
+from daycare.agent.budgets import Budgets
+from daycare.agent.heartbeat_controls import HeartbeatControls
+from daycare.agent.signal_controls import SignalControls
+from daycare.agent.signal_tools import SignalTools
+from daycare.base import signal
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.events import SignalFired
+from daycare.base.limits import SIGNALS_LOOK_S, SIGNALS_PAGE, STORE_RETRY_S
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.path import FOREGROUND
+from daycare.base.permission import MESSAGE
+from daycare.memory.documents import Documents
+from daycare.observe.about import about_row
+from daycare.observe.bus import Bus
+from daycare.plugin import StructTool
+from daycare.schedule.heartbeats import Heartbeats
+from daycare.store.contract import Store
+from daycare.store.records import Agent, Commit
+from daycare.store.records_signals import PlannedDelivery, Signal, Subscription
+
+May = Callable[[str, str, str], Awaitable[object]]
+_DAY_MS = 86_400_000
+
+
+class Signals:
+    """All of it. `may(subject, action, object)` raises what keeps a signal from an agent."""
+
+    def __init__(
+        self,
+        store: Store,
+        directory: Directory,
+        router: Router,
+        may: May,
+        budgets: Budgets,
+        documents: Callable[[], Documents],
+        bus: Bus,
+        clock: Clock,
+        keep_days: int,
+    ) -> None:
+        self.controls = SignalControls(store, directory, clock, router.count)
+        self.heartbeats = HeartbeatControls(store, budgets, clock)
+        self._hearts = Heartbeats(store, router, self.heartbeats, documents, clock)
+        self._store = store
+        self._directory = directory
+        self._router = router
+        self._may = may
+        self._bus = bus
+        self._clock = clock
+        self._keep_days = keep_days
+        self._changed = trio.Event()
+
+    def tools(self) -> Sequence[StructTool[Any]]:
+        """Return the tools by which agents send and get signals."""
+        return SignalTools(self.controls).tools()
+
+    def committed(self, commit: Commit) -> None:
+        """Look again if a signal waits. Called after the commit."""
+        if commit.signals:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Fire what is due, and let hearts beat, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hearts.run)
+            while True:
+                self._changed = trio.Event()  # before looking: a signal added after the look sets this one
+                try:
+                    due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
+                    for each in due:
+                        await self._fire(each)
+                    next_due = await self._store.signals.next_due()
+                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                    await trio.sleep(STORE_RETRY_S)
+                    continue
+                if due:
+                    continue
+                wait_s = SIGNALS_LOOK_S if next_due is None else max(0.0, (next_due - self._clock.now_ms()) / 1000)
+                with trio.move_on_after(min(wait_s, SIGNALS_LOOK_S)):
+                    await self._changed.wait()
+
+    async def expire(self) -> int:
+        """Delete a bounded number of signals that ended long ago; return how many."""
+        return await self._store.signals.expire(self._clock.now_ms() - self._keep_days * _DAY_MS)
+
+    async def _fire(self, it: Signal) -> None:
+        planned = [await self._plan(it, to) for to in await self._wanted(it)]
+        fired, sent = await self._store.signals.fire(it.no, planned)
+        for envelope, receipt in sent:
+            self._router.announce(envelope, receipt)
+        if fired.state == "fired":
+            refused = sum(not each.seq for each in fired.deliveries)
+            self._bus.publish(
+                SignalFired(
+                    **about_row(self._clock, fired),
+                    signal=fired.no,
+                    type=fired.type,
+                    sent=len(sent),
+                    refused=refused,
+                )
+            )
+
+    async def _wanted(self, it: Signal) -> list[Subscription]:
+        """Return who of the signal's user wants it: each agent once, and never the one that it comes from."""
+        found: dict[str, Subscription] = {}
+        for each in await self._store.signals.subscriptions(user=it.user):
+            if not signal.fits(each.pattern, it.type) or it.sender_id == each.agent_id or it.sender == each.path:
+                continue
+            known = found.get(each.agent_id)
+            if known is None or (known.silent and not each.silent):
+                found[each.agent_id] = each
+        return list(found.values())
+
+    async def _plan(self, it: Signal, to: Subscription) -> PlannedDelivery:
+        if to.dead:
+            return PlannedDelivery(subscription=to, code="AGENT_DEAD", reason="it is dead")
+        try:
+            agent = await self._directory.get(to.agent_id)
+        except NotFoundError:  # its row was deleted just now
+            return PlannedDelivery(subscription=to, code="AGENT_DEAD", reason="it is dead")
+        if agent.user != it.user:
+            return PlannedDelivery(subscription=to, code="OTHER_USER", reason="it belongs to another user")
+        if it.sender:
+            try:
+                await self._may(it.sender, MESSAGE, agent.path)
+            except (ForbiddenError, InvalidError, NotFoundError) as refused:
+                return PlannedDelivery(subscription=to, code=refused.code, reason=refused.message)
+        return PlannedDelivery(subscription=to, envelope=_message(it, agent, silent=to.silent))
+
+
+def _message(it: Signal, agent: Agent, *, silent: bool) -> Envelope:
+    meta = {"signal": it.type}
+    if agent.kind in FOREGROUND:
+        meta["told"] = "1"
+    return Envelope(
+        to=agent.path,
+        agent_id=agent.id,
+        user=agent.user,
+        origin=Origin.SYSTEM if it.origin is Origin.SYSTEM else Origin.AGENT,  # a program's words are no person's
+        sender=it.sender or signal.SENDER,
+        key=f"signal:{it.no}",
+        text=it.data,
+        trace=it.trace,
+        kind=EnvelopeKind.NOTE if silent else EnvelopeKind.NOTICE,
+        via=it.via,
+        meta=meta,
+    )

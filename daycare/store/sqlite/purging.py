@@ -1,0 +1,263 @@
+"""Removing a person from a database: every row that is theirs, in one commit, and then their words from its bytes.
+
+Numbers that count on are never given again, so of some tables the newest row stays without anything in it.
+"""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import apsw
+import msgspec
+
+from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.store.records_documents import Layer
+from daycare.store.sqlite import scrub
+from daycare.store.sqlite.database import count, describing, open_writer
+from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.writer import Memory, Tx
+
+_PAGE: Final = 2_000
+_TARGET_MIN_CHARS: Final = 5  # of an account, to be looked for inside of what a connector remembers
+_INDEXES: Final = ("memory_words", "memory_postings", "documents_text")
+_APART: Final = ("users", "documents", "living_documents", "memories", "forgetting")  # not deleted like the others
+_BLANKS: Final = {  # table: (its number, what is left of the newest row)
+    "inbox": (
+        "seq",
+        "agent_id = '', key = 'purged:' || seq, state = 1, kind = 'text', path = '', user = 'system',"
+        " origin = 'system', sender = '', trace = '', turn = NULL, done_at = coalesce(done_at, created_at),"
+        " text = NULL, extra = NULL, result = NULL",
+    ),
+    "outbox": (
+        "seq",
+        "agent_id = '', path = '', turn = NULL, connector = '', target = NULL, user = 'system', origin = 'system',"
+        " trace = '', state = 3, receipt = NULL, error = NULL, text = '', extra = NULL",
+    ),
+    "turns": (
+        "turn",
+        "agent_id = '', user = 'system', origin = 'system', trace = '', seqs = '[]', error = NULL",
+    ),
+    "files": (
+        "id",
+        "key = 'purged:' || id, user = 'system', origin = 'system', name = '', media_type = '', size = 0, data = NULL,"
+        " remote = NULL",
+    ),
+    "documents": (
+        "no",
+        "layer = 'agent', owner = '', name = 'purged-' || no, version = 1, user = 'system', origin = 'system',"
+        " author = '', approver = '', reason = '', provenance = '[]', hash = '', base_hash = '', size = 0, key = '',"
+        " scope = '', text = NULL",
+    ),
+}
+_UNDER: Final = (  # no table has a column `root`: `path` in it is always the outer one's
+    "EXISTS (SELECT 1 FROM purged_roots r WHERE {0} = r.root OR substr({0}, 1, length(r.root) + 1) = r.root || '/')"
+)
+_NAMES: Final = {  # what people call rows
+    "agents": "agents",
+    "inbox": "messages",
+    "outbox": "replies",
+    "history": "turns",
+    "documents": "versions of documents",
+    "memories": "memories",
+    "files": "files",
+    "cron_jobs": "scheduled jobs",
+    "tasks": "tasks",
+    "approvals": "requests",
+    "user_connector_keys": "accounts",
+    "spend": "calls of models",
+    "spending": "sums of money",
+    "budgets": "budgets",
+    "events": "events",
+}
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is to be removed, with those they have let in. `roots` are the paths above all their agents."""
+
+    users: tuple[str, ...]
+    roots: tuple[str, ...]
+    accounts: tuple[str, ...]
+    counts: dict[str, int]
+
+
+def look(location: str, user: str) -> Person:
+    """Return what is there of a person. Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR."""
+    with describing(location), closing(open_writer(location)) as db:
+        return _person(db, user)
+
+
+def purge(location: str, user: str, now_ms: int) -> dict[str, int]:
+    """Remove a person; return how many rows went, by what they were. Nobody else has the database open."""
+    with describing(location), closing(open_writer(location)) as db:
+        scrub.recover(db)
+        person = _person(db, user)
+        tx = Tx(db, now_ms, Memory(db))
+        db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
+        try:
+            gone = _purge(tx, person)
+            scrub.begin(tx, "system")
+            db.execute("COMMIT")
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        scrub.recover(db)  # killed before its end, the next opening does it
+    return gone
+
+
+def _person(db: apsw.Connection, user: str) -> Person:
+    rows = fetch(
+        db,
+        "WITH RECURSIVE those (id) AS (SELECT id FROM users WHERE id = ?1 UNION SELECT u.id FROM users u"
+        " JOIN those ON u.parent = those.id)"
+        " SELECT id, parent, operator FROM users WHERE id IN those ORDER BY id <> ?1, id",
+        (user,),
+    )
+    if not rows:
+        raise NotFoundError("USER_UNKNOWN", f"purging {user}: no such user", hint="daycare users list")
+    if any(operator for *_, operator in rows):
+        raise ForbiddenError(
+            "PURGE_OPERATOR",
+            f"purging {user}: an operator cannot be removed from their own installation",
+            hint="to remove all of it, delete the home",
+        )
+    users = tuple(str(id_) for id_, *_ in rows)
+    under = (f"/{parent}/subuser/{id_}" for id_, parent, _ in rows if parent)
+    keys = [
+        str(key)
+        for id_ in users
+        for (key,) in fetch(db, "SELECT connector_key FROM user_connector_keys WHERE user = ?", (id_,))
+    ]
+    roots = (*(f"/{id_}" for id_ in users), *under)
+    _choose(db, users, roots)
+    counts = {_NAMES[name]: many for name in _NAMES if (many := count(db, _sql(db, "SELECT count(*) FROM", name)))}
+    return Person(users=users, roots=roots, accounts=tuple(keys), counts=counts)
+
+
+def _choose(db: apsw.Connection, users: tuple[str, ...], roots: tuple[str, ...]) -> None:
+    """Fill tables of this connection with who and what is meant."""
+    db.execute(
+        "PRAGMA temp_store = MEMORY; DROP TABLE IF EXISTS purged_users; DROP TABLE IF EXISTS purged_roots;"
+        " DROP TABLE IF EXISTS purged_agents; CREATE TEMP TABLE purged_users (id TEXT PRIMARY KEY);"
+        " CREATE TEMP TABLE purged_roots (root TEXT PRIMARY KEY); CREATE TEMP TABLE purged_agents (id TEXT PRIMARY KEY)"
+    ).fetchall()
+    db.executemany("INSERT INTO purged_users VALUES (?)", [(user,) for user in users])
+    db.executemany("INSERT INTO purged_roots VALUES (?)", [(root,) for root in roots])
+    db.execute(
+        f"INSERT INTO purged_agents SELECT id FROM agents WHERE user IN (SELECT id FROM purged_users)"  # noqa: S608
+        f" OR {_UNDER.format('path')}"
+    )
+
+
+def _sql(db: apsw.Connection, verb: str, table: str) -> str:
+    return f"{verb} {table} WHERE {_whose(db, table)}"
+
+
+def _whose(db: apsw.Connection, table: str) -> str:
+    """Return what says that a row is theirs; empty for a table that has nobody's."""
+    if table == "documents":
+        mine = f"layer = '{Layer.AGENT}' AND owner IN (SELECT id FROM purged_agents)"  # noqa: S608
+        whose = _UNDER.format("('/' || owner)")  # a user's id, or a scope below it
+        return f"({mine}) OR (layer NOT IN ('{Layer.AGENT}', '{Layer.GLOBAL}') AND {whose})"
+    columns = {str(name) for _, name, *_ in fetch(db, f"PRAGMA table_info({table})")}
+    found = []
+    if "user" in columns:
+        found.append("user IN (SELECT id FROM purged_users)")
+    if "agent_id" in columns:
+        found.append("agent_id IN (SELECT id FROM purged_agents)")
+    found += [_UNDER.format(column) for column in ("path", "payer") if column in columns]
+    return " OR ".join(found)
+
+
+def _tables(db: apsw.Connection) -> Iterator[str]:
+    rows = fetch(db, "SELECT name FROM sqlite_master WHERE type = 'table' AND sql IS NOT NULL ORDER BY name")
+    for (name,) in rows:
+        if not name.startswith(("sqlite_", *_INDEXES)) and name not in _APART:
+            yield str(name)
+
+
+def _purge(tx: Tx, person: Person) -> dict[str, int]:
+    db = tx.db
+    gone = {"memories": _memories(tx, person), "documents": _documents(tx)}
+    for table, (number, blank) in _BLANKS.items():
+        if table != "documents":
+            tx.run(
+                f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table})"  # noqa: S608
+                f" AND ({_whose(db, table)})"
+            )
+            gone[table] = db.changes()
+    for table in _tables(db):
+        if whose := _whose(db, table):
+            tx.run(f"DELETE FROM {table} WHERE {whose}")  # noqa: S608
+            gone[table] = gone.get(table, 0) + db.changes()
+    for table, column in (("heartbeats", "agent_id"), ("summaries", "agent_id")):
+        tx.run(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM purged_agents)")  # noqa: S608
+    tx.run("DELETE FROM events WHERE EXISTS (SELECT 1 FROM purged_roots r WHERE instr(event, '\"' || r.root || '/'))")
+    gone["events"] += db.changes()
+    _accounts(tx, person)
+    tx.run("DELETE FROM users WHERE id IN (SELECT id FROM purged_users)")
+    found: dict[str, int] = {}
+    for table, many in gone.items():
+        name = _NAMES.get(table, "other rows")
+        found[name] = found.get(name, 0) + many
+    return {name: many for name, many in found.items() if many}
+
+
+def _memories(tx: Tx, person: Person) -> int:
+    """Remove memories, as long as their words are known: the index has to be told which of them go."""
+    scopes = [*person.users, *(root.removeprefix("/") for root in person.roots)]
+    numbers = {
+        no
+        for scope in dict.fromkeys(scopes)
+        for (no,) in fetch(
+            tx.db,
+            "SELECT m.no FROM memory_scopes s JOIN memories m ON m.no BETWEEN s.no << 32 AND (s.no << 32) + 4294967295"
+            " WHERE s.scope = ?1 OR substr(s.scope, 1, length(?1) + 1) = ?1 || '/'",
+            (scope,),
+        )
+    }
+    whose = _whose(tx.db, "memories")
+    numbers |= {no for (no,) in fetch(tx.db, f"SELECT no FROM memories WHERE {whose}")}  # noqa: S608
+    rows = sorted(numbers)
+    for first in range(0, len(rows), _PAGE):
+        page = rows[first : first + _PAGE]
+        remove(tx, page, hashes=False)
+        tx.db.executemany("DELETE FROM memories WHERE no = ?", [(no,) for no in page])
+    for scope in dict.fromkeys(scopes):
+        tx.run(
+            "DELETE FROM memory_scopes WHERE scope = ?1 OR substr(scope, 1, length(?1) + 1) = ?1 || '/'",
+            (scope,),
+        )
+    return len(rows)
+
+
+def _documents(tx: Tx) -> int:
+    whose = _whose(tx.db, "documents")
+    tx.run(
+        "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"  # noqa: S608
+        " SELECT 'delete', no, scope, name, text FROM documents"
+        f" WHERE no IN (SELECT no FROM living_documents) AND ({whose})"
+    )
+    tx.run(f"DELETE FROM living_documents WHERE {whose}")  # noqa: S608
+    tx.run(f"DELETE FROM memory_documents WHERE {whose}")  # noqa: S608
+    number, blank = _BLANKS["documents"]
+    tx.run(
+        f"UPDATE documents SET {blank} WHERE {number} = (SELECT max({number}) FROM documents) AND ({whose})"  # noqa: S608
+    )
+    blanked = tx.db.changes()
+    tx.run(f"DELETE FROM documents WHERE {whose}")  # noqa: S608
+    return blanked + tx.db.changes()
+
+
+def _accounts(tx: Tx, person: Person) -> None:
+    """Forget what connectors know of their accounts."""
+    for key in person.accounts:
+        connector, _, target = key.partition(":")
+        tx.run(
+            "DELETE FROM strangers WHERE connector_key = ?1 OR substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",
+            (key,),
+        )
+        how = "instr(name, ?2) OR instr(value, ?2)" if len(target) >= _TARGET_MIN_CHARS else "name = ?2 OR value = ?2"
+        tx.run(
+            f"DELETE FROM connector_memory WHERE connector = ?1 AND name <> 'cursor' AND ({how})",  # noqa: S608
+            (connector, target),
+        )

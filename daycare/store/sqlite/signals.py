@@ -1,0 +1,211 @@
+"""Signals: sent once, fired once with all their messages; and who subscribes to them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+
+from daycare.base import signal
+from daycare.base.errors import BusyError, DaycareError
+from daycare.base.limits import SIGNAL_IDLE_S, SUBSCRIPTIONS_MAX_PER_AGENT, SUBSCRIPTIONS_MAX_PER_USER
+from daycare.base.messages import Envelope, Origin
+from daycare.store.records import Agent, Receipt
+from daycare.store.records_signals import NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
+from daycare.store.sqlite import agents, inbox, signal_rows
+from daycare.store.sqlite.signal_rows import COLUMNS, must_get, signal_of
+from daycare.store.sqlite.writer import Tx, Writer
+
+Fired = tuple[Signal, list[tuple[Envelope, Receipt]]]
+
+_EXPIRE_ROWS: Final = 1_000
+_SUBSCRIPTIONS: Final = (
+    "SELECT s.no, s.agent_id, a.path, s.user, s.origin, s.pattern, s.silent, s.created_at, a.state = 'dead'"
+    " FROM signal_subscriptions s JOIN agents a ON a.id = s.agent_id"
+)
+
+
+class Signals:
+    """See `contract_signals.SignalStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._write = writer.write
+        self._reader = reader
+
+    async def send(self, new: NewSignal) -> Signal:
+        """Add a signal that waits, or return the one that this call has sent."""
+        return await self._write(lambda tx: signal_rows.send(tx, new), len(new.data))
+
+    async def due(self, now_ms: int, limit: int) -> list[Signal]:
+        """Return waiting signals whose time has come."""
+        return self._find("state = 'waiting' AND due_at <= ? ORDER BY due_at, no LIMIT ?", (now_ms, limit))
+
+    async def next_due(self) -> int | None:
+        """Return when the earliest waiting signal is due."""
+        row = self._reader.execute("SELECT min(due_at) FROM signals WHERE state = 'waiting'").fetchone()
+        return None if row is None or row[0] is None else int(row[0])
+
+    async def fire(self, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
+        """End a signal together with all its messages."""
+        size = sum(len(each.envelope.text) for each in planned if each.envelope is not None)
+        return await self._write(lambda tx: _fire(tx, no, planned), size)
+
+    async def get(self, no: int) -> Signal | None:
+        """Return a signal."""
+        return next(iter(self._find("no = ?", (no,))), None)
+
+    async def find(
+        self, *, user: str | None = None, waiting: bool = False, before: int | None = None, limit: int = 100
+    ) -> list[Signal]:
+        """Return signals, newest first."""
+        return self._find(
+            "(?1 IS NULL OR user = ?1) AND (NOT ?2 OR state = 'waiting') AND (?3 IS NULL OR no < ?3)"
+            " ORDER BY no DESC LIMIT ?4",
+            (user, waiting, before, limit),
+        )
+
+    async def subscribe(self, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> Subscription:
+        """Let an agent have signals."""
+        return await self._write(lambda tx: _subscribe(tx, agent, pattern, silent=silent, origin=origin))
+
+    async def unsubscribe(self, agent_id: str, pattern: str) -> bool:
+        """Let an agent have no more of them."""
+
+        def run(tx: Tx) -> bool:
+            tx.run("DELETE FROM signal_subscriptions WHERE agent_id = ? AND pattern = ?", (agent_id, pattern))
+            if not tx.db.changes():
+                return False
+            tx.memory.listen(tx.db)
+            return True
+
+        return await self._write(run)
+
+    async def subscriptions(self, *, user: str | None = None, agent_id: str | None = None) -> list[Subscription]:
+        """Return subscriptions, oldest first."""
+        rows = self._reader.execute(
+            f"{_SUBSCRIPTIONS} WHERE (?1 IS NULL OR s.user = ?1) AND (?2 IS NULL OR s.agent_id = ?2)"
+            " ORDER BY s.no LIMIT 10000",
+            (user, agent_id),
+        )
+        return [_subscription(row) for row in rows]
+
+    async def expire(self, before_ms: int) -> int:
+        """Delete a bounded number of old signals, and subscriptions of agents that cannot be restored any more."""
+
+        def run(tx: Tx) -> int:
+            tx.run(
+                "DELETE FROM signals WHERE no IN (SELECT no FROM signals WHERE state <> 'waiting' AND ended_at < ?"
+                " ORDER BY no LIMIT ?)",
+                (before_ms, _EXPIRE_ROWS),
+            )
+            deleted = tx.db.changes()
+            tx.run(
+                "DELETE FROM signal_subscriptions WHERE no IN (SELECT s.no FROM signal_subscriptions s"
+                " LEFT JOIN agents a ON a.id = s.agent_id WHERE a.id IS NULL OR (a.state = 'dead' AND a.ended_at < ?)"
+                " LIMIT ?)",
+                (before_ms, _EXPIRE_ROWS),
+            )
+            if tx.db.changes():
+                tx.memory.listen(tx.db)
+            return deleted + tx.db.changes()
+
+        return await self._write(run)
+
+    def _find(self, where: str, bindings: tuple[Any, ...]) -> list[Signal]:
+        rows = self._reader.execute(f"SELECT {COLUMNS} FROM signals WHERE {where}", bindings)  # noqa: S608
+        return [signal_of(row) for row in rows]
+
+
+def _fire(tx: Tx, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
+    row = tx.one(f"SELECT {COLUMNS} FROM signals WHERE no = ?", (no,))  # noqa: S608
+    if row is None or row[10] != "waiting":  # taken back, or fired before
+        return (signal_of(row) if row is not None else _gone(no)), []
+    it = signal_of(row)
+    if it.origin is Origin.SYSTEM and (later := _is_not_so(tx, it, planned)) is not None:
+        if later:
+            tx.run("UPDATE signals SET due_at = ? WHERE no = ?", (later, no))
+        else:
+            tx.run("DELETE FROM signals WHERE no = ?", (no,))
+        return it, []
+    sent: list[tuple[Envelope, Receipt]] = []
+    deliveries: list[SignalDelivery] = []
+    for each in planned:
+        to = each.subscription
+        if tx.one("SELECT 1 FROM signal_subscriptions WHERE no = ?", (to.no,)) is None:
+            continue  # it was given up meanwhile
+        told = SignalDelivery(path=to.path, agent_id=to.agent_id, code=each.code, reason=each.reason)
+        if each.envelope is not None:
+            try:
+                receipt = inbox.post(tx, each.envelope)
+            except DaycareError as refused:
+                told = SignalDelivery(path=to.path, agent_id=to.agent_id, code=refused.code, reason=refused.message)
+            else:
+                told = SignalDelivery(path=to.path, agent_id=to.agent_id, seq=receipt.seq)
+                sent.append((each.envelope, receipt))
+        deliveries.append(told)
+    tx.run(
+        "UPDATE signals SET state = 'fired', ended_at = ?, deliveries = ? WHERE no = ?",
+        (tx.now, signal_rows.encode(deliveries), no),
+    )
+    return must_get(tx, no), sent
+
+
+def _is_not_so(tx: Tx, it: Signal, planned: Sequence[PlannedDelivery]) -> int | None:
+    """Return why not to tell of an agent: 0 for not at all, when to look again; None to go on."""
+    living = tx.one("SELECT 1 FROM agents WHERE id = ? AND state <> 'dead'", (it.sender_id,))
+    if living is None:
+        return 0
+    if signal_rows.is_idle_signal(it) and signal_rows.is_at_work(tx.db, it.sender_id):
+        return tx.now + int(SIGNAL_IDLE_S * 1000)
+    return None if planned else 0
+
+
+def _gone(no: int) -> Signal:
+    return Signal(
+        no=no, user="", origin=Origin.SYSTEM, type="", data="", sender="", sender_id="", trace="", via=(), key="",
+        state="replaced", created_at=0, due_at=0, ended_at=0,
+    )  # fmt: skip
+
+
+def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> Subscription:
+    agents.must_get(tx, agent.id)
+    known = tx.one("SELECT no FROM signal_subscriptions WHERE agent_id = ? AND pattern = ?", (agent.id, pattern))
+    if known is None:
+        counts = tx.one(
+            "SELECT coalesce(sum(agent_id = ?), 0), count(*) FROM signal_subscriptions WHERE user = ?",
+            (agent.id, agent.user),
+        )
+        own, all_ = counts or (0, 0)
+        if own >= SUBSCRIPTIONS_MAX_PER_AGENT or all_ >= SUBSCRIPTIONS_MAX_PER_USER:
+            whose, many = (agent.path, own) if own >= SUBSCRIPTIONS_MAX_PER_AGENT else (agent.user, all_)
+            raise BusyError(
+                "SUBSCRIPTIONS_MAX",
+                f"subscribing {agent.path} to {pattern}: {whose} has {many} subscriptions",
+                hint="give up some: daycare signals unsubscribe PATH PATTERN",
+            )
+        tx.run(
+            "INSERT INTO signal_subscriptions (agent_id, user, origin, pattern, silent, created_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (agent.id, agent.user, str(origin), pattern, silent, tx.now),
+        )
+    else:
+        tx.run("UPDATE signal_subscriptions SET silent = ? WHERE no = ?", (silent, known[0]))
+    if signal.tells_of_life(pattern):
+        tx.memory.listen(tx.db)
+    row = tx.one(f"{_SUBSCRIPTIONS} WHERE s.agent_id = ? AND s.pattern = ?", (agent.id, pattern))
+    assert row is not None
+    return _subscription(row)
+
+
+def _subscription(row: Sequence[Any]) -> Subscription:
+    no, agent_id, path, user, origin, pattern, silent, created_at, dead = row
+    return Subscription(
+        no=no,
+        agent_id=agent_id,
+        path=path,
+        user=user,
+        origin=Origin(origin),
+        pattern=pattern,
+        silent=bool(silent),
+        created_at=created_at,
+        dead=bool(dead),
+    )

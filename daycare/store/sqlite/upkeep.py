@@ -1,0 +1,255 @@
+"""Upkeep of the file: what belonged to the dead is deleted in small bites, space is given back, and how things are."""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from daycare.base.errors import UnavailableError
+from daycare.store.records_documents import Layer
+from daycare.store.records_upkeep import Space, Unread, Vitals
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.writer import Tx, Writer
+
+_BITE_ROWS: Final = 500  # deleted in one transaction: a memory costs 0.1 ms, a document of 100 KB some ms
+_TURNS: Final = 200  # among them: four tables, and conversations may be long
+_DOCUMENTS: Final = 20  # versions among them, which may have 100 KB each
+_AGENTS: Final = 64  # dead ones looked at in one bite: a few of them may have to wait for newer rows
+_LOOKED_AT: Final = 10_000  # newest rows of a table that are looked through for a report, some 3 ms
+_SHOWN: Final = 5  # of a list in a report
+
+_DEAD: Final = (
+    "SELECT id, path FROM agents a WHERE state = 'dead' AND ended_at < ? AND NOT EXISTS"
+    " (SELECT 1 FROM agents c WHERE c.parent = a.id AND c.state <> 'dead') AND NOT EXISTS"
+    " (SELECT 1 FROM approvals p WHERE p.agent_id = a.id AND p.state = 'pending') ORDER BY ended_at LIMIT ?"
+)
+_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"  # by the scribe
+_OWN: Final = (  # tables with rows of an agent by its id, and what may be deleted of them
+    ("summaries", "agent_id = ?1"),
+    ("waits", "agent_id = ?1"),
+    ("timers", "agent_id = ?1"),
+    ("sessions", "agent_id = ?1"),
+    ("approval_grants", "agent_id = ?1"),
+    ("behaviour_states", "agent_id = ?1"),
+    ("memory_marks", "agent_id = ?1"),
+    ("signal_subscriptions", "agent_id = ?1"),
+    ("heartbeats", "agent_id = ?1"),
+    ("outbox", "path = ?2 AND state < 2 AND agent_id = ?1 AND seq < (SELECT max(seq) FROM outbox)"),
+    ("dead_letters", "agent_id = ?1 AND created_at < ?3 AND no < (SELECT max(no) FROM dead_letters)"),
+)
+_KEYS: Final = {"outbox": "seq", "dead_letters": "no"}
+_OF_TURNS: Final = ("steps", "history", "forgotten_turns", "turns")
+
+
+class Upkeep:
+    """See `contract_upkeep.UpkeepStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._writer = writer
+        self._reader = reader
+
+    async def expire_agents(self, before_ms: int) -> int:
+        """Delete some of what belonged to agents that died before."""
+        return await self._writer.write(lambda tx: _expire_agents(tx, before_ms))
+
+    async def expire_system(self, before_ms: int) -> int:
+        """Delete some old turns of the daemon's own agents."""
+
+        def run(tx: Tx) -> int:
+            rows = fetch(
+                tx.db,
+                "SELECT t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h ON h.turn = t.turn"  # noqa: S608
+                f" WHERE a.user = 'system' AND a.kind = 'system' AND h.ended_at < ? AND {_LOGGED} AND t.turn <"
+                " (SELECT max(turn) FROM turns) LIMIT ?",
+                (before_ms, _BITE_ROWS),
+            )
+            return _delete_turns(tx, [turn for (turn,) in rows])
+
+        return await self._writer.write(run)
+
+    async def space(self) -> Space:
+        """Return the size of the file."""
+        page, free = (count(self._reader, f"PRAGMA {name}") for name in ("page_size", "freelist_count"))
+        shrinks = count(self._reader, "PRAGMA auto_vacuum") == _INCREMENTAL
+        return Space(count(self._reader, "PRAGMA page_count") * page, free * page, shrinks)
+
+    async def shrink(self, max_bytes: int) -> int:
+        """Give some of what is free back to the disk."""
+
+        def run(tx: Tx) -> int:
+            page = count(tx.db, "PRAGMA page_size")
+            before = count(tx.db, "PRAGMA freelist_count")
+            if count(tx.db, "PRAGMA auto_vacuum") != _INCREMENTAL or not before:
+                return 0
+            tx.db.execute(f"PRAGMA incremental_vacuum({max(1, max_bytes // page)})").fetchall()
+            return (before - count(tx.db, "PRAGMA freelist_count")) * page
+
+        return await self._writer.write(run)
+
+    async def rewrite(self) -> None:
+        """Write the file anew."""
+        if file := self._reader.filename:
+            space = await self.space()
+            # A copy, and then the pages of it in the log of commits.
+            needed = 2 * (space.bytes - space.free_bytes)
+            free = shutil.disk_usage(Path(file).parent).free
+            if free < needed:
+                raise UnavailableError(
+                    "VACUUM_NO_ROOM",
+                    f"writing the database anew: it needs {_mb(needed)} of the disk for a while, {_mb(free)} are free",
+                    hint="free some space; without this the space inside of the file is used for new rows all the same",
+                )
+        await self._writer.alone(_rewrite)
+
+    async def vitals(self, since_ms: int) -> Vitals:
+        """Return how things are."""
+        db = self._reader
+        parked = fetch(db, "SELECT path FROM agents WHERE state = 'parked' ORDER BY path LIMIT ?", (_SHOWN,))
+        runs = "(SELECT * FROM cron_runs ORDER BY no DESC LIMIT ?1)"
+        failed = f"FROM {runs} WHERE state = 'failed' AND ended_at >= ?2"
+        stopped = "event LIKE '%\"budget.exhausted\"%'"
+        recent = (_LOOKED_AT, since_ms)
+        return Vitals(
+            parked=tuple(path for (path,) in parked),
+            failed=tuple((path, reason) for path, reason in fetch(db, f"SELECT path, reason {failed} LIMIT 5", recent)),
+            failures=count(db, f"SELECT count(*) {failed}", recent),
+            missed=count(
+                db,
+                f"SELECT coalesce(sum(count), 0) FROM {runs} WHERE state = 'missed' AND created_at >= ?2",  # noqa: S608
+                recent,
+            ),
+            letters=count(db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL"),
+            new_letters=count(
+                db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND created_at >= ?", (since_ms,)
+            ),
+            stops=count(
+                db,
+                "SELECT count(*) FROM (SELECT at, event FROM events ORDER BY no DESC LIMIT ?1)"  # noqa: S608
+                f" WHERE at >= ?2 AND {stopped}",
+                recent,
+            ),
+        )
+
+    async def oldest_unread(self) -> Unread | None:
+        """Return the message that has waited longest."""
+        rows = fetch(
+            self._reader,
+            "SELECT i.path, i.created_at FROM inbox i JOIN agents a ON a.id = i.agent_id AND a.state = 'living'"
+            " AND a.kind <> 'system' WHERE i.state = 0 ORDER BY i.seq LIMIT 1",
+        )
+        return Unread(*rows[0]) if rows else None
+
+
+_INCREMENTAL: Final = 2
+
+
+def _rewrite(db: apsw.Connection) -> None:
+    """Write the file anew, from now on with a list of which pages may be given back."""
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+    db.execute("VACUUM").fetchall()
+
+
+def _mb(size: int) -> str:
+    return f"{max(size, 1) / 1_000_000:,.0f} MB"
+
+
+# -- the dead ----------------------------------------------------------------------------------------------------------
+
+
+def _expire_agents(tx: Tx, before_ms: int) -> int:
+    deleted = 0
+    for agent_id, path in fetch(tx.db, _DEAD, (before_ms, _AGENTS)):
+        deleted += _delete_own(tx, agent_id, path, before_ms)
+        if deleted >= _BITE_ROWS:
+            break
+    return deleted
+
+
+def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
+    """Delete some of what an agent had, and itself when nothing is left; return how many rows."""
+    before = tx.db.total_changes()
+    log = fetch(tx.db, "SELECT no FROM memories WHERE agent_id = ? AND tier = 'log' LIMIT ?", (agent_id, _BITE_ROWS))
+    numbers = [no for (no,) in log]
+    deleted = remove(tx, numbers, hashes=False)
+    for no in numbers:  # what was forgotten has left a hash, which `remove` does not look at
+        tx.run("DELETE FROM memories WHERE no = ? AND text IS NULL", (no,))
+    newest = "SELECT max(turn) FROM turns"
+    turns = fetch(
+        tx.db,
+        f"SELECT turn FROM turns t WHERE agent_id = ? AND turn < ({newest}) AND {_LOGGED} LIMIT ?",  # noqa: S608
+        (agent_id, _TURNS),
+    )
+    deleted += _delete_turns(tx, [turn for (turn,) in turns])
+    deleted += _delete_documents(tx, agent_id)
+    if deleted >= _BITE_ROWS or len(numbers) == _BITE_ROWS or len(turns) == _TURNS:
+        return max(deleted, 1)
+    for table, which in _OWN:
+        key = _KEYS.get(table)
+        where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"  # noqa: S608
+        bindings = (agent_id, path, before_ms)[: 3 if "?3" in where else 2 if "?2" in where else 1]
+        tx.run(f"DELETE FROM {table} WHERE {where}", bindings)  # noqa: S608
+        deleted += tx.db.changes()
+    if not _is_anywhere(tx, agent_id):
+        tx.run("DELETE FROM agents WHERE id = ?", (agent_id,))
+        tx.commit.agents.add(agent_id)
+        deleted += 1
+    return deleted if tx.db.total_changes() > before else 0
+
+
+def _is_anywhere(tx: Tx, agent_id: str) -> bool:
+    """Return whether rows are left that are an agent's own."""
+    [(found,)] = tx.db.execute(
+        "SELECT EXISTS (SELECT 1 FROM turns WHERE agent_id = ?1)"
+        " OR EXISTS (SELECT 1 FROM documents WHERE layer = ?2 AND owner = ?1)"
+        " OR EXISTS (SELECT 1 FROM memories WHERE agent_id = ?1 AND tier = 'log')"
+        " OR EXISTS (SELECT 1 FROM dead_letters WHERE agent_id = ?1)",
+        (agent_id, str(Layer.AGENT)),
+    ).fetchall()
+    return bool(found)
+
+
+def _delete_turns(tx: Tx, turns: list[int]) -> int:
+    """Delete turns with all that was said and done in them."""
+    deleted = 0
+    for table in _OF_TURNS if turns else ():
+        tx.db.executemany(f"DELETE FROM {table} WHERE turn = ?", [(turn,) for turn in turns])  # noqa: S608
+        deleted += len(turns)
+    return deleted
+
+
+def _delete_documents(tx: Tx, agent_id: str) -> int:
+    """Delete some versions of an agent's documents, the newest of all at last, with their words and chunks."""
+    layer = str(Layer.AGENT)
+    chunks = fetch(
+        tx.db,
+        "SELECT m.no FROM memory_documents d JOIN memories m ON m.document = d.no WHERE d.layer = ? AND d.owner = ?"
+        " LIMIT ?",
+        (layer, agent_id, _BITE_ROWS),
+    )
+    remove(tx, [no for (no,) in chunks], hashes=False)
+    for (no,) in chunks:
+        tx.run("DELETE FROM memories WHERE no = ? AND text IS NULL", (no,))
+    if len(chunks) == _BITE_ROWS:
+        return len(chunks)
+    rows = fetch(
+        tx.db,
+        "SELECT no FROM documents WHERE layer = ? AND owner = ? AND no < (SELECT max(no) FROM documents)"
+        " ORDER BY no LIMIT ?",
+        (layer, agent_id, _DOCUMENTS),
+    )
+    for (no,) in rows:
+        tx.run(
+            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
+            " SELECT 'delete', no, scope, name, text FROM documents"
+            " WHERE no = ? AND no IN (SELECT no FROM living_documents WHERE layer = ? AND owner = ?)",
+            (no, layer, agent_id),
+        )
+        tx.run("DELETE FROM living_documents WHERE layer = ? AND owner = ? AND no = ?", (layer, agent_id, no))
+        tx.run("DELETE FROM documents WHERE no = ?", (no,))
+    if rows:
+        tx.commit.documents = True
+    if not fetch(tx.db, "SELECT 1 FROM documents WHERE layer = ? AND owner = ? LIMIT 1", (layer, agent_id)):
+        tx.run("DELETE FROM memory_documents WHERE layer = ? AND owner = ?", (layer, agent_id))
+    return len(chunks) + len(rows)

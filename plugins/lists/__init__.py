@@ -1,0 +1,1 @@
+"""Lists: shopping, errands, what to pack."""

@@ -1,0 +1,1 @@
+"""WhatsApp: a bridge of its own process around whatsmeow, by way of neonize."""

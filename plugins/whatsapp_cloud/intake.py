@@ -1,0 +1,225 @@
+"""From a webhook's body to the host: all of it is committed before the request is answered.
+
+A request that fails anywhere here is sent again by Meta, for days, so each step is idempotent: messages by their id,
+statuses by their message and state, changes of identity by the id of what told them.
+"""
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import trio
+
+from daycare.base.blame import blamed
+from daycare.base.connector import Inbound, Outcome, Unreadable
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.plugin import PluginContext
+from daycare_plugins.whatsapp_cloud.failures import CODES, REFUSED, WINDOW_CLOSED
+from daycare_plugins.whatsapp_cloud.people import People, is_id
+from daycare_plugins.whatsapp_cloud.reading import MESSAGES_MAX, Raw, Read, read, undelivered, unpack, unreadable
+from daycare_plugins.whatsapp_cloud.receipts import Receipts, Status
+
+COMMIT_S: Final = 15.0  # for a request to be committed; Meta waits for about 20 s
+NOTICES_MAX: Final = 100  # more is a flood, and nobody reads them all
+NOTICE_TRIES: Final = 2
+NOTICE_AGAIN_S: Final = 5.0
+RECENT_MAX: Final = 500  # messages whose words are remembered, to tell what a reply is about
+RECENT_MAX_CHARS: Final = 600
+OLD_MS: Final = 20 * 86_400_000  # Meta repeats for 7 days; the host knows a repeat for 30
+PROBE: Final = "daycare_probe"  # `object` of a request that we sent to ourselves
+_DEFECT: Final = "WHATSAPP_DEFECT"
+
+
+class Speaker(Protocol):
+    """What is needed of the connector."""
+
+    def heard(self, who: str, message: str) -> None:
+        """Somebody wrote, and may be written to."""
+        ...
+
+    async def notice(self, target: str, text: str) -> None:
+        """Send a line to somebody, past the outbox."""
+        ...
+
+
+class Recent:
+    """The words of the latest messages, both ways."""
+
+    def __init__(self) -> None:
+        self._words: OrderedDict[str, str] = OrderedDict()
+
+    def __call__(self, wamid: str) -> str:
+        """Return the words of a message, empty if they are not known."""
+        return self._words.get(wamid, "")
+
+    def add(self, wamid: str, words: str) -> None:
+        """Remember some."""
+        if words:
+            self._words[wamid] = words[:RECENT_MAX_CHARS]
+            self._words.move_to_end(wamid)
+            if len(self._words) > RECENT_MAX:
+                self._words.popitem(last=False)
+
+
+class Intake:
+    """Takes in what comes for one number. `counts` says of what."""
+
+    def __init__(
+        self,
+        context: PluginContext,
+        connector: str,
+        phone_number_id: str,
+        people: People,
+        receipts: Receipts,
+        recent: Recent,
+        speaker: Speaker,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        self.probed = ""  # the last of our own requests that came through
+        self._context = context
+        self._connector = connector
+        self._number = phone_number_id
+        self._people = people
+        self._receipts = receipts
+        self._recent = recent
+        self._speaker = speaker
+        self._one = trio.Lock()  # one request after another: a change of identity holds for all that follows
+        self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str]](NOTICES_MAX)
+
+    async def take(self, body: bytes) -> None:
+        """Commit what a request holds. Raises `UnavailableError` or `BusyError` when it has to come again."""
+        try:
+            tree = json.loads(body)  # also takes halves of surrogate pairs
+        except (ValueError, RecursionError):
+            tree = None
+        if isinstance(tree, dict) and tree.get("object") == PROBE:
+            self.probed = str(tree.get("nonce"))[:100]
+            return
+        try:
+            with trio.fail_after(COMMIT_S), blamed(_DEFECT, "reading a webhook"):
+                async with self._one:
+                    await self._take(tree, body)
+        except trio.TooSlowError:
+            raise UnavailableError("WHATSAPP_LATE", "committing a webhook took too long") from None
+        except DaycareError as error:
+            if not _is_defect(error):
+                raise
+            # it would come again for days, and fail each time
+            self._context.log.error("whatsapp_receive_failed", code=error.code, reason=error.message)
+            await self._receive([unreadable(tree, f"webhook: {error.message}")])
+
+    async def _take(self, tree: object, body: bytes) -> None:
+        if not isinstance(tree, dict):
+            await self._receive([unreadable(body.decode("utf-8", "replace"), "webhook: it is no JSON object")])
+            return
+        parcel = unpack(tree, self._number)
+        waiting: list[Read] = []
+        for raw in parcel.messages:
+            one = self._read(raw)
+            waiting.append(one)
+            if one.changed or len(waiting) == MESSAGES_MAX:
+                await self._commit(waiting)
+                waiting = []
+        await self._commit(waiting)
+        for status in parcel.statuses:
+            await self._status(status)
+        for other in parcel.others:
+            self.counts["other"] += 1
+            self._context.log.warning("whatsapp_told_us", what=other)
+
+    def _read(self, raw: Raw) -> Read:
+        try:
+            with blamed(_DEFECT, "reading a message"):
+                one = read(raw, self._connector, self._people.target, self._recent)
+        except DaycareError as error:
+            self._context.log.error("whatsapp_unreadable", reason=error.message)
+            return Read(unreadable(raw.message, "message: this daycare cannot read it"))
+        if isinstance(one.item, Inbound) and one.item.at_ms and self._context.now_ms() - one.item.at_ms > OLD_MS:
+            return Read(unreadable(raw.message, "message: it is too old to tell whether it is a repeat"))
+        return one
+
+    async def _commit(self, reads: Sequence[Read]) -> None:
+        """Commit messages, and what follows of them for the people who sent them."""
+        if not reads:
+            return
+        outcomes = await self._receive([one.item for one in reads])
+        for one, outcome in zip(reads, outcomes, strict=True):
+            self.counts[outcome.state] += 1
+            item = one.item
+            if isinstance(item, Unreadable):
+                continue
+            if one.changed and outcome.state != "stranger":
+                self._context.log.warning("whatsapp_identity_changed", sender=item.sender)
+                for who in filter(None, (one.who, one.new)):
+                    await self._people.changed(who, one.changed)
+            elif outcome.state in ("accepted", "repeated"):
+                self._recent.add(item.message, item.text)
+                if item.kind == "message":  # a reaction opens no window
+                    await self._people.heard(one.who, item.at_ms)
+                    self._speaker.heard(one.who, item.message)
+            elif item.kind == "message":
+                self._people.met(one.who, item.at_ms)
+            if outcome.say:
+                self._tell_later(item.sender.removeprefix(f"{self._connector}:"), outcome.say)
+
+    async def _receive(self, items: list[Inbound | Unreadable]) -> list[Outcome]:
+        """Hand items to the host. A defect over one of them must not make us deaf: it is parked alone then."""
+        try:
+            with blamed(_DEFECT, "receiving"):
+                return list(await self._context.receive(self._connector, items))
+        except DaycareError as error:
+            if not _is_defect(error) or (len(items) == 1 and isinstance(items[0], Unreadable)):
+                raise
+            self._context.log.error("whatsapp_receive_failed", items=len(items), code=error.code)
+            reason = error.message
+        if len(items) > 1:
+            return [outcome for item in items for outcome in await self._receive([item])]
+        [item] = items
+        return await self._receive([Unreadable(key=item.key, reason=reason, body=getattr(item, "text", ""))])
+
+    # -- statuses ----------------------------------------------------------------------------------------------------
+
+    async def _status(self, status: Status) -> None:
+        news = await self._receipts.take(status)
+        if status.state != "failed" or not is_id(status.who):
+            return
+        meaning = CODES.get(status.code)
+        if meaning is not None and meaning.code == WINDOW_CLOSED:
+            await self._people.closed(status.who)
+        if news:
+            alert = self._context.log.error if meaning and meaning.code == REFUSED else self._context.log.warning
+            alert("whatsapp_not_delivered", code=status.code, reason=status.reason[:200])
+        person = self._people.get(status.who)
+        if not person.heard_ms or status.key.startswith("ask:"):
+            return  # of strangers there is no agent to be told, and templates are ours alone
+        note = undelivered(status, self._connector, self._people.target(status.who), self._recent(status.wamid))
+        await self._receive([note])
+
+    # -- what follows ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Tell people what they are to be told, until cancelled. It waits in a short queue and is tried twice."""
+        async for target, text in self._to_tell:
+            for again in range(NOTICE_TRIES):
+                try:
+                    await self._speaker.notice(target, text)
+                    break
+                except (BusyError, UnavailableError) as error:
+                    self._context.log.warning("whatsapp_notice_failed", code=error.code, reason=error.message)
+                    if again + 1 < NOTICE_TRIES:
+                        await trio.sleep(min(error.retry_after_s or NOTICE_AGAIN_S, 60.0))
+                except DaycareError as error:
+                    self._context.log.warning("whatsapp_notice_failed", code=error.code, reason=error.message)
+                    break
+
+    def _tell_later(self, target: str, text: str) -> None:
+        try:
+            self._notices.send_nowait((target, text))
+        except trio.WouldBlock:
+            self._context.log.warning("whatsapp_notice_dropped")
+
+
+def _is_defect(error: DaycareError) -> bool:
+    """Whether it says something about what came, and not about the store."""
+    return error.code == _DEFECT or not isinstance(error, BusyError | UnavailableError)

@@ -1,0 +1,1 @@
+"""Backups, restores, upgrades, going back, and removing a person."""

@@ -1,0 +1,100 @@
+"""The commands and routes for bridges, with a real bridge behind a real API."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from daycare.api.app import build
+from daycare.cli import bridge as commands
+from daycare.cli.main import app
+from daycare.testing.scripted import Scripted
+from tests.bridge.helpers import FAKE, is_up, staged, to_load, until
+
+
+def test_the_suite_is_a_command_with_an_exit_code(tmp_path: Path) -> None:
+    good = CliRunner().invoke(app, ["bridge", "test", "--json", "--", *FAKE, "--without", "echo"])
+    assert good.exit_code == 0, good.output
+    assert json.loads(good.stdout)["ok"]
+    silent = tmp_path / "silent.py"
+    silent.write_text('print(\'{"type":"hello","version":9,"name":"x"}\', flush=True); input()')
+    bad = CliRunner().invoke(app, ["bridge", "test", "--", sys.executable, str(silent)])
+    assert bad.exit_code == 1
+    assert "failed   says hello with a version it can speak: it speaks version 9, not 1" in bad.output
+
+
+def test_codes_are_drawn_and_drawn_over(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = commands.drawn({"qr": "2@abc", "code": ""})
+    assert "█" in picture or "▄" in picture
+    assert commands.drawn({"qr": "", "code": "ABCD-1234"}) == "Type this code into the telephone: ABCD-1234"
+    rows = commands._draw(picture, 0)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    commands._draw(picture, rows)
+    assert f"\x1b[{rows}A\x1b[J" in capsys.readouterr().out
+
+
+async def test_an_account_is_paired_looked_at_and_given_back(tmp_path: Path) -> None:
+    async with staged(tmp_path, Scripted()) as (house, there):
+        await until(lambda: is_up(house))
+        connector: Any = house.daemon.connectors["fake"]
+        assert connector.pairing().state == "connected"
+        await connector.pair("")
+        assert connector.pairing().qr == "2@fake-code"
+        there.order("qr", data="2@the-next-one")
+        await until(lambda: connector.pairing().qr == "2@the-next-one")
+        await connector.pair("4915112345678")
+        assert (connector.pairing().code, connector.pairing().qr) == ("ABCD-1234", "")
+        await connector.unpair()
+        await until(lambda: connector.pairing().state == "logged_out")
+        told = [event for event in house.events("connector.health") if event.get("alert")]
+        assert [event["state"] for event in told] == ["refused"]
+
+
+async def test_the_routes_of_connectors(tmp_path: Path) -> None:
+    async with staged(tmp_path, Scripted()) as (house, _):
+        await until(lambda: is_up(house))
+        transport = httpx.ASGITransport(build(house.daemon.services))
+        async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
+            listed = {one["name"]: one for one in (await client.get("/v1/connectors")).json()["connectors"]}
+            assert (listed["fake"]["pairs"], listed["fake"]["state"]) == (True, "up")
+            assert not listed["direct"]["pairs"]
+            path = "/v1/connectors/fake/pairing"
+            assert (await client.post(path, json={})).status_code == 200
+            found = (await client.get(path)).json()
+            assert (found["state"], found["qr"]) == ("pairing", "2@fake-code")
+            assert found["until_ms"] > 0
+            assert (await client.post(path, json={"phone": "no number"})).status_code == 400
+            assert (await client.delete(path)).status_code == 200
+            assert (await client.get("/v1/connectors/direct/pairing")).status_code == 400
+            assert (await client.get("/v1/connectors/nobody/pairing")).status_code == 404
+
+
+def test_a_bridge_is_paired_from_the_terminal(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    environment = {**os.environ, "DAYCARE_HOME": str(home), "HOME": str(tmp_path)}
+
+    def daycare(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "daycare", *words]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+
+    assert daycare("init", "--yes").returncode == 0
+    config = home / "config.toml"
+    load = f"load = {json.dumps(to_load())}" if to_load() else ""
+    command = json.dumps([*FAKE, "--codes", "3"])
+    section = f"[plugins]\n{load}\n[plugins.bridge.to.fake]\ncommand = {command}\n"
+    config.write_text(f"{config.read_text()}\n{section}")
+    with_code = daycare("bridge", "login", "fake", "--phone", "+49 151-12345678")
+    assert "Type this code into the telephone: ABCD-1234" in with_code.stdout, with_code.stderr
+    assert "done: paired as echo" in with_code.stdout
+    scanned = daycare("bridge", "login", "fake")
+    assert scanned.stdout.count("Scan it with the telephone") == 3, scanned.stderr
+    assert "done: paired as echo" in scanned.stdout
+    assert "fake" in daycare("bridge").stdout
+    out = daycare("bridge", "logout", "fake")
+    assert (out.returncode, out.stdout) == (0, "fake is logged out\n"), out.stderr

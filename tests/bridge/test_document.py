@@ -1,0 +1,28 @@
+"""The example in doc/connectors/bridge.md keeps the protocol that the page describes."""
+
+import sys
+from pathlib import Path
+
+from daycare.testing.bridge_suite import Suite
+
+PAGE = Path(__file__).parents[2] / "doc" / "connectors" / "bridge.md"
+
+
+def example() -> str:
+    text = PAGE.read_text(encoding="utf-8")
+    return text.split("<!-- example -->\n```python\n")[1].split("```\n<!-- /example -->")[0]
+
+
+def test_the_example_is_as_short_as_is_said() -> None:
+    lines = [line for line in example().splitlines() if line.strip()]
+    assert len(lines) <= 44
+
+
+async def test_the_example_conforms(tmp_path: Path) -> None:
+    script = tmp_path / "echo.py"
+    script.write_text(example())
+    suite = Suite([sys.executable, str(script)])
+    assert await suite.run(), [check for check in suite.checks if check.state == "failed"]
+    states = {check.name: check.state for check in suite.checks}
+    assert states["sends nothing twice under one key, also after it was killed"] == "ok"
+    assert states["carries files both ways"] == "skipped"

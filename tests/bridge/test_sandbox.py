@@ -1,0 +1,90 @@
+"""What a bridge sees in a sandbox, with a program that stands in for bubblewrap, and with bubblewrap where it is."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from daycare.base.errors import BrokenError
+from daycare.testing.scripted import Scripted
+from daycare_plugins.bridge import sandbox
+from tests.bridge.helpers import health, is_up, staged, until
+
+STAND_IN = """#!/bin/sh
+while [ "$1" != "--" ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    sandbox._bubblewrap.cache_clear()
+    yield
+    sandbox._bubblewrap.cache_clear()
+
+
+def put(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    program = folder / "bwrap"
+    program.write_text(script)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_without_bubblewrap_it_runs_and_says_so_unless_it_is_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sandbox.wrapped(["x"], tmp_path, [], "auto") == (["x"], "no sandbox: bubblewrap is not installed")
+    assert sandbox.wrapped(["x"], tmp_path, [], "off") == (["x"], "sandbox off")
+    with pytest.raises(BrokenError, match="not installed"):
+        sandbox.wrapped(["x"], tmp_path, [], "required")
+
+
+def test_one_that_does_not_work_here_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, monkeypatch, "#!/bin/sh\necho 'No permissions to create a namespace' >&2; exit 1\n")
+    command, why = sandbox.wrapped(["x"], tmp_path, [], "auto")
+    assert command == ["x"]
+    assert "No permissions to create a namespace" in why
+
+
+def test_it_writes_its_folder_reads_the_system_and_sees_no_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, monkeypatch, STAND_IN)
+    own = tmp_path / "home" / "plugins" / "bridge" / "x"
+    own.mkdir(parents=True)
+    command, why = sandbox.wrapped([sys.executable, "b.py"], own, ["/srv/data"], "required")
+    assert why == ""
+    bound = {command[at + 1]: word for at, word in enumerate(command) if word.endswith("-try") and "bind" in word}
+    assert {"/usr", "/etc", "/srv/data", sys.prefix} <= bound.keys()
+    assert set(bound.values()) == {"--ro-bind-try"}
+    assert command[command.index("--bind") + 1] == str(own)
+    assert not any(Path(path) in (own, *own.parents) for path in bound)
+    assert command[command.index("--") + 1 :] == [sys.executable, "b.py"]
+
+
+async def test_a_bridge_runs_through_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, monkeypatch, STAND_IN)
+    async with staged(tmp_path, Scripted(), sandbox="required") as (house, _):
+        await until(lambda: is_up(house))
+        assert health(house)["reason"] == ""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_in_a_real_sandbox_the_home_is_not_there(tmp_path: Path) -> None:
+    own = tmp_path / "h" / "plugins" / "b"
+    own.mkdir(parents=True)
+    (tmp_path / "h" / "daycare.key").write_text("k")
+    program = (
+        "import os, sys; open('mine', 'w'); sys.exit(os.path.exists('../../daycare.key') or not os.path.isdir('/usr'))"
+    )
+    command, why = sandbox.wrapped([sys.executable, "-c", program], own, [], "auto")
+    if why:
+        pytest.skip(why)
+    assert subprocess.run(command, cwd=own, check=False).returncode == 0
+    assert (own / "mine").exists()

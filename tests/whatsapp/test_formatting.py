@@ -1,0 +1,34 @@
+"""Markdown in WhatsApp's marks."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daycare_plugins.whatsapp.formatting import to_whatsapp
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("**bold** and *italic*", "*bold* and _italic_"),
+        ("__bold__ ~~gone~~", "*bold* ~gone~"),
+        ("# Title **x**\ntext", "*Title x*\ntext"),
+        ("* one\n  + two", "- one\n  - two"),
+        ("`a*b*c` **d**", "`a*b*c` *d*"),
+        ("```python\nx = **y**\n```", "```\nx = **y**\n```"),
+        ("[site](https://a.b/c) and [https://a.b](https://a.b)", "site (https://a.b/c) and https://a.b"),
+        ("2 * 3 * 4 = 24", "2 * 3 * 4 = 24"),
+        ("a\n---\nb", "a\n———\nb"),
+        ("**see [x](http://y)**", "*see x (http://y)*"),
+        ("snake_case_name", "snake_case_name"),
+    ],
+)
+def test_marks_become_whatsapps(markdown: str, shown: str) -> None:
+    assert to_whatsapp(markdown) == shown
+
+
+@given(st.text(alphabet="ab *_~`#[]()\n-!\x00", max_size=60))
+def test_no_text_breaks_it_and_no_word_is_lost(text: str) -> None:
+    shown = to_whatsapp(text)
+    assert "\x00" not in shown
+    assert shown.count("a") == text.count("a") or "](" in text or "```" in text
