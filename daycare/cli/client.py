@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from daycare.base.errors import (
@@ -37,6 +37,7 @@ SILENCE_S: Final = 40.0  # the event stream says something every 15 s
 WAIT_SLICE_S: Final = 25.0  # one waiting request; longer waits repeat it under the same key
 RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart with running turns takes 10 s
 RETRY_S: Final = 0.25
+T = TypeVar("T")
 REPLIES_PAGE: Final = 100
 
 DAEMON_AWAY: Final = "DAEMON_AWAY"
@@ -201,10 +202,14 @@ class Client:
         wait_s: float = 0,
     ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
+        return self.patiently(lambda: self.post(text, key=key, path=path, user=user, files=files, wait_s=wait_s))
+
+    def patiently(self, call: Callable[[], T]) -> T:
+        """Make a call that may be repeated, again while the daemon is away, for at most RECONNECT_S."""
         give_up = time.monotonic() + RECONNECT_S
         while True:
             try:
-                return self.post(text, key=key, path=path, user=user, files=files, wait_s=wait_s)
+                return call()
             except UnavailableError as error:
                 if error.code != DAEMON_AWAY or time.monotonic() >= give_up:
                     raise

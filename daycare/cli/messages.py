@@ -75,7 +75,7 @@ def send(
         if wait:
             answer = client.ask(text, timeout_s=timeout, key=key, path=path, user=user, files=files)
             cli.out(answer, answer_text)
-            acknowledge(client, answer)
+            client.patiently(lambda: acknowledge(client, answer))  # another daemon may be taking over
         else:
             receipt = client.persist(text, key=key, path=path, user=user, files=files)
             cli.out(receipt | {"working": takes_turns(client.status() or {})}, receipt_text)

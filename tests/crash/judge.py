@@ -56,7 +56,7 @@ class World:
             (str(path), _decode_history(str(messages)))
             for path, messages in db.execute(
                 "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id"
-                " WHERE history.state <> 'continued' ORDER BY turn"
+                " WHERE history.state <> 'continued' AND kind <> 'system' ORDER BY turn"
             )
         ]
         # The turn that took a message first: one that is set aside goes on under other numbers.
@@ -81,13 +81,14 @@ class World:
 
 
 def _left(db: apsw.Connection) -> Iterator[Finding]:
-    """After quiet nothing waits, and the file is sound."""
+    """After quiet nothing waits but for the daemon's own agents, and the file is sound."""
     [(sound,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
     if sound != "ok":
         yield "broken", f"integrity_check: {sound}"
+    others = "agent_id NOT IN (SELECT id FROM agents WHERE kind = 'system')"
     for what, sql in (
-        ("messages wait", "SELECT count(*) FROM inbox WHERE state IN (0, 3)"),
-        ("turns are open", "SELECT count(*) FROM turns WHERE turn NOT IN (SELECT turn FROM history)"),
+        ("messages wait", f"SELECT count(*) FROM inbox WHERE state IN (0, 3) AND {others}"),
+        ("turns are open", f"SELECT count(*) FROM turns WHERE turn NOT IN (SELECT turn FROM history) AND {others}"),
         ("timers wait", "SELECT count(*) FROM timers"),
     ):
         [(number,)] = db.execute(sql).fetchall()

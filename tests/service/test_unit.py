@@ -210,8 +210,13 @@ def test_a_daemon_in_the_foreground_keeps_the_home_until_it_is_stopped(
     with subprocess.Popen(
         [sys.executable, "-m", "daycare", "run"], env=environment, stderr=subprocess.DEVNULL
     ) as process:
-        assert daycare("send", "--wait", "hello", deadline_s=60).returncode == 0
-        done = daycare("service", "install")
-        process.terminate()
+        try:
+            said = daycare("send", "--wait", "hello", deadline_s=60)
+            done = daycare("service", "install")
+            process.terminate()
+            process.wait(20)
+        finally:
+            process.kill()
+    assert said.returncode == 0, said.stderr
     assert f"(pid {process.pid})" in done.stdout and "daycare stop" in done.stdout
     assert not any(" start " in f"{line} " for line in calls())

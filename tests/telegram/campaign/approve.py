@@ -51,7 +51,10 @@ UNDONE: Final = "SELECT count(undone) FROM approvals"
 SHOWN: Final = "SELECT count(*) FROM approval_messages m JOIN outbox o ON o.seq = m.outbox WHERE o.state = 2"
 PRESSED: Final = "SELECT count(*) FROM inbox WHERE kind = 'command'"
 ANSWERED: Final = "SELECT count(*) FROM outbox WHERE turn IS NULL AND text LIKE 'Approved%'"
-FOLLOW_UP_BEGUN: Final = "SELECT count(*) FROM turns WHERE origin = 'system'"
+FOLLOW_UP_BEGUN: Final = (
+    "SELECT count(*) FROM turns WHERE origin = 'system'"
+    " AND agent_id NOT IN (SELECT id FROM agents WHERE kind = 'system')"
+)
 TURN_OVER: Final = "SELECT count(*) FROM history"
 NOTED: Final = "SELECT count(*) FROM history WHERE messages LIKE '%was undone%'"
 FOLLOWED_UP: Final = f"SELECT count(*) FROM outbox WHERE text LIKE '{TOLD}%'"
