@@ -56,7 +56,8 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     yield Finding(name="loop", ok=lag < HEALTH_LAG_S, text=f"it was {lag:.1f} s late at most", watched=True)
     away = daemon.pool.away
     text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
-    yield Finding(name="models", ok=not away, text=text or f"{len(daemon.pool.configured)} providers, none away")
+    configured = len(daemon.pool.configured)
+    yield Finding(name="models", ok=not away, text=text or f"{configured} provider{'s'[: configured != 1]}, none away")
     states = daemon.host.status(daemon.connectors)
     bad = {name: each for name, each in states.items() if each["state"] not in _FINE}
     text = "; ".join(f"{name} is {each['state']}: {each.get('reason', '')}".rstrip(": ") for name, each in bad.items())
