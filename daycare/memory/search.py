@@ -17,6 +17,7 @@ import outcome
 import trio
 from trio import to_thread
 
+from daycare.base.errors import DaycareError
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_SCOPES_MAX
 from daycare.base.recollection import RetrievalSection
 from daycare.memory.embedding import Embedding
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
 _SPARE: Final = 20  # echoes of one thing that may rank before it
 _FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
+_PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
 _MORE: Final = 5  # rows read at first beyond those that are wanted: most questions drop fewer
 
 
@@ -40,7 +42,7 @@ class Search:
 
     def __init__(self, store: Store, section: RetrievalSection, embedding: Embedding | None) -> None:
         self._store = store
-        self._section = section
+        self.section = section
         self._embedding = embedding
         self._scenes: OrderedDict[str, _Kept] = OrderedDict()
 
@@ -52,6 +54,11 @@ class Search:
             scopes.append(EVERYBODY)
             found = sorted([*found, *await self._find(query, EVERYBODY)], key=lambda it: -it.score)
         return await self._read(scopes, found, query.limit)
+
+    def apply(self, section: RetrievalSection) -> None:
+        """Search by these settings from now on."""
+        self.section = section
+        self._scenes.clear()
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -95,6 +102,7 @@ class Search:
         answer.found = await outcome.acapture(_found, kept.scene, query)
         kept.turn.release()
         answer.there.set()
+        await _look_ahead(kept)
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
@@ -104,8 +112,8 @@ class Search:
 
         kept = self._scenes.get(scope)
         if kept is None:
-            scene = Scene(self._store.memories, scope, self._model, self._section)
-            kept = self._scenes[scope] = _Kept(scene, trio.Semaphore(1))
+            scene = Scene(self._store.memories, scope, self._model, self.section)
+            kept = self._scenes[scope] = _Kept(scene, trio.Semaphore(1), trio.Lock())
         self._scenes.move_to_end(scope)
         while len(self._scenes) > SEARCH_SCOPES_MAX:
             self._scenes.popitem(last=False)
@@ -129,11 +137,27 @@ async def _found(scene: "Scene", query: Query) -> Sequence["Scored"]:
     return await to_thread.run_sync(find)
 
 
+async def _look_ahead(kept: "_Kept") -> None:
+    """Look at the texts of a small scope, between questions; in a large one a search takes its time anyway."""
+    if kept.ahead.locked() or kept.scene.size > SEARCH_INLINE_ROWS:
+        return
+    async with kept.ahead:
+        more = True
+        while more:
+            await trio.sleep(_PAUSE_S)
+            async with kept.turn:
+                try:
+                    more = kept.scene.look_ahead()
+                except DaycareError:
+                    return  # whoever asks next is told
+
+
 class _Kept(NamedTuple):
-    """What is kept of a scope, and whose turn it is to ask it."""
+    """What is kept of a scope, whose turn it is to ask it, and who looks at what later questions may find."""
 
     scene: "Scene"
     turn: trio.Semaphore
+    ahead: trio.Lock
 
 
 class _Answer:

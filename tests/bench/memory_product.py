@@ -18,6 +18,7 @@ from daycare.memory.embedding import Embedding, Model
 from daycare.memory.queries import Query
 from daycare.memory.search import Search
 from daycare.memory.vectors import VectorBlock
+from daycare.ops.process import tune
 from daycare.store.contract import Store
 from daycare.store.records_memories import VectorPage
 from daycare.store.sqlite.store import open_store
@@ -27,6 +28,7 @@ from .measure import median, percentile, rounded
 from .memories import PAGE, Floats
 
 _FOUND = 50  # of vectors alone: what goes into a ranking
+_SETTLED_S = 4.0  # between the first question and the others: a search of a small scope looks ahead meanwhile
 _LATE_MS = 4_000_000_000_000  # the question is asked after all that was said
 _NO_BITS = (1 << 32) - 1  # of a memory's number: its place in its scope
 
@@ -69,6 +71,7 @@ async def _searched(location: Path, texts: Sequence[str], vectors: Floats, round
         begin = time.perf_counter()
         assert await ask(texts[0], vectors[0]), "nothing was found"
         first_ms = 1000 * (time.perf_counter() - begin)
+        await trio.sleep(_SETTLED_S)
         figures: dict[str, list[float | None]] = {}
         for number in range(rounds):
             times, spent = [], []
@@ -163,4 +166,5 @@ async def _added(location: Path, count: int, batch: int, dimensions: int) -> dic
 
 
 if __name__ == "__main__":
+    tune()  # as the daemon's process is
     apart.main({"fill": _fill, "search": _search, "vectors": _vectors, "add": _add}, sys.argv[1:])

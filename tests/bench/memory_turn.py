@@ -18,6 +18,7 @@ import trio
 from daycare.base.clock import SystemClock
 from daycare.base.recollection import MemorySection, RetrievalSection
 from daycare.config import Config
+from daycare.ops.process import tune
 from daycare.plugin import Plugin, vectors
 from daycare.settings import ModelsSection, ProviderSection
 from daycare.store.sqlite.store import open_store
@@ -154,4 +155,5 @@ def _less(some: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) ->
 
 
 if __name__ == "__main__":
+    tune()  # as the daemon's process is
     apart.main({"fill": _fill, "turns": _turns}, sys.argv[1:])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from daycare.base.recollection import RetrievalSection
 from daycare.memory import search as searching
@@ -172,3 +173,25 @@ async def test_rows_are_read_until_enough_say_something_else_and_echoes_come_las
     texts = await found(store, "Where is the piano?", limit=3)
     assert len(texts) == 3 and len({text.rstrip("!") for text in texts}) == 3 and "piano piano piano" not in texts
     assert (await found(store, "Where is the piano?", limit=4))[3:] == ["piano piano piano"]
+
+
+async def test_between_questions_texts_are_looked_at_so_that_later_ones_need_not(
+    store: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    await logged(store, *(f"word{number} and some talk about the piano number {number}" for number in range(200)))
+    search = Search(store, RetrievalSection(), None)
+    await search.find(ask("Where is word7?"))
+    await trio.sleep(1)
+    read: list[int] = []
+    texts = store.memories.texts
+
+    def noted(scope: str, numbers: Sequence[int]) -> dict[int, str]:
+        read.extend(numbers)
+        return texts(scope, numbers)
+
+    monkeypatch.setattr(store.memories, "texts", noted)
+    assert (await search.find(ask("What about word123?")))[0].memory.text.startswith("word123 ")
+    assert read == []
+    [new] = await logged(store, "word7 went away")
+    await search.find(ask("Where is word7?"))
+    assert read == [new], "what was added since is looked at by the question that finds it"
