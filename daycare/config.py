@@ -4,8 +4,11 @@ The file is for people, so each problem names its line and what was meant, and a
 belong into it: it is copied, shown and put under version control; `daycare keys add` encrypts them.
 """
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import time
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeGuard, TypeVar
@@ -21,6 +24,7 @@ from daycare.base.limits import (
     MODEL_FALLBACKS_MAX,
 )
 from daycare.base.lines import Key
+from daycare.base.loopback import loopback
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
@@ -72,8 +76,10 @@ def check(home: Path) -> list[Problem]:
     return _read(home / NAME)[1]
 
 
-def plugin_settings(home: Path, config: Config, name: str, kind: type[S]) -> S:
+def plugin_settings(home: Path, config: Config, name: str, kind: type[S], file: Path | None = None) -> S:
     """Return `[plugins.NAME]` as the plugin's own type; without the section all is default.
+
+    `file` is where the section stands, if it is not the home's.
 
     Raises `InvalidError` PLUGIN_SETTINGS that lists every problem with file, line and key.
     """
@@ -91,7 +97,7 @@ def plugin_settings(home: Path, config: Config, name: str, kind: type[S]) -> S:
             found.append((at, lower(str(error))))
     raise InvalidError(
         "PLUGIN_SETTINGS",
-        "\n".join(map(str, located(home / NAME, found))),
+        "\n".join(map(str, located(file or home / NAME, found))),
         hint=f"correct [plugins.{bare(name)}] in config.toml",
     )
 
@@ -101,12 +107,24 @@ _Found = Iterator[tuple[Key, str]]
 
 def _read(file: Path) -> tuple[Config, list[Problem]]:
     try:
-        with file.open("rb") as opened:
+        with open(file, "rb", opener=_without_waiting) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                return Config(), [Problem(str(file), 1, "", "is no file")]
             raw = opened.read(CONFIG_MAX_BYTES + 1)
     except FileNotFoundError:
         return Config(), []
     except OSError as error:
         return Config(), [Problem(str(file), 1, "", f"cannot be read: {error.strerror or error}")]
+    return parsed(raw, file)
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open it: whoever is to write into a pipe of that name may never come."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def parsed(raw: bytes, file: Path) -> tuple[Config, list[Problem]]:
+    """Return what a `config.toml` says and every problem of it, by line; `file` is where it stands or will."""
     if len(raw) > CONFIG_MAX_BYTES:
         return Config(), [Problem(str(file), 1, "", f"is longer than {CONFIG_MAX_BYTES} bytes")]
     try:
@@ -317,12 +335,23 @@ def _meaning(config: Config) -> _Found:
         except InvalidError as error:
             yield ("cron", name), lower(error.message)
     yield from permission.flaws(config.rules)
+    try:
+        _ = [time.fromisoformat(each) for each in filter(None, config.notify.quiet.split("-"))]
+    except ValueError:
+        yield ("notify", "quiet"), 'expected two times of day, such as "22:00-07:00"'
     for name in config.plugins.settings:
         yield from _named(("plugins", name), name)
     for attribute in config.plugins.load:
         module, colon, name = attribute.partition(":")
         if not colon or not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
             yield ("plugins", "load"), f'expected "module:attribute" instead of "{attribute}"'
+    if config.metrics.listen:
+        try:
+            _ = loopback(config.metrics.listen)
+        except InvalidError as error:
+            yield ("metrics", "listen"), lower(error.message)
+    if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
+        yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
     if config.api.tcp:
         yield ("api", "tcp"), 'is reserved for a later version; the API is on the Unix socket. Leave it ""'
 

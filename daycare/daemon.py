@@ -41,12 +41,9 @@ from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
 from daycare.agent.takers import Takers
-from daycare.api.services import Services
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
-from daycare.base.events import DeadLettered, DiskTrouble, ProviderAway
 from daycare.base.health import Finding
 from daycare.base.messages import File
 from daycare.config import Config
@@ -54,17 +51,18 @@ from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
-from daycare.exports.engine import Exports
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
-from daycare.memory.sharing import Sharing
 from daycare.observe import log
-from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
+from daycare.ops.announcing import Announcer
 from daycare.ops.checks import findings
+from daycare.ops.observing import Observation
 from daycare.ops.overview import overview
+from daycare.ops.reloading import Reloading
+from daycare.ops.serving import services
 from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
@@ -77,7 +75,7 @@ from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
-from daycare.store.records import Commit, Policy
+from daycare.store.records import Policy
 from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import Vault
 from daycare.tools import builtin
@@ -104,11 +102,15 @@ class Daemon:
         self.config = config
         self.store = store
         self.clock = clock
+        self.vault = vault
+        self.owner = owner
         self.mode = mode
         self.stop = Stop()
         self.started_at = clock.now_ms()
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
-        self.trouble: str | None = None
+        self.announcer = Announcer(self)
+        self.observation = Observation(self)
+        self.reloading = Reloading(self)
         self.working = False
         self.host = Host(
             store,
@@ -137,8 +139,9 @@ class Daemon:
             sources(config, plugins, store.secrets, vault),
             config.models.by_role(),
             config.models.fallbacks,
-            self._outage,
+            self.announcer.outage,
             self.budgets,
+            self.announcer.called,
         )
         self.permits = Permits(self.directory, Rules(config.rules, config.tools.by_role()), self.bus, clock)
         self.files = Files(store, self.connectors)
@@ -179,11 +182,11 @@ class Daemon:
             self.router.post,
             lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
             self.directory.all_of,
-            self._file,
+            self.file,
             store.files.put,
             lambda *call: self.remembering.of(*call),
         )
-        runner = Runner(
+        self.runner = runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],
             reach,
             clock,
@@ -196,7 +199,7 @@ class Daemon:
         )
         self.commands = Commands()
         contexts = Contexts(store, self.files, self.pool, self.bus, clock)
-        persona = Persona(config.agent.name, config.agent.tone)
+        self.persona = persona = Persona(config.agent.name, config.agent.tone)
         StatusCommands(
             store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
         ).add_to(self.commands)
@@ -234,7 +237,8 @@ class Daemon:
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         self.clockwork.add_to(self.commands)
         self.tasks.add_to(self.commands)
-        ApprovalCommands(self.approvals, store, config.approvals, clock).add_to(self.commands)
+        self.approving = ApprovalCommands(self.approvals, store, config.approvals, clock)
+        self.approving.add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
         self.control = Control(
@@ -296,8 +300,8 @@ class Daemon:
             store, kept.lookup, post, kept.forgetting, kept.scribe.catch_up, self.curation.look, self.bus, clock
         )
         MemoryCommands(self.memories, store.people).add_to(self.commands)
-        spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
-        BudgetCommands(spending, store.people).add_to(self.commands)
+        self.spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
+        BudgetCommands(self.spending, store.people).add_to(self.commands)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
         self.presence = Presence(
             self.bus,
@@ -307,44 +311,8 @@ class Daemon:
             store.intake.recall_all,
         )
         self.outcomes = Outcomes(store, self.approvals, self.bus, clock, self.connectors, self.flow.address)
-        self.owner = owner
-        self.services = Services(
-            store=store,
-            directory=self.directory,
-            router=self.router,
-            supervisor=self.supervisor,
-            bus=self.bus,
-            pool=self.pool,
-            clock=clock,
-            vault=vault,
-            desk=self.approvals,
-            permits=self.permits,
-            accept=self.flow.accept,
-            status=self.status,
-            stop=self.stop.ask,
-            documents=self.documents,
-            sharing=Sharing(store, home.memory),
-            exports=Exports(store, self.directory, self.prompts.check, clock, home.path, f"direct:{owner}"),
-            backups=backups,
-            memories=self.memories,
-            cron=self.clockwork.controls,
-            tasks=self.tasks.controls,
-            signals=self.signals.controls,
-            heartbeats=self.signals.heartbeats,
-            budgets=spending,
-            behaviours=self.behaviours,
-            health=self.upkeep.health.report,
-            process=self.recollections.passages.process,
-            reembed=self.recollections.reembed,
-            read_file=self._file,
-            connectors=self.connectors,
-            plugins=self.extensions.report,
-            check=self.prompts.check,
-            owner=owner,
-            mode=mode,
-            keep_days=config.store.keep_days,
-        )
-        store.subscribe(self._committed, self._troubled)
+        self.services = services(self)
+        store.subscribe(self.announcer.committed, self.announcer.troubled)
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
@@ -354,9 +322,11 @@ class Daemon:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(log.follow, self.bus)
             closed = trio.Event()
+            nursery.start_soon(self.observation.run, closed)
             await nursery.start(serve, build(self.services), self.home.socket, closed)
             if work:
                 nursery.start_soon(self.work)
+                nursery.start_soon(self.reloading.run)
             started()
             await self.stop.event.wait()
             if work:
@@ -391,7 +361,8 @@ class Daemon:
             await self.extensions.stop()
             nursery.cancel_scope.cancel()
 
-    async def _file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
+    async def file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
+        """Return a file of a user with what is in it, or None."""
         file, data = await self.store.files.get(file_id, user), await self.files.read(file_id, user)
         return None if file is None or data is None else (file, data)
 
@@ -401,47 +372,6 @@ class Daemon:
 
     async def _look(self, *, whole: bool) -> list[Finding]:
         return await findings(self, whole=whole)
-
-    def _committed(self, commit: Commit) -> None:
-        """Tell everyone what a commit made true: the one place where durable facts enter memory."""
-        if commit.agents:
-            self.directory.forget(commit.agents)
-            self.prompts.forget()
-        if commit.posted:
-            self.supervisor.posted(commit.posted)
-        if commit.completed:
-            self.router.completed(commit.completed)
-        if commit.connectors:
-            self.courier.wake(commit.connectors)
-        if commit.timers:
-            self.timers.changed()
-        self.clockwork.committed(commit)
-        self.tasks.committed(commit)
-        self.signals.committed(commit)
-        if commit.budgets:
-            self.budgets.settled()
-        if commit.memories or commit.agents:
-            self.curation.wake()
-        self.recollections.committed(turns=bool(commit.completed), memories=commit.memories, documents=commit.documents)
-        for letter in commit.dead:
-            about = about_row(self.clock, letter)
-            self.bus.publish(
-                DeadLettered(**about, no=letter.no, source=letter.source, code=letter.code, reason=letter.reason)
-            )
-
-    def _troubled(self, error: DaycareError | None) -> None:
-        before, self.trouble = self.trouble, str(error) if error else None
-        if before == self.trouble:
-            return  # still the same: said once
-        self.bus.publish(
-            DiskTrouble(at_ms=self.clock.now_ms(), reason=error.message if error else "", cleared=error is None)
-        )
-
-    def _outage(self, provider: str, error: DaycareError | None) -> None:
-        reason = error.message if error else ""
-        self.bus.publish(
-            ProviderAway(at_ms=self.clock.now_ms(), provider=provider, reason=reason, cleared=error is None)
-        )
 
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut

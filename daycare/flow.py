@@ -103,8 +103,9 @@ class Flow:
 
         Raises `ForbiddenError` for strangers, `InvalidError` for bad input, `BusyError` when the inbox is full.
         """
+        began = self.clock.now_ms()
         arrival = await self.arrivals.admit(inbound)
-        receipt = await self.router.post(arrival.envelope, arrival.create)
+        receipt = await self.router.post(arrival.envelope, arrival.create, began)
         self.hooks.accepted(arrival.envelope, receipt)
         self.recaller.accepted(arrival.envelope, receipt)
         return receipt
@@ -119,6 +120,7 @@ class Flow:
         entries: list[Entry] = []
         parts: dict[str, User] = {}
         taken: list[Taken] | None = None
+        began = self.clock.now_ms()
         try:
             for item in batch:
                 entries.append(await self.arrivals.judge(connector, item, parts))
@@ -129,11 +131,11 @@ class Flow:
                 self.arrivals.forgive(connector, entries)
         each = iter(taken)
         return [
-            self._outcome(connector, item, entry, next(each) if entry.row is not None else Taken())
+            self._outcome(connector, item, entry, next(each) if entry.row is not None else Taken(), began)
             for item, entry in zip(batch, entries, strict=True)
         ]
 
-    def _outcome(self, connector: str, item: Inbound | Unreadable, entry: Entry, taken: Taken) -> Outcome:
+    def _outcome(self, connector: str, item: Inbound | Unreadable, entry: Entry, taken: Taken, began: int) -> Outcome:
         """Tell what the commit made of an item; observers hear of messages only now."""
         if isinstance(entry.row, Knock):
             if taken.show_code:
@@ -148,7 +150,7 @@ class Flow:
             return Outcome(state="refused", say=f"I could not take your message: {taken.refused}." if told else "")
         if taken.receipt.duplicate:
             self.arrivals.forgive(connector, [entry])
-        self.router.announce(taken.envelope, taken.receipt)
+        self.router.announce(taken.envelope, taken.receipt, began)
         self.hooks.accepted(taken.envelope, taken.receipt)
         self.recaller.accepted(taken.envelope, taken.receipt)
         return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq)
@@ -246,6 +248,9 @@ class Flow:
                 turn=turn.turn,
                 attempt=turn.attempt,
                 messages=len(rows),
+                seqs=tuple(row.seq for row in rows),
+                traces=tuple(row.envelope.trace for row in rows),
+                waits_ms=tuple(self.clock.now_ms() - row.created_at for row in rows),
                 answers=tuple(dict.fromkeys(address[0] for address in addresses if address is not None)),
             )
         )
@@ -377,6 +382,7 @@ class Flow:
                 **about_row(self.clock, row),
                 outbox=row.seq,
                 connector=row.connector,
+                waited_ms=self.clock.now_ms() - row.created_at,
             )
         )
 

@@ -32,6 +32,10 @@ from daycare.base.moments import BeforeTurn as BeforeTurn
 from daycare.base.moments import MessageSeen as MessageSeen
 from daycare.base.moments import SessionEnded as SessionEnded
 from daycare.base.moments import TurnEnded as TurnEnded
+from daycare.base.setup import Secret as Secret
+from daycare.base.setup import SetupQuestion as SetupQuestion
+from daycare.base.setup import SetupStep as SetupStep
+from daycare.base.setup import Verified as Verified
 from daycare.base.tool import StructTool as StructTool
 from daycare.base.tool import Tool as Tool
 from daycare.base.tool import ToolContext as ToolContext
@@ -292,7 +296,7 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     `setup` is called once, in a worker thread and before anything runs: it returns the plugin with what it provides
     under these settings (`msgspec.structs.replace(plugin, tools=...)`). `start` runs as long as the plugin lives: it is
     cancelled when the daemon stops, begun anew after a backoff when it raises, and may also return. `health` says in a
-    few words how the plugin is, or raises.
+    few words how the plugin is, or raises. `wizard` is its step in `daycare init`.
     """
 
     name: str
@@ -310,3 +314,4 @@ class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     setup: "Callable[[PluginContext], Plugin] | None" = None
     start: Callable[[PluginContext], Awaitable[None]] | None = None
     health: Callable[[PluginContext], Awaitable[str]] | None = None
+    wizard: SetupStep | None = None

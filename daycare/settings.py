@@ -19,6 +19,7 @@ class DaemonSection(msgspec.Struct, frozen=True, kw_only=True):
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_max_mb: Annotated[int, Meta(ge=1, le=10_000)] = 20
+    log_format: Literal["pretty", "json"] = "pretty"
     shutdown_grace_s: Annotated[float, Meta(ge=0, le=600)] = SHUTDOWN_GRACE_S
     turns_max_running: Annotated[int, Meta(ge=1, le=1_024)] = TURNS_MAX_RUNNING
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = AWAKE_IDLE_S
@@ -155,6 +156,19 @@ class BackupSection(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.every[:-1]) * (3_600_000 if self.every[-1] == "h" else 86_400_000)
 
 
+class MetricsSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[metrics]`: a loopback address such as "127.0.0.1:9464" that Prometheus may ask, empty for none."""
+
+    listen: str = ""
+
+
+class TracingSection(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tracing]`: the collector that gets spans (OTLP over HTTP), empty for none, and the share of traces it gets."""
+
+    endpoint: str = ""
+    ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
+
+
 class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[api]`: reserved. The API is on the Unix socket alone."""
 
@@ -179,6 +193,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     notify: NotifySection = NotifySection()
     backup: BackupSection = BackupSection()
     cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
+    metrics: MetricsSection = MetricsSection()
+    tracing: TracingSection = TracingSection()
     api: ApiSection = ApiSection()
 
 

@@ -17,6 +17,7 @@ FLOORS = {
     "settings": SERVICES,
     "observe": SERVICES,
     "plugin": SERVICES,
+    "webhook": SERVICES,
     "rules": RULES,
     "actors": ENGINES,
     "inference": ENGINES,

@@ -16,7 +16,7 @@ from daycare.base import events
 from daycare.base.errors import UnavailableError
 from daycare.base.events import AnyEvent, Event
 from daycare.base.limits import LOG_FILES_KEPT
-from daycare.observe import redact
+from daycare.base.secrecy import forget_hidden
 from daycare.observe.bus import Bus
 from daycare.observe.log import configure, follow, logger, write
 from daycare.observe.redact import hide, looks_secret, names_secret, without_secrets
@@ -29,8 +29,7 @@ KEY = "sk-proj-" + "abcdefghijklmnop"
 def file(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "daycare.log"
     configure("info")
-    redact._hidden = ()
-    redact._cached.cache_clear()
+    forget_hidden()
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -87,6 +86,7 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
         ("cron.missed", "warning"),
         ("cron.failed", "warning"),
         ("cron.broken", "warning"),
+        ("config.refused", "warning"),
         ("plugin.failed", "warning"),
         ("store.trouble", "error"),
     ]

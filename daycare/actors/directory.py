@@ -29,7 +29,7 @@ class Directory:
 
     def __init__(self, store: Store, connectors: Collection[str], permit: Permit = permit_all) -> None:
         self._store = store
-        self._connectors = frozenset(connectors)
+        self._connectors = connectors
         self._permit = permit
         self._by_id: dict[str, Agent] = {}
         self._by_path: dict[str, str] = {}

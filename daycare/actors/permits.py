@@ -40,7 +40,7 @@ class Permits:
 
     def __init__(self, directory: Directory, rules: Rules, bus: Bus, clock: Clock) -> None:
         self._directory = directory
-        self._rules = rules
+        self.rules = rules
         self._bus = bus
         self._clock = clock
 
@@ -50,7 +50,7 @@ class Permits:
         Neither has to exist. Raises `InvalidError` for what is no path or no action.
         """
         check_action(action)
-        return self._rules.decide(await self._line(subject), action, await self._path(target))
+        return self.rules.decide(await self._line(subject), action, await self._path(target))
 
     async def check(self, subject: str, action: str, target: str, *, can_ask: bool = False) -> Decision:
         """Return what was decided where that lets the action go on; otherwise record the refusal and raise it.
@@ -98,7 +98,7 @@ class Permits:
 
     def unlike(self, maker: Path, made: Path) -> str:
         """Return a rule of config.toml that gives `made` rights that `maker` has not, or binds `maker` alone; or ""."""
-        return self._rules.unlike(maker, made)
+        return self.rules.unlike(maker, made)
 
     async def _line(self, subject: str) -> list[Party]:
         """Return who acts and its ancestors. Those it was born of count, also after they have died."""

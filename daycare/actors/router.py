@@ -49,9 +49,10 @@ class Router:
         self._gone: set[int] = set()
         self.unheard = 0
 
-    async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
+    async def post(self, envelope: Envelope, create: NewAgent | None = None, began: int = 0) -> Receipt:
         """Commit a message to the agent at `envelope.to`; with `create` the agent comes into being if need be.
 
+        `began` is when it was received (wall ms), 0 for just now.
         A repeat of the key is answered with the first message's receipt. Raises `InvalidError` (too long, no key),
         `NotFoundError` (no such agent, dead incarnation), `ForbiddenError` (another user's), `BusyError` (inbox full).
         """
@@ -66,7 +67,7 @@ class Router:
             if agent is not None and agent.user != envelope.user:
                 await self._directory.of_user(envelope.to, envelope.user)  # refuses
         receipt = await self._store.inbox.post(envelope, create)
-        self.announce(envelope, receipt)
+        self.announce(envelope, receipt, began)
         return receipt
 
     async def admit(self, envelope: Envelope) -> Agent:
@@ -85,11 +86,12 @@ class Router:
         check(envelope)
         await self._count(envelope)
 
-    def announce(self, envelope: Envelope, receipt: Receipt) -> None:
-        """Let observers know of a message that was committed."""
+    def announce(self, envelope: Envelope, receipt: Receipt, began: int = 0) -> None:
+        """Let observers know of a message that was committed, and received at `began` (wall ms; 0 for just now)."""
+        now_ms = self._clock.now_ms()
         self._bus.publish(
             MessageAccepted(
-                at_ms=self._clock.now_ms(),
+                at_ms=now_ms,
                 path=envelope.to,
                 user=envelope.user,
                 agent_id=receipt.agent_id,
@@ -97,6 +99,7 @@ class Router:
                 seq=receipt.seq,
                 sender=envelope.sender,
                 duplicate=receipt.duplicate,
+                took_ms=now_ms - (began or now_ms),
             )
         )
 

@@ -66,9 +66,9 @@ class Supervisor:
         self._control = control
         self._bus = bus
         self._clock = clock
-        self._idle_s = idle_s
-        self._policy = policy
-        self._running = trio.Semaphore(turns_max)
+        self.idle_s = idle_s
+        self.policy = policy
+        self.room = trio.CapacityLimiter(turns_max)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
         self._stirred = trio.Event()  # set when an agent wakes
@@ -224,7 +224,7 @@ class Supervisor:
             self._room.set()
 
     async def _take_turn(self, agent: Agent, lane: Activation) -> None:
-        lane.policy = agent.config.policy or self._policy
+        lane.policy = agent.config.policy or self.policy
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self._backing_off(lane):
@@ -234,15 +234,15 @@ class Supervisor:
         if lane.life is not Life.IN_TURN:
             lane.move(Life.IN_TURN)
         try:
-            self._running.acquire_nowait()  # a turn that has room pays no checkpoint
+            self.room.acquire_nowait()  # a turn that has room pays no checkpoint
         except trio.WouldBlock:
-            await self._running.acquire()
+            await self.room.acquire()
         try:
             if lane.control or self._stopping:  # it came while this lane waited for room or for silence
                 return
             error = await self._try_turn(agent, lane)
         finally:
-            self._running.release()
+            self.room.release()
         if error is not None:
             lane.reread()
             await self._failed(agent, lane, error)
@@ -438,7 +438,7 @@ class Supervisor:
                 await self._stirred.wait()
             await trio.sleep(SWEEP_S)
             self.swept += 1
-            self.sleep_idle(self._idle_s)
+            self.sleep_idle(self.idle_s)
             self._cancel_late()
             crashed = self._crashes.items()
             self._crashes = {who: at for who, at in crashed if at[-1] > trio.current_time() - CRASH_WINDOW_S}

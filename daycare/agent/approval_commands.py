@@ -37,7 +37,7 @@ class ApprovalCommands:
     def __init__(self, desk: Desk, store: Store, section: ApprovalsSection, clock: Clock) -> None:
         self._desk = desk
         self._store = store
-        self._section = section
+        self.section = section
         self._clock = clock
 
     def add_to(self, commands: Commands) -> None:
@@ -86,7 +86,7 @@ class ApprovalCommands:
 
     async def _policy(self, agent: Agent) -> str:
         """Say what is chosen, and for how long."""
-        section = chosen(self._section, (await self._fresh(agent)).config.approvals)
+        section = chosen(self.section, (await self._fresh(agent)).config.approvals)
         policies = [section.of(tool) for tool in CHANGES]
         each = "; ".join(f"{tool}: {policy}" for tool, policy in zip(CHANGES, policies, strict=True))
         means = _MEANS[policies[0]] if len(set(policies)) == 1 else f"It depends on the tool ({each})"

@@ -47,7 +47,7 @@ class Entry(NamedTuple):
     counted: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Arrivals:
     """Judges what comes in."""
 
@@ -223,7 +223,7 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         sender=inbound.sender,
         key=inbound.key,
         text=text,
-        trace=new_trace_id(),
+        trace=inbound.trace or new_trace_id(),
         kind=EnvelopeKind.NOTE if note else EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
         lane=Lane.CONTROL if command else Lane.MESSAGES,
         files=files,

@@ -4,7 +4,7 @@ A behaviour is called in an agent's turn as a model would be: over the turn's me
 wants done (messages, reminders, the reply, what it keeps) is committed with the end of the turn, all together.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -67,7 +67,7 @@ class Behaviours:
     store: Store
     clock: Clock
     reach: Reach
-    parts: Mapping[str, Part]
+    parts: dict[str, Part]
 
     def named(self, name: str) -> str:
         """Return PLUGIN/NAME for a behaviour, given either way. Raises `NotFoundError`."""

@@ -66,12 +66,17 @@ class Budgets:
         self._notify = notify
         self._bus = bus
         self._clock = clock
-        self._defaults = {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
         self._owner = owner
         self._rows: dict[str, BudgetRow] | None = None
         self._users: OrderedDict[str, _Known] = OrderedDict()
         self._news = trio.Event()
         self._told: OrderedDict[tuple[str, str, str, int, int], None] = OrderedDict()
+        self.apply(section)
+
+    def apply(self, section: BudgetsSection) -> None:
+        """Let these be the limits of whom nothing was set."""
+        self._defaults = {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
+        self.settled()
 
     # -- the gate ----------------------------------------------------------------------------------------------------
 

@@ -92,6 +92,10 @@ class Commands:
         """Register a command under its word, without the slash."""
         self._commands[name] = command
 
+    def remove(self, name: str) -> None:
+        """Forget a command."""
+        self._commands.pop(name, None)
+
     def listed(self) -> list[tuple[str, str]]:
         """Return (word, help) of what belongs into a menu: ours first, what is needed most on top, then plugins'."""
         names = [name for name in MENU if name in self._commands]

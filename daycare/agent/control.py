@@ -15,6 +15,7 @@ from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import AgentDied
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, dismissal
 from daycare.base.path import Kind
+from daycare.base.secrecy import without_secrets
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -92,7 +93,8 @@ class Control:
         except DaycareError as error:
             return Answer(str(error))
         except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
-            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {type(error).__name__}: {error}")
+            what = without_secrets(f"{type(error).__name__}: {error}")
+            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {what}")
 
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None

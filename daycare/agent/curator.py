@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _TOO_MUCH: Final = ("CONTEXT_OVERFLOW", "EXTRACTION_CUT")  # what a shorter piece may spare
 
 
-@dataclass(frozen=True)
+@dataclass
 class Curator:
     """Takes the turns of memory workers."""
 

@@ -28,6 +28,7 @@ from daycare.base.limits import (
     RETRY_FACTOR,
 )
 from daycare.base.messages import NOT_THE_USER, Envelope, Message, Origin, Text, Usage
+from daycare.base.secrecy import without_known
 from daycare.observe.bus import Bus
 from daycare.plugin import BeforeTurn, HookSet, MessageSeen, PluginContext, SessionEnded, TurnEnded
 from daycare.store.records import Agent, InboxRow, Receipt, Turn
@@ -112,6 +113,17 @@ class Hooks:
         finally:
             self._tasks = None
             self._ended.set()
+
+    def change(self, plugin: Hooked) -> None:
+        """Call these hooks of a plugin from now on, in place of those it had."""
+        line = next((line for line in self._lines if line.plugin.name == plugin.name), None)
+        if line is not None:
+            line.plugin = plugin
+            line.strikes.clear()
+        elif plugin.hooks != HookSet():
+            self._lines.append(line := Line(plugin))
+            if self._tasks is not None:
+                self._tasks.start_soon(self._work, line)
 
     async def stop(self) -> bool:
         """Let what waits be told, for a moment, then end. False: some hook does not let itself be ended."""
@@ -304,7 +316,7 @@ def _bounded(texts: Sequence[str] | None) -> tuple[str, ...]:
     left = HOOK_BEFORE_MAX_CHARS
     kept = []
     for text in (texts,) if isinstance(texts, str) else texts or ():
-        cut = text.replace("\x00", "").strip()[:left]
+        cut = without_known(text).replace("\x00", "").strip()[:left]
         if cut:
             kept.append(cut)
             left -= len(cut)

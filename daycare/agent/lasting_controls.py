@@ -73,7 +73,7 @@ class LastingAgents:
         self._clock = clock
         self.check: Callable[[AgentConfig], None] = _unchecked
         self.awake: Callable[[], Collection[str]] = tuple
-        self._keep_days = keep_days
+        self.keep_days = keep_days
         self._changing = trio.Lock()  # a change reads the settings before it writes them
 
     # -- for agents ----------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class LastingAgents:
 
     async def restore(self, path: str) -> Agent:
         """Let an agent that has ended live again, as long as it is kept."""
-        return await self.store.agents.revive(path, self._clock.now_ms() - self._keep_days * _DAY_MS)
+        return await self.store.agents.revive(path, self._clock.now_ms() - self.keep_days * _DAY_MS)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Notifier:
         self._bus = bus
         self._clock = clock
         self._connectors = connectors
-        self._quiet = quiet_hours(quiet)
+        self.quiet = quiet_hours(quiet)
         self._held: dict[tuple[str, str], _Held] = {}
         self._sent: dict[tuple[str, str], float] = {}
 
@@ -116,11 +116,11 @@ class Notifier:
         return next((name for name in names if name in self._connectors), "")
 
     async def _is_quiet(self, user: str) -> bool:
-        if self._quiet is None:
+        if self.quiet is None:
             return False
         person = await self._store.people.get(user)
         here = datetime.fromtimestamp(self._clock.now_ms() / 1000, ZoneInfo(person.zone if person else "UTC")).time()
-        begin, end = self._quiet
+        begin, end = self.quiet
         return begin <= here < end if begin <= end else here >= begin or here < end
 
 

@@ -59,7 +59,7 @@ class Passages:
         self._shelf = shelf
         self._chunking = chunking
         self._embedding = embedding
-        self._section = section
+        self.section = section
         self._kept: OrderedDict[str, tuple[int, dict[str, list[Chunk]]]] = OrderedDict()  # by agent: of which version
 
     async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
@@ -70,11 +70,11 @@ class Passages:
         for name, passages in (await self._cut(agent)).items():
             fits = await self._fitting(passages, text, vector)
             if name == MEMORY:
-                best = sorted((it.chunk for it in fits[: self._section.chat_top]), key=lambda it: it.start)
+                best = sorted((it.chunk for it in fits[: self.section.chat_top]), key=lambda it: it.start)
                 told = "\n".join(f"{name}: {_line(chunk)}" for chunk in best)
             else:  # who somebody is has to be said in any case
                 order = dict.fromkeys([*(it.chunk for it in fits), *passages])
-                best = sorted(list(order)[: int(self._section.identity)], key=lambda it: it.start)
+                best = sorted(list(order)[: int(self.section.identity)], key=lambda it: it.start)
                 told = "\n\n".join(chunk.told for chunk in best)
             found.append((name, told))
         return tuple(found)
@@ -102,9 +102,9 @@ class Passages:
         kept = self._kept.get(agent.id)
         if kept is None or kept[0] != version:
             found = {}
-            for name in (*(() if self._section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
+            for name in (*(() if self.section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
                 passage = await self._shelf.passage(agent, name)
-                if passage is not None and (name != MEMORY or is_long(passage, self._section)):
+                if passage is not None and (name != MEMORY or is_long(passage, self.section)):
                     found[name] = chunks(passage.text)
             kept = self._kept[agent.id] = version, found
         self._kept.move_to_end(agent.id)
@@ -120,9 +120,7 @@ class Passages:
             hashes = [fitting.hash_of(chunk) for chunk in passages]
             known = await self._memories.known_vectors(self._embedding.model, hashes)
             near = fitting.similarities(vector, known)
-        return fitting.fitting(
-            passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self._section.min_similarity
-        )
+        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self.section.min_similarity)
 
     async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
         found: list[Memory] = []

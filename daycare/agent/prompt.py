@@ -94,6 +94,10 @@ class Persona:
     """The installation's agent as its settings have it: its name and tone, for as long as there is no IDENTITY.md."""
 
     def __init__(self, name: str, tone: str) -> None:
+        self.be(name, tone)
+
+    def be(self, name: str, tone: str) -> None:
+        """Be this one from now on."""
         self.name = name
         self.text = f"Your name is {one_line(name, NAME_MAX_CHARS)}.\nYour tone is {one_line(tone, 500)}."
 

@@ -109,9 +109,9 @@ class Recaller:
         self._store = store
         self._search = search
         self._ask = ask
-        self._section = section
+        self.section = section
         self._passages = passages
-        self._top = top
+        self.top = top
         self._bus = bus
         self._clock = clock
         self._nursery: trio.Nursery | None = None
@@ -145,7 +145,7 @@ class Recaller:
         messages = messages_of(rows)
         text = "\n".join(said(message)[1] for message in messages if is_persons(message)).strip()
         found, vector = NOTHING, None
-        if self._section.enabled and agent.kind in PEOPLES and text:
+        if self.section.enabled and agent.kind in PEOPLES and text:
             found, vector = await self._recall(agent, user, turn, text)
         words = text or "\n".join(message.text for message in messages)
         return replace(found, excerpts=await self._passages.standing(agent, words, vector))
@@ -155,7 +155,7 @@ class Recaller:
         without = "it took too long"
         vector: Floats | None = None
         hits: Sequence[Hit] = ()
-        with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
+        with trio.move_on_after(self.section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
             try:
                 hits = await self._search(await self._query(agent, user, turn, text, vector))
@@ -178,7 +178,7 @@ class Recaller:
     # -- the question ------------------------------------------------------------------------------------------------
 
     def _begin(self, text: str) -> "_Question | None":
-        if self._ask is None or self._nursery is None or not self._section.enabled:
+        if self._ask is None or self._nursery is None or not self.section.enabled:
             return None
         question = self._questions.get(text)
         if question is None:
@@ -200,7 +200,7 @@ class Recaller:
         return (question.vector, question.trouble) if question.done.is_set() else (None, "its vector came too late")
 
     async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Query:
-        section = self._section
+        section = self.section
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
         recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT)
@@ -208,7 +208,7 @@ class Recaller:
             Tier.LOG: section.include_logs,
             Tier.FACT: section.include_facts,
             Tier.ENTITY: section.include_entities,
-            Tier.CHUNK: self._top > 0,
+            Tier.CHUNK: self.top > 0,
         }
         return Query(
             scope=scope_of(agent.path),
@@ -230,11 +230,11 @@ class Recaller:
         """Return the hits that fit: the best half, then what was shown last time and still ranks, then others."""
         hits = self._without_read(hits)
         before = self._shown.get(agent.id, frozenset())
-        must = {hit.memory.no for hit in hits[: -(-self._section.max_results // 2)]}
+        must = {hit.memory.no for hit in hits[: -(-self.section.max_results // 2)]}
         ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
         chosen: list[Hit] = []
-        left = self._section.max_tokens
-        for hit in ranked[: self._section.max_results]:
+        left = self.section.max_tokens
+        for hit in ranked[: self.section.max_results]:
             left -= tokens.of_text(line(hit.memory, user.zone)) + 1
             if left < 0:
                 break
@@ -257,7 +257,7 @@ class Recaller:
         for hit in hits:
             if hit.memory.tier is Tier.CHUNK:
                 passages += not _stands_anyway(hit.memory)
-                if _stands_anyway(hit.memory) or passages > self._top:
+                if _stands_anyway(hit.memory) or passages > self.top:
                     continue
             kept.append(hit)
         return kept

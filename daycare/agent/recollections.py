@@ -19,7 +19,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection, RetrievalSection
 from daycare.config import Config
 from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
@@ -65,12 +65,11 @@ class Recollections:
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
         self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)
         ask = self.embedding.question if self.embedding is not None else None
-        logs = section.retrieval.include_logs and section.ingestion.daily_logs
         self.recaller = Recaller(
             store,
             self.search.find,
             ask,
-            replace(section.retrieval, include_logs=logs),
+            _recalled(section),
             bus,
             clock,
             self.passages,
@@ -79,6 +78,14 @@ class Recollections:
         self.lookup = Lookup(store, self.find, clock)
         self.forgetting = Forgetting(store, self._forgotten)
         self.on_forgotten: Callable[[], None] = lambda: None
+
+    def apply(self, section: MemorySection) -> None:
+        """Remember and recall by these settings from now on, with the embedder that there is."""
+        self._section = replace(section, embedder=self._section.embedder, model_dir=self._section.model_dir)
+        self.search.apply(section.retrieval)
+        self.scribe.section = self.curator.section = section.ingestion
+        self.passages.section = section.documents
+        self.recaller.section, self.recaller.top = _recalled(section), section.documents.chat_top
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -152,6 +159,12 @@ class Recollections:
         self.recaller.forget()
         self._bus.forget(traces)
         self.on_forgotten()
+
+
+def _recalled(section: MemorySection) -> RetrievalSection:
+    """Return what comes back into prompts; words that are not kept do not, even where some still lie there."""
+    logs = section.retrieval.include_logs and section.ingestion.daily_logs
+    return replace(section.retrieval, include_logs=logs)
 
 
 def loader(

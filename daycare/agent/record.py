@@ -24,6 +24,8 @@ NOTEWORTHY: Final = frozenset(
         "notice",
         "cron.failed",
         "cron.broken",
+        "config.reloaded",
+        "config.refused",
         "plugin.failed",
         "provider.away",
         "budget.warned",

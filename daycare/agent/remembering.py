@@ -94,6 +94,10 @@ class Remembering:
         self.lookup = lookup
         self.permits = permits
         self.trusted = frozenset(trusted)
+        self.listen(outside)
+
+    def listen(self, outside: Sequence[str]) -> None:
+        """Know which plugins put words into prompts."""
         self.hooks = Sources(tuple(Source(f"words of the plugin {name}", Origin.FILE) for name in outside))
 
     def of(self, agent: Agent, user: User, turn: Turn, step: int) -> "TurnMemory":

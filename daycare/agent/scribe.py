@@ -43,7 +43,7 @@ class Scribe:
     def __init__(self, store: Store, directory: Directory, section: IngestionSection) -> None:
         self._store = store
         self._directory = directory
-        self._keeps = section.daily_logs or section.facts or section.entities
+        self.section = section
         self._news = trio.Event()
 
     def wake(self) -> None:
@@ -71,9 +71,10 @@ class Scribe:
         turns = await self._store.memories.unlogged(SCRIBE_TURNS)
         people: dict[str, User] = {}
         entries: list[NewMemory] = []
+        keeps = self.section.daily_logs or self.section.facts or self.section.entities
         for turn in turns:
             agent = await self._directory.get(turn.agent_id)
-            if not self._keeps or agent.kind not in LOGGED or has_behaviour(agent):  # a program remembers by itself
+            if not keeps or agent.kind not in LOGGED or has_behaviour(agent):  # a program remembers by itself
                 continue
             if agent.user not in people:
                 people[agent.user] = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)

@@ -255,13 +255,13 @@ class Prompts:
     ) -> None:
         self._store = store
         self._shelf = shelf
-        self._persona = persona
+        self.persona = persona
         self._personalities = personalities
-        self._personality = personality
+        self.personality = personality
         self._room_for = room_for
         self._secret = secret
         self._clock = clock
-        self._documents = documents
+        self.documents = documents
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
         self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
@@ -279,7 +279,7 @@ class Prompts:
         changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
-        personality = self._personalities.chosen(*filter(None, (agent.config.personality, self._personality)))
+        personality = self._personalities.chosen(*filter(None, (agent.config.personality, self.personality)))
         room = await self._room_for(agent)
         state = (agent, user, session, today, personality, room, changes, version, recalled, excerpts)
         kept = self._kept.get(agent.id)
@@ -292,12 +292,12 @@ class Prompts:
             user,
             mark=mark_of(self._secret, agent.id, session),
             today=today,
-            persona=self._persona,
+            persona=self.persona,
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
             recalled=recalled,
             excerpts=excerpts,
-            documents=self._documents,
+            documents=self.documents,
             room=room,
         )
         made = assemble(sections, agent, user)

@@ -47,7 +47,7 @@ class StatusCommands:
         self._store = store
         self._directory = directory
         self._pool = pool
-        self._persona = persona
+        self.persona = persona
         self._clock = clock
         self._now = status
         self._life_of = life_of
@@ -64,7 +64,7 @@ class StatusCommands:
     async def _start(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         user = await self._user(agent)
         return Answer(
-            f"Hello {user.name}, I am {agent.config.name or self._persona.name}.\n"
+            f"Hello {user.name}, I am {agent.config.name or self.persona.name}.\n"
             "Ask me things, give me work, send me files: I read it in the order it comes and answer here.\n"
             "What you write is kept, also while I am busy or away for a while.\n"
             "/help shows what else can be said."

@@ -24,7 +24,7 @@ from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
 from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
-from daycare.inference.pool import Failure, Pool
+from daycare.inference.pool import Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
@@ -69,6 +69,7 @@ class Course:
     said: list[Message]
     recalled: Recollection
     window: Window = field(init=False)
+    plan: Sequence[Choice] = ()
     next_step: int = 0
     model_calls: int = 0
     open_calls: list[ToolCall] = field(default_factory=list)
@@ -205,7 +206,8 @@ class Thinker:
 
     async def _infer(self, course: Course) -> tuple[Completion, Spend]:
         agent, turn = course.agent, course.turn
-        plan = await self._pool.plan(agent.role, agent.config.model or None)
+        # Made once: what is set anew meanwhile counts from the next turn on.
+        plan = course.plan = course.plan or await self._pool.plan(agent.role, agent.config.model or None)
         last = course.model_calls >= MODEL_STEPS_MAX - 1
         if course.model_calls >= MODEL_STEPS_MAX:
             raise UnavailableError(

@@ -151,7 +151,7 @@ class Agents:
     async def restore(self, request: Request) -> Response:
         """Let an agent that has ended live again, as long as it is kept."""
         path = query(request, PathQuery).path
-        since_ms = self._services.clock.now_ms() - self._services.keep_days * _DAY_MS
+        since_ms = self._services.clock.now_ms() - self._services.keep_days() * _DAY_MS
         return answer(agent_view(self._services, await self._store.agents.revive(path, since_ms)))
 
     async def end(self, request: Request) -> Response:

@@ -12,6 +12,7 @@ from daycare.api.documents import Document, answer, body
 from daycare.api.events import event_stream
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, NotFoundError
+from daycare.observe.spans import ours
 
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
 
@@ -24,7 +25,7 @@ class Shutdown(Document, frozen=True, kw_only=True):
 
 
 class Control:
-    """`/v1/status`, `/v1/trace`, `/v1/events`, `/v1/shutdown`, `/v1/handover`."""
+    """`/v1/status`, `/v1/trace`, `/v1/events`, `/v1/shutdown`, `/v1/handover`, `/v1/config/reload`."""
 
     def __init__(self, services: Services, closing: trio.Event) -> None:
         self._services = services
@@ -39,6 +40,7 @@ class Control:
             Route("/v1/events", self.events),
             Route("/v1/shutdown", self.shutdown, methods=["POST"]),
             Route("/v1/handover", self.handover, methods=["POST"]),
+            Route("/v1/config/reload", self.reload, methods=["POST"]),
         ]
 
     async def status(self, request: Request) -> Response:
@@ -49,10 +51,10 @@ class Control:
         """Show what became of a message, by its trace id or its number."""
         wanted = request.path_params["id"]
         store = self._services.store
-        trace = wanted
+        trace = ours(wanted)
         if wanted.isdecimal() and len(wanted) <= _SEQ_MAX_DIGITS:
             receipt = await store.inbox.receipt(int(wanted))
-            trace = receipt.trace if receipt else wanted  # a trace id, too, may happen to be all digits
+            trace = receipt.trace if receipt else trace  # a trace id, too, may happen to be all digits
         entries = await trio.to_thread.run_sync(store.ledger.trace, trace, limiter=self._tracing)
         if not entries:
             raise NotFoundError(
@@ -71,6 +73,10 @@ class Control:
         wish = await body(request, Shutdown)
         self._services.stop(wish.restart, wish.reason or "asked by the API")
         return answer({"stopping": True, "restart": wish.restart}, 202)
+
+    async def reload(self, request: Request) -> Response:
+        """Take config.toml anew."""
+        return answer(await self._services.reload())
 
     async def handover(self, request: Request) -> Response:
         """Give way to a `daycare run`, if this is the daemon inside of a chat."""

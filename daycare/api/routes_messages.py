@@ -21,6 +21,7 @@ from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
+from daycare.observe.spans import accept_id, joined, trace_id
 from daycare.plugin import Inbound
 from daycare.store.records import OutboxRow, Receipt
 
@@ -72,6 +73,9 @@ class Messages:
         wish = await body(request, Post)
         user = self._services.owner if wish.user is None else wish.user
         files = [await self._file(number, user) for number in wish.files]
+        outside = joined(request.headers.get("traceparent", ""))
+        if outside is not None:
+            self._services.join(outside)
         receipt = await self._services.accept(
             Inbound(
                 connector=DIRECT,
@@ -80,15 +84,19 @@ class Messages:
                 text=wish.text,
                 files=tuple(files),
                 path=wish.path or "",
+                trace=outside.trace if outside is not None else "",
             )
         )
+        mine = f"00-{trace_id(receipt.trace)}-{accept_id(receipt.trace, receipt.seq)}-01"
         if wish.wait_s:
             waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
             receipt = replace(waited, duplicate=receipt.duplicate)
         view = msgspec.to_builtins(receipt)
         if receipt.state == "done":
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
-        return answer(view, 200 if receipt.state == "done" else 202)
+        response = answer(view, 200 if receipt.state == "done" else 202)
+        response.headers["traceparent"] = mine
+        return response
 
     async def _file(self, number: int, user: str) -> File:
         file = await self._store.files.get(number, user)
@@ -146,6 +154,7 @@ class Messages:
                     trace=row.trace,
                     outbox=row.seq,
                     connector=row.connector,
+                    waited_ms=self._services.clock.now_ms() - row.created_at,
                 )
             )
         return answer({"acknowledged": acknowledged})

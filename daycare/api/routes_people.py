@@ -30,6 +30,13 @@ class NewUser(Document, frozen=True, kw_only=True):
     under: str | None = None
 
 
+class Change(Document, frozen=True, kw_only=True):
+    """What is to be another for a person; what is left out stays."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)] | None = None
+    zone: str | None = None
+
+
 class Link(Document, frozen=True, kw_only=True):
     """A connector key, `telegram:42`."""
 
@@ -53,6 +60,7 @@ class People:
         return [
             Route("/v1/users", self.find),
             Route("/v1/users", self.add, methods=["POST"]),
+            Route("/v1/users/{id}", self.change, methods=["PATCH"]),
             Route("/v1/users/{id}", self.remove, methods=["DELETE"]),
             Route("/v1/users/{id}/links", self.link, methods=["POST"]),
             Route("/v1/links/{key:path}", self.unlink, methods=["DELETE"]),
@@ -78,6 +86,16 @@ class People:
             keys=(f"direct:{wish.id}",),
         )
         return answer(await self._people.add(user, Origin.PERSON), 201)
+
+    async def change(self, request: Request) -> Response:
+        """Give a person another name or time zone."""
+        wish = await body(request, Change)
+        id_ = request.path_params["id"]
+        known = await self._people.get(id_)
+        if known is None:
+            raise NotFoundError("USER_UNKNOWN", f"changing {id_}: no user has this id", hint="daycare users list")
+        zone = known.zone if wish.zone is None else _known_zone(wish.zone)
+        return answer(await self._people.change(id_, name=wish.name or known.name, zone=zone))
 
     async def remove(self, request: Request) -> Response:
         """Remove a person; what they said and were told stays."""

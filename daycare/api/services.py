@@ -20,6 +20,7 @@ from daycare.approvals.desk import Desk
 from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector
+from daycare.base.errors import ConflictError
 from daycare.base.health import Finding
 from daycare.base.messages import File
 from daycare.exports.engine import Exports
@@ -27,6 +28,7 @@ from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus
+from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Receipt
@@ -49,6 +51,18 @@ async def _no_embedder() -> None:
     """There are no vectors to make."""
 
 
+async def _no_file() -> object:
+    raise ConflictError("RELOAD_STOPPING", "reading config.toml anew: nobody goes by it")
+
+
+async def _no_metrics() -> str:
+    return ""
+
+
+def _no_trace(_: Joined) -> None:
+    """Nobody traces."""
+
+
 @dataclass(frozen=True)
 class Services:
     """The parts of a running daemon that the API shows and moves.
@@ -58,7 +72,8 @@ class Services:
     looks at how everything is; `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells
     of each plugin what `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
     `connectors` are all there are, by name. `process` makes the passages of a document anew, `reembed` all vectors. For
-    `keep_days` an agent that has ended can be restored.
+    `keep_days` an agent that has ended can be restored. `reload` takes config.toml anew and returns what came of it.
+    `metrics` is Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
     """
 
     store: Store
@@ -76,7 +91,7 @@ class Services:
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
-    keep_days: int
+    keep_days: Callable[[], int]
     documents: Documents
     sharing: Sharing
     exports: Exports
@@ -95,3 +110,6 @@ class Services:
     check: Callable[[AgentConfig], None] = field(default=_any_config)
     process: Callable[[Agent, str], Awaitable[Processed]] = field(default=_no_document)
     reembed: Callable[[], Awaitable[None]] = field(default=_no_embedder)
+    reload: Callable[[], Awaitable[object]] = field(default=_no_file)
+    metrics: Callable[[], Awaitable[str]] = field(default=_no_metrics)
+    join: Callable[[Joined], None] = field(default=_no_trace)

@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeVar
@@ -18,6 +19,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
+from daycare.base.secrecy import hide
 from daycare.config import BackupSection, Config, load
 from daycare.exports.archive import anonymous
 from daycare.exports.kept import Kept
@@ -54,6 +56,18 @@ class Backups:
         self._failed_at = 0
         self._failure: DaycareError | None = None
         self._bytes = 0
+        self._hide_passphrase()
+
+    def apply(self, config: Config) -> None:
+        """Make them by these settings from now on."""
+        self._config, self._section = config, config.backup
+        self._hide_passphrase()
+
+    def _hide_passphrase(self) -> None:
+        """Let nothing show it from now on, however long it is until it is used."""
+        if self._section.passphrase_file:
+            with suppress(InvalidError):
+                _ = _first_line(self._home.path / self._section.passphrase_file)
 
     # -- asked for -----------------------------------------------------------------------------------------------------
 
@@ -214,6 +228,7 @@ def _first_line(file: Path) -> str:
         ) from error
     if not line:
         raise InvalidError("PASSPHRASE_MISSING", f"making a backup: {file} begins with an empty line")
+    hide(line)
     return line
 
 

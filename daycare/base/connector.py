@@ -51,7 +51,8 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
 
     Where: `path` is the agent meant, empty for the one that belongs to the connector. `message` is the platform's
     number of it, which the answer may name as its question; `reply_target` sends the answer elsewhere on that platform.
-    `at_ms` is when the platform says that it was said, 0 for now.
+    `at_ms` is when the platform says that it was said, 0 for now. `trace` joins it to what others record of it (the
+    32 hex digits of a W3C trace id); without one it begins a trace of its own.
     """
 
     connector: str
@@ -74,6 +75,7 @@ class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     replies_to: str = ""
     at_ms: int = 0
+    trace: str = ""
 
 
 class Unreadable(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,18 +3,22 @@
 what was tried, on what, why.  Hint: the command that repairs it
 """
 
+from daycare.base.secrecy import without_secrets
+
 
 class DaycareError(Exception):
     """Base of every error that daycare raises on purpose.
 
     `message` says what was tried, on what, and why it failed. `hint` is the next command or edit. `code` is a stable
-    upper-case name that programs may match on. Neither ever contains a secret.
+    upper-case name that programs may match on. Neither ever contains a secret: errors are shown, logged, stored and
+    sent to people, so what a platform, a library or a plugin said in them is redacted where the error is made.
     """
 
     exit_code = 1
     http_status = 500
 
     def __init__(self, code: str, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
+        message, hint = without_secrets(message), without_secrets(hint)
         super().__init__(message)
         self.code = code
         self.message = message

@@ -6,6 +6,8 @@ Every event has a heading in doc/events.md; `name` is stable.
 from daycare.base.event import Event as Event
 from daycare.base.events_work import AgentChanged as AgentChanged
 from daycare.base.events_work import AgentCreated as AgentCreated
+from daycare.base.events_work import ConfigRefused as ConfigRefused
+from daycare.base.events_work import ConfigReloaded as ConfigReloaded
 from daycare.base.events_work import CronBroken as CronBroken
 from daycare.base.events_work import CronDue as CronDue
 from daycare.base.events_work import CronFailed as CronFailed
@@ -18,11 +20,12 @@ from daycare.base.events_work import TaskStarted as TaskStarted
 
 
 class MessageAccepted(Event, frozen=True, kw_only=True, tag="message.accepted"):
-    """An inbox row was committed; `seq` is its number."""
+    """An inbox row was committed; `seq` is its number. `took_ms` is how long that took since it was received."""
 
     seq: int
     sender: str
     duplicate: bool = False
+    took_ms: int = 0
 
 
 class AgentWoke(Event, frozen=True, kw_only=True, tag="agent.woke"):
@@ -52,12 +55,18 @@ class LaneBroke(Event, frozen=True, kw_only=True, tag="lane.broke"):
 
 
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """A turn began or was resumed; `attempt` counts from 1. `answers` are the connectors that its answer goes to."""
+    """A turn began or was resumed; `attempt` counts from 1. `answers` are the connectors that its answer goes to.
+
+    `seqs`, `traces` and `waits_ms` are those of its messages: how long each has waited since it was committed.
+    """
 
     turn: int
     attempt: int
     messages: int
     answers: tuple[str, ...] | None = None
+    seqs: tuple[int, ...] = ()
+    traces: tuple[str, ...] = ()
+    waits_ms: tuple[int, ...] = ()
 
 
 class TurnDelta(Event, frozen=True, kw_only=True, tag="turn.delta"):
@@ -128,6 +137,22 @@ class ModelFailed(Event, frozen=True, kw_only=True, tag="model.failed"):
     code: str
     reason: str
     retry_in_s: float | None = None
+
+
+class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called"):
+    """One call of a model has ended, for whatever it was made; `code` is why it failed, if it did.
+
+    Tokens are the provider's count, or ours if it has none; cost is in millionths of a US dollar.
+    """
+
+    provider: str
+    model: str
+    took_ms: int
+    code: str = ""
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):
@@ -248,10 +273,11 @@ class DeadLettered(Event, frozen=True, kw_only=True, tag="dead.lettered"):
 
 
 class ReplySent(Event, frozen=True, kw_only=True, tag="reply.sent"):
-    """A connector confirmed an outbox row."""
+    """A connector confirmed an outbox row, `waited_ms` after it was committed."""
 
     outbox: int
     connector: str
+    waited_ms: int = 0
 
 
 class DeliveryFailed(Event, frozen=True, kw_only=True, tag="reply.failed"):
@@ -371,6 +397,7 @@ AnyEvent = (
     | TurnFinished
     | TurnFailed
     | ModelFailed
+    | ModelCalled
     | ContextCompacted
     | CompactionFailed
     | ContextTrimmed
@@ -400,6 +427,8 @@ AnyEvent = (
     | TaskProgressed
     | TaskEnded
     | SignalFired
+    | ConfigReloaded
+    | ConfigRefused
     | DiskTrouble
     | PluginStarted
     | PluginFailed

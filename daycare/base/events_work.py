@@ -85,6 +85,21 @@ class TaskEnded(Event, frozen=True, kw_only=True, tag="task.ended"):
     reason: str = ""
 
 
+class ConfigReloaded(Event, frozen=True, kw_only=True, tag="config.reloaded"):
+    """Config.toml was taken anew: keys `changed`, plugins `restarted`; `pending` keys count after a restart only."""
+
+    changed: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
+    pending: tuple[str, ...] = ()
+
+
+class ConfigRefused(Event, frozen=True, kw_only=True, tag="config.refused"):
+    """Config.toml was changed and has a mistake, which `reason` names by line and key: what held before goes on."""
+
+    code: str
+    reason: str
+
+
 class SignalFired(Event, frozen=True, kw_only=True, tag="signal.fired"):
     """A signal went out: to so many agents, and `refused` did not get it. `path` is the agent it comes from."""
 

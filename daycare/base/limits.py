@@ -85,12 +85,17 @@ MODEL_FRAME_MAX_BYTES: Final = (
 MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page
 
 CONFIG_MAX_BYTES: Final = 256 * 1024  # config.toml; a written one has a few kilobytes
+CONFIG_LOOK_S: Final = 2.0  # between two looks whether it was changed
+CONFIG_STILL_S: Final = 0.5  # for so long nobody may have written to it: editors write in pieces
+CONFIG_REASON_MAX_CHARS: Final = 2_000  # of what is told of a refused one
+CONFIG_GONE_S: Final = 5.0  # and so long if it is empty or not there: some begin with that
 SOCKET_PATH_MAX_BYTES: Final = 100  # a Unix socket's address holds 104 (macOS) to 108 (Linux) bytes, one of them NUL
 VAULT_KEYS_MAX: Final = 16  # in the key file; each key is tried on a token that the newer ones do not open
 LOG_FILES_KEPT: Final = 3  # full log files beside the current one
 LOG_VALUE_MAX_CHARS: Final = 2_000  # of one field of a log line
 COURIER_PAGE: Final = 64  # outbox rows read at a time
 COURIER_SENDS_MAX: Final = 16  # replies of one connector on their way at the same time
+COURIER_QUIET_S: Final = 5.0  # for replies on their way to arrive, before their connection is made anew
 API_BODY_MAX_BYTES: Final = 256 * 1024  # a message of 64 KiB escaped as JSON fits
 API_WAIT_MAX_S: Final = 600.0  # the longest a request waits for an answer
 EVENTS_KEEPALIVE_S: Final = 15.0

@@ -6,20 +6,24 @@ import sys
 from pathlib import Path
 
 from daycare.base.errors import DaycareError
+from daycare.observe.streams import redact_streams
 from daycare.ops.process import run
+from daycare.ops.stop import ending
 
 
 def main() -> None:
     """Run the daemon of a home and leave the process with its exit code."""
     early: list[int] = []
+    redact_streams()
 
     def leave(number: int, _frame: object) -> None:
         """End in order until the daemon itself listens for signals."""
         early.append(number)  # where a destructor runs, an exception is lost
         raise SystemExit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, leave)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # without a terminal it is a wish to read what is read anyway
+    for number in ending():
+        signal.signal(number, leave if number != signal.SIGINT else signal.default_int_handler)
     parser = argparse.ArgumentParser(prog="daycare run")
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="errors as JSON")

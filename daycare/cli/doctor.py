@@ -1,205 +1,165 @@
-"""`daycare doctor`: looks at everything a daemon needs, one line each, without changing anything."""
+"""`daycare doctor`: looks at everything a daemon needs, mends what is safe to mend, and packs a bug report."""
 
+import os
 import shutil
-import stat
+import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from daycare.base.errors import DaycareError
-from daycare.base.limits import BACKUP_LATE
-from daycare.cli.client import Client
+from daycare.base.errors import InvalidError
+from daycare.cli.client import Json
 from daycare.cli.command import Cli
-from daycare.cli.render import plain, size, when
-from daycare.store.home import MEMORY, Home
+from daycare.cli.render import plain, size
+from daycare.store.home import Home
 
-DISK_WARN_BYTES: Final = 1024**3
-DISK_FAIL_BYTES: Final = 64 * 1024**2  # a snapshot before a migration and the write-ahead log need some
+if TYPE_CHECKING:
+    from daycare.ops.doctor.finding import Finding
+    from daycare.ops.doctor.scene import Scene
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one look found out."""
-
-    level: Literal["ok", "warn", "fail"]
-    about: str
-    message: str
-    hint: str = ""
+_WIDTH_MIN: Final = 40
 
 
-def doctor(cli: Cli) -> None:
-    """Look for what is wrong: configuration, permissions, database, key file, daemon, providers, disk space.
+def doctor(
+    cli: Cli,
+    *,
+    fix: Annotated[bool, typer.Option("--fix", help="Mend what is safe to mend; no data is deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: only tell what would be done.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Look at this alone; may be repeated.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Call no provider and no platform.")] = False,
+    bundle: Annotated[
+        Path | None, typer.Option(metavar="FILE.tar.gz", help="Write a bug report without secrets and conversations.")
+    ] = None,
+    names: Annotated[bool, typer.Option("--names", help="With --bundle: leave names and paths as they are.")] = False,
+) -> None:
+    """Look for what is wrong with the installation, and say how to mend it.
 
-    Prints ok, warn or fail for each with a hint, and exits with 1 when something failed.
+    Prints ok, warn or fail for each thing, with the command that mends it. Exits with 1 when something failed, and
+    with 0 when there are only warnings.
     """
-    findings = list(examine(Home(cli.home)))
-    cli.out({"findings": [asdict(each) for each in findings]}, lambda _: report(findings))
+    from daycare.ops.doctor.looks import chosen
+
+    wanted = chosen(only or ())
+    for given, needed, option in (
+        (dry_run, fix, "--dry-run goes with --fix"),
+        (names, bundle, "--names with --bundle"),
+    ):
+        if given and not needed:
+            raise InvalidError("OPTION_ALONE", f"looking: {option}", hint="daycare doctor --help")
+    if not os.path.isdir(cli.home):  # noqa: PTH112 -- False also for one that may not be looked at
+        from daycare.ops.doctor.finding import Finding
+
+        nothing = Finding("fail", "home", f"{cli.home} does not exist", "daycare init", look="home")
+        _tell(cli, [nothing], {})
+        raise typer.Exit(1)
+    if bundle is not None:
+        from daycare.ops.doctor.bundle import refuse_target
+
+        refuse_target(bundle)
+    home = Home(cli.home)
+    scene, findings = _examined(home, wanted, offline=offline)
+    more: Json = {}
+    if fix:
+        scene, findings, more["fixes"] = _mended(scene, findings, dry_run=dry_run)
+    if bundle is not None:
+        from daycare.ops.doctor.bundle import write_bundle
+
+        members = write_bundle(bundle, scene, findings, keep_names=names)
+        more["bundle"] = {"file": str(bundle), "files": [asdict(each) for each in members]}
+    _tell(cli, findings, more)
     if any(each.level == "fail" for each in findings):
         raise typer.Exit(1)
 
 
-def examine(home: Home) -> Iterator[Finding]:
-    """Yield one finding for each thing that a daemon needs; stops early when there is no home."""
-    if not home.path.is_dir():
-        yield Finding("fail", "home", f"{home.path} does not exist", "daycare init")
-        return
-    looks: tuple[Callable[[Home], Iterator[Finding]], ...] = (
-        _home,
-        _config,
-        _personalities,
-        _plugins,
-        _database,
-        _keys,
-        _daemon,
-        _backups,
-        _disk,
-    )
-    for look in looks:
-        try:
-            yield from look(home)
-        except (DaycareError, OSError) as error:
-            hint = error.hint if isinstance(error, DaycareError) else ""
-            message = error.message if isinstance(error, DaycareError) else str(error)
-            yield Finding("fail", look.__name__.strip("_"), message, hint)
+def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[Scene, list[Finding]]":
+    from daycare.ops.doctor.looks import examine
+    from daycare.ops.doctor.scene import Scene
+
+    shown = sys.stderr.isatty()
+
+    def told(waiting: list[str]) -> None:
+        if shown:
+            print(f"\rlooking: {', '.join(waiting)}"[:100], end="\x1b[K", file=sys.stderr, flush=True)
+
+    told(["the daemon"])
+    scene = Scene.of(home, time.time_ns() // 1_000_000, offline=offline)
+    try:
+        return scene, list(examine(scene, wanted, told))
+    finally:
+        if shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def report(findings: list[Finding]) -> str:
-    """Return findings as lines for people."""
+def _mended(
+    scene: "Scene", findings: "list[Finding]", *, dry_run: bool
+) -> "tuple[Scene, list[Finding], list[dict[str, Any]]]":
+    """Mend, and look again at what was mended."""
+    from daycare.ops.doctor.looks import LOOKS, mend
+
+    done = list(mend(scene, findings, scene.now_ms, dry_run=dry_run))
+    again = {each.look for each in done if each.done}
+    if again:
+        scene, newer = _examined(scene.home, [name for name in LOOKS if name in again], offline=scene.offline)
+        order = list(LOOKS)
+        findings = sorted(
+            [*(each for each in findings if each.look not in again), *newer], key=lambda each: order.index(each.look)
+        )
+    return scene, findings, [asdict(each) for each in done]
+
+
+def _tell(cli: Cli, findings: "list[Finding]", more: Json) -> None:
+    count = {level: sum(each.level == level for each in findings) for level in ("ok", "warn", "fail")}
+    document = {
+        "home": str(cli.home),
+        "ok": not count["fail"],
+        "counts": count,
+        "findings": [each.document() for each in findings],
+        **more,
+    }
+    cli.out(document, lambda _: report(findings, more, count))
+
+
+def report(findings: "list[Finding]", more: Json, count: dict[str, int]) -> str:
+    """Return findings as lines for people, after what was mended."""
     lines = []
-    for each in findings:
-        lines.append(plain(f"{each.level:<5} {each.about:<10} {each.message}"))
-        if each.hint and each.level != "ok":
-            lines.append(plain(f"{'':<16} hint: {each.hint}"))
+    for each in more.get("fixes", ()):
+        done = "fixed" if each["done"] else "left" if each["problem"] else "would"
+        lines.append(plain(f"{done:<5} {each['look']:<10} {each['what']}{_because(each['problem'])}"))
+    if "fixes" in more:
+        lines += ["nothing that is safe to mend by itself" if not more["fixes"] else "", ""][: 1 + (not more["fixes"])]
+    for found in findings:
+        lines.append(_folded(plain(f"{found.level:<5} {found.about:<10} {found.message}")))
+        if found.hint and found.level != "ok":
+            lines.append(plain(f"{'':<16} hint: {found.hint}"))
+    fixable = sum(each.mend is not None and each.level != "ok" for each in findings)
+    offer = f"; daycare doctor --fix mends {fixable}" if fixable and "fixes" not in more else ""
+    lines += ["", f"{count['fail']} failed, {count['warn']} to look at, {count['ok']} fine{offer}"]
+    if "bundle" in more:
+        lines += ["", *_listing(more["bundle"])]
     return "\n".join(lines)
 
 
-def _home(home: Home) -> Iterator[Finding]:
-    yield _private("home", home.path, 0o700)
-
-
-def _config(home: Home) -> Iterator[Finding]:
-    from daycare import config
-
-    problems = config.check(home.path)
-    for problem in problems:
-        yield Finding("fail", "config", str(problem), "daycare config check")
-    if not problems:
-        yield Finding("ok", "config", f"{home.config}, no problem found")
-
-
-def _personalities(home: Home) -> Iterator[Finding]:
-    from daycare.agent.personality import Personalities
-    from daycare.config import load
-
-    known = Personalities(home.personalities)
-    chosen = load(home.path).agent.personality
-    for name in sorted({chosen, *filter(known.is_own, known.names())}):
-        try:
-            known.get(name)
-        except DaycareError as error:
-            yield Finding("warn", "speech", error.message.replace("\n", "; "), error.hint)
-
-
-def _plugins(home: Home) -> Iterator[Finding]:
-    """Ask the daemon, or, without one, import plugins and read their settings."""
-    client = Client(home.socket)
-    if client.status() is not None:
-        told = client.call("GET", "/v1/plugins")["plugins"]
-        wrong = [(each["name"], each["problem"], each["hint"]) for each in told if each["problem"]]
-        count = len(told)
-    else:
-        from daycare import config
-        from daycare.plugins import extensions
-
-        found = extensions.look(config.load(home.path), home.path)
-        wrong = [(one.name, one.problem.message, one.problem.hint) for one in found if one.problem is not None]
-        count = len(found)
-    for name, problem, hint in wrong:
-        yield Finding("warn", "plugins", f"{name}: {problem}", hint or "daycare plugins list")
-    if not wrong:
-        yield Finding("ok", "plugins", f"{count}, none left out")
-
-
-def _database(home: Home) -> Iterator[Finding]:
-    from daycare import config
-    from daycare.store.sqlite import database
-
-    location = home.database(config.load(home.path).store.location)
-    if location == MEMORY:
-        yield Finding("warn", "database", "messages are kept in memory and lost at the end", "[store] in the config")
-    elif not Path(location).exists():
-        yield Finding("warn", "database", f"{location} does not exist yet", "the first start makes it")
-    elif problem := database.check(location):
-        yield Finding("fail", "database", f"{location}: {problem}", "daycare restore BACKUP --force")
-    else:
-        yield Finding("ok", "database", f"{location}, {size(Path(location).stat().st_size)}, intact")
-
-
-def _keys(home: Home) -> Iterator[Finding]:
-    if home.key_file.exists():
-        yield _private("keys", home.key_file, 0o600)
-
-
-def _daemon(home: Home) -> Iterator[Finding]:
-    client = Client(home.socket)
-    now = client.status()
-    if now is None:
-        stale = ", a socket of a dead one is left (harmless)" if client.socket.exists() else ""
-        yield Finding("warn", "daemon", f"none runs{stale}", "daycare run")
-        return
-    yield _private("socket", client.socket, 0o600)
-    yield Finding("ok", "daemon", f"process {now['pid']} answers")
-    trouble = now.get("store", {}).get("trouble")
-    if trouble:
-        yield Finding("fail", "store", str(trouble), "free disk space, then daycare status")
-    if now.get("providers"):
-        yield Finding("ok", "providers", f"{', '.join(now['providers'])}; daycare models test calls each model in use")
-    else:
-        yield Finding("warn", "providers", "none is configured", "daycare models")
-    if now.get("dead_letters"):
-        yield Finding("warn", "dead", f"{now['dead_letters']} dead letters", "daycare dead list")
-
-
-def _backups(home: Home) -> Iterator[Finding]:
-    from daycare import config
-    from daycare.backups.engine import folder_of
-    from daycare.backups.restoring import refuse_half
-    from daycare.backups.shelf import scheduled_in
-    from daycare.store.sqlite.copies import restored_in
-
-    refuse_half(home)
-    settings = config.load(home.path)
-    section = settings.backup
-    found = scheduled_in(folder_of(home, section))
-    last = f"the last one is of {when(found[-1][0])}" if found else "there is none yet"
-    if not section.every_ms:
-        yield Finding("warn", "backup", "none is made by itself", "daycare backup /media/disk --every 24h")
-    elif not found or time.time() * 1000 - found[-1][0] > BACKUP_LATE * section.every_ms:
-        yield Finding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
-    else:
-        yield Finding("ok", "backup", f"every {section.every}, {last}")
-    location = home.database(settings.store.location)
-    restored = restored_in(location) if Path(location).exists() else None
-    if restored is not None:
-        told = f"this home was restored {when(restored.restored_at)}, as of {when(restored.made_at)}"
-        yield Finding("ok", "restored", told)
-
-
-def _disk(home: Home) -> Iterator[Finding]:
-    free = shutil.disk_usage(home.path).free
-    level: Literal["ok", "warn", "fail"] = (
-        "fail" if free < DISK_FAIL_BYTES else "warn" if free < DISK_WARN_BYTES else "ok"
+def _folded(line: str) -> str:
+    """Return a line as it fits a terminal; commands are not folded, so that they can be copied."""
+    if not sys.stdout.isatty():
+        return line
+    width = max(shutil.get_terminal_size().columns, _WIDTH_MIN)
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * 17, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
     )
-    yield Finding(level, "disk", f"{size(free)} free", "free some, or move the home directory")
 
 
-def _private(about: str, file: Path, mode: int) -> Finding:
-    """Judge whether only the owner may reach `file`."""
-    found = stat.S_IMODE(file.stat().st_mode)
-    if found & 0o077:
-        return Finding("fail", about, f"{file} is open to others (mode {found:04o})", f"chmod {mode:o} {file}")
-    return Finding("ok", about, f"{file}, mode {found:04o}")
+def _because(problem: str) -> str:
+    return f": {problem}" if problem else ""
+
+
+def _listing(bundle: Json) -> list[str]:
+    rows = [f"  {each['name']:<16} {size(each['bytes']):>10}  {each['about']}" for each in bundle["files"]]
+    return [f"{bundle['file']} holds:", *rows, "look through it before you send it: tar -xzf it, it is all text"]

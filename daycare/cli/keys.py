@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from daycare.base.errors import InvalidError
+from daycare.base.secrecy import hide
 from daycare.cli.client import Json, segment
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import table, when
@@ -42,6 +43,7 @@ def add(
     """
     value = sys.stdin.read(VALUE_MAX_CHARS + 1) if stdin else _ask(name)
     value = value.strip()
+    hide(value)
     if not value or len(value) > VALUE_MAX_CHARS:
         wrong = "empty" if not value else f"longer than {VALUE_MAX_CHARS} characters"
         raise InvalidError("KEY_VALUE", f"store the key {name}: its value is {wrong}", hint="daycare keys add --help")

@@ -28,6 +28,7 @@ from daycare.cli import (
     keys,
     memory,
     messages,
+    migrate,
     models,
     pair,
     personalities,
@@ -43,6 +44,7 @@ from daycare.cli import (
     users,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
+from daycare.cli.first_run import first_run
 from daycare.cli.home import is_new
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
@@ -76,7 +78,7 @@ def daycare(
     that needs the daemon uses the running one (`daycare run`), or one that lives as long as the command.
     """
     if is_new(cli.home):
-        setup.first_run(cli)
+        first_run(cli)
     chat.open_chat(cli, None)
 
 
@@ -90,6 +92,7 @@ setup.register(app)
 exports.register(app)
 backup.register(app)
 purge.register(app)
+migrate.register(app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(bridge.app, name="bridge")

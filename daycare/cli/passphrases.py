@@ -7,6 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from daycare.base.errors import InvalidError
+from daycare.base.secrecy import hide
 
 _MAX_BYTES: Final = 4_096
 PassphraseFile = Annotated[
@@ -23,9 +24,11 @@ def read_passphrase(file: Path) -> str:
     except OSError as error:
         raise InvalidError("FILE_UNREADABLE", f"reading the passphrase {file}: {error.strerror or error}") from error
     try:
-        return line.decode().rstrip("\r\n")
+        passphrase = line.decode().rstrip("\r\n")
     except UnicodeDecodeError:
         raise InvalidError("NOT_TEXT", f"reading the passphrase {file}: it is no text in UTF-8") from None
+    hide(passphrase)
+    return passphrase
 
 
 def ask_passphrase(*, twice: bool) -> str:
@@ -39,4 +42,5 @@ def ask_passphrase(*, twice: bool) -> str:
     passphrase = getpass.getpass("passphrase (not shown): ")
     if twice and getpass.getpass("once more: ") != passphrase:
         raise InvalidError("PASSPHRASE_DIFFERS", "asking for the passphrase: both are not the same", hint="try again")
+    hide(passphrase)
     return passphrase

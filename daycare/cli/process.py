@@ -60,7 +60,7 @@ def stop(cli: Cli) -> None:
     Running turns may finish for 8 s; what is left goes on after the next start.
     """
     client, lock = Client(Home(cli.home).socket), HomeLock(Home(cli.home))
-    before = _running(client, cli.home)
+    before = running(client, cli.home)
     client.call("POST", "/v1/shutdown", {"reason": "daycare stop"})
     _until(lambda: client.status() is None and lock.holder() is None, GONE_S, "stop", before["pid"])
     cli.out({"stopped": before["pid"]}, lambda _: "stopped")
@@ -69,7 +69,7 @@ def stop(cli: Cli) -> None:
 def restart(cli: Cli) -> None:
     """Stop the running daemon, start it afresh and wait until it answers."""
     client = Client(Home(cli.home).socket)
-    before = _running(client, cli.home)
+    before = running(client, cli.home)
     client.call("POST", "/v1/shutdown", {"restart": True, "reason": "daycare restart"})
     after: list[Json] = []
 
@@ -117,10 +117,18 @@ def status_facts(now: Json) -> Any:
             ("connectors", "\n".join(_connection(name, health) for name, health in now.get("connectors", {}).items())),
             ("strangers", _strangers(now.get("strangers", 0))),
             ("cron", _cron(now.get("cron", {}))),
+            ("config", _config(now.get("config", {}))),
             ("backup", backup_facts(now.get("backup", {}))),
             ("spent", _spent(now.get("spent", {}))),
         )
     )
+
+
+def _config(now: Json) -> str:
+    if now.get("refused"):
+        return f"{now['refused']}\nthis was not taken: what held before goes on"
+    waits = ", ".join(now.get("pending", ()))
+    return f"{waits}: after `daycare restart`" if waits else ""
 
 
 def log_lines(log: Path, count: int, *, follow: bool) -> Iterator[str]:
@@ -222,7 +230,8 @@ def _replaced(log: Path, descriptor: int, position: int) -> bool:
     return now.st_ino != os.fstat(descriptor).st_ino or now.st_size < position
 
 
-def _running(client: Client, home: Path) -> Json:
+def running(client: Client, home: Path) -> Json:
+    """Return the status of the daemon that runs. Raises `UnavailableError` DAEMON_AWAY where there is none."""
     now = client.status()
     if now is None:
         raise UnavailableError("DAEMON_AWAY", f"find the daemon of {home}: none runs", hint="daycare run")

@@ -1,108 +1,36 @@
 """Setting up a home directory, and what its configuration says."""
 
-import getpass
-import sys
-from pathlib import Path
-from typing import Annotated
+from typing import Final
 
 import typer
 
-from daycare.base.errors import BrokenError, ConflictError
-from daycare.cli.client import Json
+from daycare.base.errors import BrokenError, DaycareError
+from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command
-from daycare.cli.home import is_new
-from daycare.cli.render import pairs, plain
+from daycare.cli.init import init
+from daycare.cli.process import running
+from daycare.cli.render import plain
 from daycare.store.home import Home
 
 config_app = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Check the configuration, or tell where it is."
+    rich_markup_mode=None, no_args_is_help=True, help="Check the configuration, take it anew, or tell where it is."
 )
+_MISTAKES: Final = ("CONFIG_INVALID", "CONFIG_GONE", "PLUGIN_SETTINGS")
+_RELOAD_S: Final = 60.0  # plugins may take some seconds each to end
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
     from daycare.cli.doctor import doctor
 
-    command(app, "init", examples="daycare init\ndaycare init --yes --user-name Ann --personality casual")(init)
-    command(app, "doctor", examples="daycare doctor --json")(doctor)
-
-
-def init(
-    cli: Cli,
-    *,
-    agent_name: Annotated[str | None, typer.Option(metavar="NAME", help="What your agent is called.")] = None,
-    user_name: Annotated[str | None, typer.Option(metavar="NAME", help="What it calls you.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: made of your name.")] = None,
-    tone: Annotated[str | None, typer.Option(help="How it speaks, in a few words.")] = None,
-    personality: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How it is: default, professional, casual or creative.")
-    ] = None,
-    zone: Annotated[str | None, typer.Option(help="Your IANA time zone; default: the machine's.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
-) -> None:
-    """Set up a home directory: configuration, you as its operator, and your agent's identity.
-
-    In a terminal, asks for what the options leave open.
+    examples = """
+    daycare init
+    daycare init --yes --user-name Ann --personality casual
+    daycare init --yes --model openai/gpt-5-mini --model-key-env OPENAI_API_KEY
+    daycare init --from setup.toml --dry-run
     """
-    if not is_new(cli.home):
-        raise ConflictError(
-            "HOME_EXISTS", f"set up {cli.home}: it has a configuration already", hint="daycare config path"
-        )
-    given = {
-        "agent_name": agent_name,
-        "user_name": user_name,
-        "tone": tone,
-        "personality": personality,
-        "zone": zone,
-    }
-    made = _initialise(cli.home, given, user, ask=not yes and not cli.json and _terminal())
-    cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
-    if not cli.json:
-        print("\nnext: daycare chat")
-
-
-def first_run(cli: Cli) -> None:
-    """Set up the home directory on the way to the first chat; asks five questions in a terminal."""
-    ask = not cli.json and _terminal()
-    if ask:
-        print(f"Welcome. Setting up {cli.home}; Enter takes what stands in brackets.\n")
-    _initialise(cli.home, {}, None, ask=ask)
-    print(f"set up {cli.home}", file=sys.stderr)
-
-
-def _initialise(home: Path, given: dict[str, str | None], user: str | None, *, ask: bool) -> Json:
-    from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, initialise, local_zone
-
-    questions = (
-        ("agent_name", "What is your agent called?", AGENT_NAME),
-        ("user_name", "What should it call you?", _login().capitalize()),
-        ("tone", "How should it speak?", TONE),
-        ("personality", "How should it be: default, professional, casual or creative?", PERSONALITY),
-        ("zone", "Your time zone?", local_zone()),
-    )
-    answers = {
-        name: given.get(name) or (_ask(question, usual) if ask else usual) for name, question, usual in questions
-    }
-    return dict(initialise(home, user_id=user, **answers))
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return "me"
-
-
-def _terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _ask(question: str, usual: str) -> str:
-    try:
-        return input(f"{question} [{usual}] ").strip() or usual
-    except EOFError:
-        print()
-        return usual
+    command(app, "init", examples=examples)(init)
+    command(app, "doctor", examples="daycare doctor --json")(doctor)
 
 
 @command(config_app, "check")
@@ -117,6 +45,31 @@ def check(cli: Cli) -> None:
     cli.out({"file": file, "problems": facts}, lambda _: told)
     if problems:
         raise typer.Exit(BrokenError.exit_code)
+
+
+@command(config_app, "reload")
+def reload(cli: Cli) -> None:
+    """Let the running daemon take the configuration anew, as it does by itself some seconds after a change.
+
+    Tells what has changed, which plugins were started anew for it, and what takes effect after a restart only. With a
+    mistake in it all stays as it was, and the exit code is 78.
+    """
+    client = Client(Home(cli.home).socket)
+    running(client, cli.home)
+    try:
+        found = client.call("POST", "/v1/config/reload", timeout_s=_RELOAD_S)
+    except DaycareError as error:
+        if error.code in _MISTAKES:
+            raise BrokenError(error.code, error.message, hint=error.hint) from error
+        raise
+    cli.out(found, _reloaded)
+
+
+def _reloaded(found: Json) -> str:
+    lines = [f"changed: {', '.join(found['changed'])}" if found["changed"] else "nothing has changed"]
+    lines += [f"started anew: {', '.join(found['restarted'])}"] if found["restarted"] else []
+    lines += [f"after `daycare restart` only: {', '.join(found['pending'])}"] if found["pending"] else []
+    return plain("\n".join(lines))
 
 
 @command(config_app, "path")

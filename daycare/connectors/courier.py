@@ -1,12 +1,13 @@
 """The courier: one task per pushing connector that brings its outbox rows out, in order for each user."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 
 import trio
 
 from daycare.base.clock import Clock
-from daycare.base.limits import COURIER_PAGE, COURIER_SENDS_MAX
+from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX
 from daycare.plugin import Connector
 from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
@@ -25,7 +26,12 @@ class Courier:
         self._store = store
         self._deliver = deliver
         self._clock = clock
-        self._news = {name: trio.Event() for name, connector in connectors.items() if not connector.pull}
+        self._connectors = connectors
+        self._tasks: trio.Nursery | None = None
+        self._served: dict[str, trio.CancelScope] = {}
+        self._sends: dict[str, trio.CapacityLimiter] = {}
+        self._news: dict[str, trio.Event] = {}
+        self.connect()
         self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a connector may be used
 
     def wake(self, connectors: set[str]) -> None:
@@ -35,13 +41,46 @@ class Courier:
 
     async def run(self) -> None:
         """Deliver until cancelled."""
-        async with trio.open_nursery() as nursery:
-            for name in self._news:
-                nursery.start_soon(self._serve, name)
+        async with trio.open_nursery() as self._tasks:
+            self.connect()
+            await trio.sleep_forever()
+
+    def connect(self) -> None:
+        """Serve the connectors there are now, and none that has gone."""
+        pushing = {name for name, connector in self._connectors.items() if not connector.pull}
+        for name in self._news.keys() - pushing:
+            del self._news[name]
+            if (scope := self._served.pop(name, None)) is not None:
+                scope.cancel()
+        for name in sorted(pushing):
+            self._news.setdefault(name, trio.Event())
+            if self._tasks is not None and name not in self._served:
+                self._served[name] = trio.CancelScope()
+                self._tasks.start_soon(self._serve_while, name, self._served[name])
+
+    @asynccontextmanager
+    async def quiet(self, names: Collection[str]) -> AsyncIterator[None]:
+        """Send nothing over these connectors within the block; what is on its way has a moment to arrive."""
+        taken: list[tuple[trio.CapacityLimiter, object]] = []
+        try:
+            with trio.move_on_after(COURIER_QUIET_S):
+                for sends in [self._sends[name] for name in names if name in self._sends]:
+                    for _ in range(COURIER_SENDS_MAX):
+                        mine = object()
+                        await sends.acquire_on_behalf_of(mine)
+                        taken.append((sends, mine))
+            yield
+        finally:
+            for sends, mine in taken:
+                sends.release_on_behalf_of(mine)
+
+    async def _serve_while(self, name: str, scope: trio.CancelScope) -> None:
+        with scope:
+            await self._serve(name)
 
     async def _serve(self, name: str) -> None:
         queues: dict[str, deque[int]] = {}  # by user: where they are is looked up when a reply goes out
-        sends = trio.CapacityLimiter(COURIER_SENDS_MAX)
+        sends = self._sends[name] = trio.CapacityLimiter(COURIER_SENDS_MAX)
         if self.gate is not None:
             await self.gate(name)
         after = 0  # every row up to here is in a queue or done; a revived one gets a number of its own

@@ -8,6 +8,7 @@ import msgspec
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector, Health, Inbound, Outcome, Unreadable
 from daycare.base.events import ConnectorHealth
+from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 
@@ -52,6 +53,9 @@ class Host:
 
     def report(self, connector: str, health: Health) -> None:
         """Take a connection's word for how it is; a change is an event."""
+        health = msgspec.structs.replace(
+            health, reason=without_secrets(health.reason), hint=without_secrets(health.hint)
+        )
         known = self._health.get(connector)
         same = known is not None and known[0].state == health.state
         since = known[1] if known is not None and same else self._clock.now_ms()

@@ -41,13 +41,20 @@ class Outcomes:
         self._desk = desk
         self._bus = bus
         self._clock = clock
-        self._pushing = {name: connector for name, connector in connectors.items() if not connector.pull}
+        self._some = trio.Event()  # there is a connector that pushes
+        self._connectors = connectors
         self._target = target
+        self.connect()
+
+    def connect(self) -> None:
+        """Edit what the connectors there are now have sent."""
+        self._pushing = {name: connector for name, connector in self._connectors.items() if not connector.pull}
+        if self._pushing:
+            self._some.set()
 
     async def run(self) -> None:
         """Look after each decision, and now and then, until the bus is closed."""
-        if not self._pushing:
-            return
+        await self._some.wait()
         pause_s = OUTCOMES_SOON_S
         async with self._bus.subscribe(types=frozenset({"approval.decided"})) as events:
             while not self._bus.closed:

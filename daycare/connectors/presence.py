@@ -123,7 +123,8 @@ class Presence:
         stream: bool = True,
     ) -> None:
         self._bus = bus
-        self._pushing = {name: connector for name, connector in connectors.items() if not connector.pull}
+        self._connectors, self._pushing = connectors, dict[str, Connector]()
+        self._some = trio.Event()  # there is a connector that pushes
         self._target = target
         self._remember = remember
         self._recall_all = recall_all
@@ -148,11 +149,19 @@ class Presence:
             LaneBroke: self._gone,
             ReplySent: self._replied,
         }
+        self.connect()
+
+    def connect(self) -> None:
+        """Show turns over the connectors there are now, those that run already included."""
+        self._pushing = {name: connector for name, connector in self._connectors.items() if not connector.pull}
+        for view in (*self._views.values(), *self._answered.values()):
+            view.connector = self._pushing.get(view.name, view.connector)
+        if self._pushing:
+            self._some.set()
 
     async def run(self) -> None:
-        """Show turns until the bus is closed; at once over where no connector pushes."""
-        if not self._pushing:
-            return
+        """Show turns until the bus is closed, once there is a connector that pushes."""
+        await self._some.wait()
         position = self._bus.cursor
         async with trio.open_nursery() as nursery:
             for name in self._pushing:  # before the first turn adds to them

@@ -1,17 +1,30 @@
 """From [providers] of config.toml, and the keys that are stored, to the providers there are."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from daycare.base.errors import BrokenError
 from daycare.config import WELL_KNOWN, Config, ProviderSection
 from daycare.inference.sources import Source, vendor_at
 from daycare.observe.redact import hide
 from daycare.plugin import Embedder, Plugin, ProviderConfig
-from daycare.store.contract import SecretStore
-from daycare.store.vault import Vault
 
 
-def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault) -> dict[str, Source]:
+class Tokens(Protocol):
+    """Finds stored secrets, encrypted: a `SecretStore`."""
+
+    def get(self, name: str) -> bytes | None:
+        """Return one."""
+
+
+class Opener(Protocol):
+    """Decrypts them: a `Vault`."""
+
+    def open(self, token: bytes) -> str:
+        """Return what was stored."""
+
+
+def sources(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: Opener) -> dict[str, Source]:
     """Return the providers of config.toml in its order, then those that a key alone adds.
 
     Keys are looked up at each call. Raises `BrokenError` for a kind that no plugin provides.
@@ -58,7 +71,7 @@ def sources(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vau
     return found
 
 
-def embedder(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault) -> tuple[Embedder, str]:
+def embedder(config: Config, plugins: Sequence[Plugin], secrets: Tokens, vault: Opener) -> tuple[Embedder, str]:
     """Return the embedder that `memory.embedder` names as PROVIDER/MODEL, and its model.
 
     Raises `BrokenError` for a provider whose kind makes no vectors.
@@ -79,7 +92,7 @@ def embedder(config: Config, plugins: Sequence[Plugin], secrets: SecretStore, va
     return made, model
 
 
-def _secret(key: str, secrets: SecretStore, vault: Vault) -> Callable[[], str | None]:
+def _secret(key: str, secrets: Tokens, vault: Opener) -> Callable[[], str | None]:
     """Return what reads a stored key, at each call, so that a new one counts at once."""
 
     def secret() -> str | None:

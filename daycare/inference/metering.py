@@ -138,6 +138,11 @@ class Meter:
             else:
                 await self._gate.strand(self._reservation)
 
+    @property
+    def took_ms(self) -> int:
+        """How long the call has taken until now."""
+        return round(1000 * (trio.current_time() - self._began))
+
     def bill(self, completion: Completion) -> Bill:
         """Return what the call took."""
         usage = completion.usage
@@ -147,7 +152,7 @@ class Meter:
             usage=usage,
             cost_micros=self._facts.cost_micros(usage),
             priced=self._facts.priced,
-            wall_ms=round(1000 * (trio.current_time() - self._began)),
+            wall_ms=self.took_ms,
             reservation=self._reservation,
         )
 

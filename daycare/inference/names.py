@@ -15,10 +15,11 @@ ROLES: Final = ("default", "user", "subagent", "memory", "memorySearch", "task")
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """A provider and the provider's own name of a model."""
+    """A provider and the provider's own name of a model. `of` is the number of the set of providers it is one of."""
 
     provider: str
     model: str
+    of: int = 0
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.model}"
@@ -34,6 +35,7 @@ class Names:
         fallbacks: Sequence[str],
         listings: Mapping[str, Listing],
         breakers: Mapping[str, Breaker],
+        number: int = 0,
     ) -> None:
         unknown = models.keys() - set(ROLES)
         if unknown:
@@ -47,6 +49,7 @@ class Names:
         self._fallbacks = tuple(fallbacks)
         self._listings = listings
         self._breakers = breakers
+        self._number = number  # of the set
 
     def of_role(self, role: str | None) -> str:
         """Return the name configured for a role, else the default one. Raises `InvalidError` MODEL_NOT_CONFIGURED."""
@@ -76,7 +79,7 @@ class Names:
         for name in self._fallbacks:
             prefix, _, model = name.partition("/")
             if prefix in self._providers and model and self._providers[prefix].ready:
-                found.append(Choice(prefix, model))
+                found.append(Choice(prefix, model, self._number))
         return found
 
     def _prefixed(self, name: str) -> Choice | None:
@@ -91,11 +94,11 @@ class Names:
                 f"The model {name} has no name after its provider's",
                 hint=f"daycare models shows what {prefix} has",
             )
-        return Choice(prefix, model)
+        return Choice(prefix, model, self._number)
 
     def _in_catalog(self, name: str) -> Choice | None:
         seller = next((source for source in self._sellers(name) if source.chosen), None)
-        return Choice(seller.name, name) if seller is not None else None
+        return Choice(seller.name, name, self._number) if seller is not None else None
 
     def _sellers(self, name: str) -> list[Source]:
         """Return the providers of the vendor whose models have names like this."""
@@ -111,7 +114,7 @@ class Names:
             listing = self._listings[source.name]
             models = listing.known if self._breakers[source.name].away else await listing.get()
             if models and (name in models or f"{name}:latest" in models):
-                return Choice(source.name, name)
+                return Choice(source.name, name, self._number)
             if models:
                 asked.append(source.name)
             elif source.chosen:

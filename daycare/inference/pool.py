@@ -19,14 +19,16 @@ from daycare.base.limits import (
     MODEL_RETRY_BASE_S,
     MODEL_RETRY_FACTOR,
     MODEL_TRIES_MAX,
+    TURN_DEADLINE_S,
 )
 from daycare.inference import survey
-from daycare.inference.breaker import Breaker, Permit
+from daycare.inference.breaker import Permit
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import INSTALLATION, Bill, Gate, Meter, Open, Payer
-from daycare.inference.names import Choice, Names
-from daycare.inference.sources import Listing, Providers
+from daycare.inference.names import Choice
+from daycare.inference.providing import Providing
+from daycare.inference.sources import Providers, not_configured
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Completion, InferRequest
 
@@ -65,7 +67,8 @@ class Pool:
     """The providers by name, the model of each role as `provider/model`, and what to fall back on, in order.
 
     `on_outage` is called with a provider's name and error when it turns out to be away, and with None when it is back.
-    `gate` is asked before each call of a model whether there is budget for it.
+    `gate` is asked before each call of a model whether there is budget for it. `on_call` hears of each that was made:
+    who pays, which model, how many milliseconds it took, its bill or, when it failed, the code of why.
     """
 
     def __init__(
@@ -75,25 +78,37 @@ class Pool:
         fallbacks: Sequence[str] = (),
         on_outage: Callable[[str, DaycareError | None], None] = _ignore,
         gate: Gate | None = None,
+        on_call: Callable[[Payer, Choice, int, Bill | None, str], None] = _ignore,
     ) -> None:
         self._gate = gate or Open()
-        self._providers = dict(providers)
-        self._breakers = {
-            name: Breaker(lambda error, name=name: on_outage(name, error))  # type: ignore[misc]
-            for name in self._providers
-        }
-        self._listings = {name: Listing(source.provider) for name, source in self._providers.items()}
-        self._names = Names(self._providers, models, fallbacks, self._listings, self._breakers)
-        self._models = dict(models)
-        self._fallbacks = tuple(fallbacks)
+        self._on_call = on_call
+        self._on_outage = on_outage
+        self._now = Providing(providers, models, fallbacks, on_outage)
+        self._sets = [self._now]  # the newest last; the others are those that running turns were planned over
+
+    async def take(self, providers: Providers, models: Mapping[str, str], fallbacks: Sequence[str]) -> None:
+        """Plan with these from now on. What was planned before goes on with what it was planned over.
+
+        A provider that stays the same object keeps its connections, and is as away as it was.
+        """
+        before, now = self._now, trio.current_time()
+        self._now = Providing(providers, models, fallbacks, self._on_outage, before.number + 1, before)
+        before.over_at = now + TURN_DEADLINE_S
+        over = [each for each in self._sets if each.over_at <= now]
+        self._sets = [*(each for each in self._sets if each.over_at > now), self._now]
+        for name in before.gone(self._now):
+            if before.breakers[name].error is not None:
+                self._on_outage(name, None)  # nobody waits for that one any more
+        await self._close(over, kept=self._sets)
 
     async def plan(self, role: str | None = None, override: str | None = None) -> tuple[Choice, ...]:
         """Return the model to ask, then those to fall back on. `override` comes before the role's, then the default.
 
         Raises before any call of a model what `Names.resolve` does: a provider without a key is not in a plan.
         """
-        first = await self._names.resolve(override or self._names.of_role(role))
-        return tuple(dict.fromkeys((first, *self._names.fallbacks())))
+        names = self._now.names
+        first = await names.resolve(override or names.of_role(role))
+        return tuple(dict.fromkeys((first, *names.fallbacks())))
 
     async def infer(
         self,
@@ -119,9 +134,10 @@ class Pool:
         failed: list[_Failed] = []
         tries = 0
         ends_at = trio.current_time() + MODEL_INFER_MAX_S
+        breakers = self._set(plan[0]).breakers
         while left:
             choice = left[0]
-            permit = self._breakers[choice.provider].permit()
+            permit = breakers[choice.provider].permit()
             if permit is None:
                 left.popleft()
                 tries = 0
@@ -135,10 +151,10 @@ class Pool:
                 on_failure(Failure(choice, result.error, None))
                 raise result.error
             pause_s = _pause_s(result.error, tries, alone=len(left) == 1)
-            if pause_s is None or self._breakers[choice.provider].away:
+            if pause_s is None or breakers[choice.provider].away:
                 left.popleft()
                 pause_s, tries = 0.0, 0
-            while left and self._breakers[left[0].provider].retry_after_s > pause_s:
+            while left and breakers[left[0].provider].retry_after_s > pause_s:
                 left.popleft()
             if trio.current_time() + pause_s >= ends_at:
                 left.clear()
@@ -148,47 +164,78 @@ class Pool:
         raise self._nobody(plan, failed)
 
     @property
+    def sources(self) -> Providers:
+        """The providers that the next plan chooses from, by name."""
+        return self._now.providers
+
+    @property
     def configured(self) -> list[str]:
         """The names of the providers that somebody set up and that lack nothing, sorted."""
-        return sorted(name for name, source in self._providers.items() if source.chosen)
+        return sorted(name for name, source in self._now.providers.items() if source.chosen)
 
     @property
     def away(self) -> dict[str, str]:
         """The providers that are away now, each with why."""
-        found = ((name, breaker.error) for name, breaker in self._breakers.items())
+        found = ((name, breaker.error) for name, breaker in self._now.breakers.items())
         return {name: error.message for name, error in found if error is not None}
 
     def facts(self, choice: Choice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
-        return self._providers[choice.provider].facts(choice.model)
+        return self._set(choice).providers[choice.provider].facts(choice.model)
 
     async def offered(self, provider: str) -> list[str]:
         """Return the models that a provider says it has, empty if it does not say; takes 5 s at most."""
-        source = self._providers.get(provider)
+        source = self._now.providers.get(provider)
         if source is None or not source.ready:
             return []
-        listing = self._listings[provider]
-        if not self._breakers[provider].away:
+        listing = self._now.listings[provider]
+        if not self._now.breakers[provider].away:
             await listing.get()
         return [*listing.known, *source.corrections] if listing.known else []
 
     async def models(self) -> survey.Survey:
         """Return what can be used now, and why the rest cannot. A provider that does not answer holds up nobody."""
-        return await survey.look(
-            self._names, self._providers, self._listings, self._breakers, self._models, self._fallbacks
-        )
+        now = self._now
+        return await survey.look(now.names, now.providers, now.listings, now.breakers, now.models, now.fallbacks)
 
     async def test(self, names: Sequence[str] = (), payer: Payer = INSTALLATION) -> list[survey.Tested]:
         """Make one cheap call of each model named, of all that are in use if none is; failures are in the results."""
-        names = names or tuple(dict.fromkeys((*self._models.values(), *self._fallbacks)))
-        return await survey.test(names, self._names, self._providers, self._breakers, self._gate, payer)
+        now = self._now
+        names = names or tuple(dict.fromkeys((*now.models.values(), *now.fallbacks)))
+        return await survey.test(names, now.names, now.providers, now.breakers, self._gate, payer)
+
+    async def probe(self, name: str) -> None:
+        """Make one cheap call of a model; raises why it did not answer, without secrets."""
+        now = self._now
+        try:
+            await survey.probe(name, now.names, now.providers, now.breakers, self._gate, INSTALLATION)
+        except DaycareError as error:
+            raise _scrubbed(error) from None
+
+    async def ask(self, provider: str) -> list[str]:
+        """Return the models that a provider says it has now; raises why it does not say, without secrets."""
+        listing = self._now.listings.get(provider)
+        if listing is None or not self._now.providers[provider].ready:
+            raise not_configured(provider, self._now.providers)
+        await listing.get(now=True)
+        if listing.error is not None:
+            raise _scrubbed(listing.error) from None
+        return listing.known
 
     async def aclose(self) -> None:
         """Close the connections of those providers that keep any."""
-        for source in self._providers.values():
+        await self._close(self._sets)
+
+    async def _close(self, sets: Sequence[Providing], kept: Sequence[Providing] = ()) -> None:
+        stay = {id(source) for each in kept for source in each.providers.values()}
+        for source in {id(source): source for each in sets for source in each.providers.values()}.values():
             close = getattr(source.provider, "aclose", None)
-            if close is not None:
+            if close is not None and id(source) not in stay:
                 await close()
+
+    def _set(self, choice: Choice) -> Providing:
+        """Return what a choice is one of; of one that was planned too long ago nobody asks any more."""
+        return next((each for each in self._sets if each.number == choice.of), self._now)
 
     async def _try(
         self,
@@ -200,7 +247,8 @@ class Pool:
         payer: Payer,
     ) -> "Answer | _Failed":
         """Call a choice once, and let its breaker know what that tells of the provider."""
-        provider = self._providers[choice.provider].provider
+        at = self._set(choice)
+        provider = at.providers[choice.provider].provider
         request = self._request(request, choice)
         meter = Meter(self._gate, payer, choice, self.facts(choice), request, ends_at)
 
@@ -217,14 +265,17 @@ class Pool:
                 error = _scrubbed(caught)
                 if not meter.reserved:
                     return _Failed(choice, error, outage=False)  # it was not even asked
+                self._on_call(payer, choice, meter.took_ms, None, error.code)
                 if meter.alive or not isinstance(error, UnavailableError):
                     answered()  # a refusal is an answer, too
                     return _Failed(choice, error, outage=False)
-                outage = error.code not in _OF_THE_REPLY or self._breakers[choice.provider].away
+                outage = error.code not in _OF_THE_REPLY or at.breakers[choice.provider].away
                 if outage:
                     permit.failed(error)
                 return _Failed(choice, error, outage)
-        return Answer(completion=completion, choice=choice, bill=meter.bill(completion))
+        bill = meter.bill(completion)
+        self._on_call(payer, choice, bill.wall_ms, bill, "")
+        return Answer(completion=completion, choice=choice, bill=bill)
 
     def _request(self, request: InferRequest, choice: Choice) -> InferRequest:
         """Return the request for a choice. A model known to give long answers may: some providers assume short ones."""
@@ -237,7 +288,7 @@ class Pool:
         outages = {each.choice: each.error for each in failed if each.outage}
         waits: list[float] = []
         for choice in plan:
-            breaker = self._breakers[choice.provider]
+            breaker = self._set(choice).breakers[choice.provider]
             if breaker.error is not None:
                 outages.setdefault(choice, breaker.error)
             if choice in outages:

@@ -124,7 +124,7 @@ async def test(
         began = trio.current_time()
         error: DaycareError | None = None
         try:
-            await _call(name, resolver, providers, breakers, gate, payer)
+            await probe(name, resolver, providers, breakers, gate, payer)
         except DaycareError as caught:
             error = caught
         spent_ms = round((trio.current_time() - began) * 1000)
@@ -142,7 +142,7 @@ async def test(
     return [results[name] for name in names]
 
 
-async def _call(
+async def probe(
     name: str,
     resolver: Names,
     providers: Providers,
@@ -150,6 +150,7 @@ async def _call(
     gate: Gate,
     payer: Payer,
 ) -> None:
+    """Make one call of a model, without retries, and charge it. Raises what became of it."""
     choice = await resolver.resolve(name)
     request = InferRequest(
         model=choice.model,

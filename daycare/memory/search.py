@@ -57,8 +57,9 @@ class Search:
 
     def apply(self, section: RetrievalSection) -> None:
         """Search by these settings from now on."""
-        self.section = section
-        self._scenes.clear()
+        if section != self.section:
+            self.section = section
+            self._scenes.clear()
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""

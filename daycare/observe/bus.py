@@ -5,15 +5,21 @@ what the ring overwrote, is told how much, and goes on. Each event has a cursor,
 start at `start`, so a daemon that hands in the wall time never gives a number twice, even over restarts.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import TracebackType
-from typing import Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import trio
 
-from daycare.base.events import Event, MemoryForgotten
+from daycare.base.events import Event, MemoryForgotten, Notice, ToolProgress
 from daycare.base.limits import EVENTS_RING
+from daycare.base.secrecy import without_secrets
+
+E = TypeVar("E", bound=Event)
+# What events say in the words of platforms, libraries and plugins. What people and agents say is theirs.
+_WORDS: Final = ("reason", "hint")
+_TEXTS: Final = (Notice, ToolProgress)
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -37,6 +43,11 @@ class Bus:
         self._size = size
         self._ring: list[Event | None] = [None] * size
         self._news: trio.Event | None = None  # made by whoever waits first, so that nobody waiting costs nothing
+        self._taps: dict[type[Event], list[Callable[[Any], None]]] = {}
+
+    def tap(self, kind: type[E], heard: Callable[[E], None]) -> None:
+        """Call `heard` at each event of a kind, which must be quick and never fail: for what counts."""
+        self._taps.setdefault(kind, []).append(heard)
 
     @property
     def oldest(self) -> int:
@@ -47,6 +58,9 @@ class Bus:
         """Add an event. Never waits, never fails; after `close` it is lost."""
         if self.closed:
             return
+        event = _redacted(event)
+        for tap in self._taps.get(type(event), ()):
+            tap(event)
         self._ring[self.cursor % self._size] = event
         self.cursor += 1
         if self._news is not None:
@@ -151,3 +165,20 @@ class Subscription:
             or event.path == self._path
             or (self._below is not None and event.path.startswith(self._below))
         )
+
+
+def _redacted(event: Event) -> Event:
+    """Return an event without secrets in the words that say why."""
+    names = _FIELDS.get(type(event))
+    if names is None:
+        texts = ("text",) if issubclass(type(event), _TEXTS) else ()
+        names = tuple(name for name in type(event).__struct_fields__ if name in (*_WORDS, *texts))
+        _FIELDS[type(event)] = names
+    for name in names:
+        said = getattr(event, name)
+        if said and (clean := without_secrets(said)) != said:
+            event = msgspec.structs.replace(event, **{name: clean})
+    return event
+
+
+_FIELDS: Final[dict[type[Event], tuple[str, ...]]] = {}

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 
 import msgspec
 
@@ -20,7 +20,8 @@ from daycare.base import events
 from daycare.base.errors import UnavailableError
 from daycare.base.limits import LOG_FILES_KEPT, LOG_VALUE_MAX_CHARS
 from daycare.observe.bus import Bus, Gap
-from daycare.observe.redact import redact
+from daycare.observe.redact import redact, without_secrets
+from daycare.observe.streams import Redacted
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger  # structlog is imported late: it costs a tenth of a second
@@ -41,9 +42,12 @@ _ours: list[logging.Handler] = []
 # -- setting up ------------------------------------------------------------------------------------------------------
 
 
-def configure(level: str, file: Path | None = None, *, stderr: bool = False, max_mb: int = 10) -> None:
+def configure(
+    level: str, file: Path | None = None, *, stderr: bool = False, max_mb: int = 10, pretty: bool = True
+) -> None:
     """Send the log of the whole process to `file` (mode 0600, kept under `max_mb` MB) and to stderr.
 
+    The file has JSON lines, stderr, too, unless they are to be `pretty`.
     `level` is debug, info, warning or error. Called again, it replaces what was set up; with neither file nor stderr
     it ends the log. Raises `UnavailableError` when the file cannot be opened.
     """
@@ -54,14 +58,15 @@ def configure(level: str, file: Path | None = None, *, stderr: bool = False, max
     if file is not None:
         handlers.append(_file_handler(file, max_mb))
     if stderr:
-        handlers.append(logging.StreamHandler(sys.stderr))
+        err = sys.stderr
+        handlers.append(_Terminal(err.stream if isinstance(err, Redacted) else err))  # a line is redacted once
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
     ]
     for handler in handlers:
-        render = _readable if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr else _as_json
+        render = _readable if pretty and isinstance(handler, _Terminal) else _as_json
         handler.setFormatter(
             structlog.stdlib.ProcessorFormatter(
                 foreign_pre_chain=[*shared, _add_time],
@@ -80,15 +85,32 @@ def configure(level: str, file: Path | None = None, *, stderr: bool = False, max
     _ours[:] = handlers or [logging.NullHandler()]
     for handler in _ours:
         root.addHandler(handler)
-    root.setLevel(number)
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    _level(number)
     structlog.configure(
         processors=[*shared, _add_time, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def adjust(level: str, max_mb: int) -> None:
+    """Tell as much as that from now on, and keep so much of it. Does nothing where there is no log."""
+    import structlog
+
+    if not _ours:
+        return
+    _level(logging.getLevelNamesMapping()[level.upper()])
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.getLogger().level))
+    for handler in _ours:
+        if isinstance(handler, _PrivateFile):
+            handler.maxBytes = _each(max_mb)
+
+
+def _level(number: int) -> None:
+    logging.getLogger().setLevel(number)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))
 
 
 def logger(name: str = _ROOT) -> "FilteringBoundLogger":
@@ -130,6 +152,10 @@ def _word(value: Any, allowed: str = "") -> str:
     return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in f'"{text}"')
 
 
+class _Terminal(logging.StreamHandler[TextIO]):
+    """stderr."""
+
+
 class _PrivateFile(RotatingFileHandler):
     """A log file that only its owner reads, and whose trouble (a full disk) is told once and costs nobody anything."""
 
@@ -157,13 +183,17 @@ class _PrivateFile(RotatingFileHandler):
 
 
 def _file_handler(file: Path, max_mb: int) -> logging.Handler:
-    size = max_mb * 1024 * 1024 // (LOG_FILES_KEPT + 1)
     try:
-        return _PrivateFile(file, maxBytes=size, backupCount=LOG_FILES_KEPT)
+        return _PrivateFile(file, maxBytes=_each(max_mb), backupCount=LOG_FILES_KEPT)
     except OSError as error:
         raise UnavailableError(
             "LOG_UNUSABLE", f"opening the log {file}: {error.strerror or error}", hint="daycare doctor"
         ) from error
+
+
+def _each(max_mb: int) -> int:
+    """Return how large each file may become."""
+    return max_mb * 1024 * 1024 // (LOG_FILES_KEPT + 1)
 
 
 # -- events ----------------------------------------------------------------------------------------------------------
@@ -175,6 +205,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.MessageAccepted: "debug",  # a line costs 0.2 ms; the turn's own line has the trace id
     events.TurnStarted: "debug",
     events.ToolStarted: "debug",
+    events.ModelCalled: "debug",
     events.AgentParked: "warning",
     events.TurnFailed: "warning",
     events.ModelFailed: "warning",
@@ -188,6 +219,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.CronMissed: "warning",
     events.CronFailed: "warning",
     events.CronBroken: "warning",
+    events.ConfigRefused: "warning",
     events.DiskTrouble: "error",
     events.LaneBroke: "error",
 }
@@ -222,5 +254,6 @@ def write(event: events.Event | Gap) -> None:
         if key == _SAID:
             line[f"{key}_chars"] = len(value)
         else:
-            line[key] = value[:LOG_VALUE_MAX_CHARS] if isinstance(value, str) else value
+            # Cut after it was redacted: of a secret that is cut nobody knows any more that it is one.
+            line[key] = without_secrets(value)[:LOG_VALUE_MAX_CHARS] if isinstance(value, str) else value
     getattr(logger(), level)(name, at=at, **line)

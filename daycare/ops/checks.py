@@ -15,6 +15,8 @@ from daycare.base.limits import (
 )
 from daycare.connectors.host import Host
 from daycare.inference.pool import Pool
+from daycare.ops.announcing import Announcer
+from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
 from daycare.plugins.extensions import Extensions
 from daycare.schedule.gc import GC
@@ -33,22 +35,24 @@ class Parts(Protocol):
     store: SqliteStore
     clock: Clock
     started_at: int
-    trouble: str | None
+    announcer: Announcer
     pool: Pool
     host: Host
     connectors: dict[str, Connector]
     extensions: Extensions
     upkeep: Upkeep
+    reloading: Reloading
 
 
 async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
     """Look at everything, or only at what is watched."""
     found = [*_now(daemon), await _unread(daemon), await _upkeep(daemon), daemon.upkeep.backups.finding()]
+    found.append(daemon.reloading.finding())
     return [*found, *await _rows(daemon)] if whole else found
 
 
 def _now(daemon: Parts) -> Iterator[Finding]:
-    trouble = daemon.trouble
+    trouble = daemon.announcer.trouble
     yield Finding(name="store", ok=trouble is None, text=trouble or "it takes what is written", watched=True)
     free = shutil.disk_usage(daemon.home.path).free
     yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)

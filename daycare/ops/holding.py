@@ -80,7 +80,7 @@ class Holding:
                 await trio.sleep(HOLD_LOOK_S)
                 await self._look()
                 states = self._host.status(self._connectors)
-                if all(states[name]["state"] == "off" for name in names):
+                if all(name not in states or states[name]["state"] == "off" for name in names):
                     break  # nobody has set it up: it does nothing
         self._starts.steady()
         log.logger().warning("breaker.closed")
@@ -94,7 +94,7 @@ class Holding:
             return
         states = self._host.status(self._connectors)
         back = [name for name, plugin in self._plugins.items() if self._open[plugin].is_set()]
-        up = next((name for name in back if states[name]["state"] == "up"), None)
+        up = next((name for name in back if name in states and states[name]["state"] == "up"), None)
         if up is not None:
             self._told = True
             others = sorted(plugin for plugin, event in self._open.items() if not event.is_set())

@@ -18,11 +18,11 @@ from daycare.ops.holding import Holding
 from daycare.ops.leaving import Leaving
 from daycare.ops.notify import Notify
 from daycare.ops.starts import Starts, Verdict
+from daycare.ops.stop import ending
 from daycare.ops.watchdog import Pulse, Starting, Watchdog
 from daycare.store.home import Home
 
 BREAKER: Final = "DAYCARE_BREAKER"  # `off` in the environment, for whoever kills on purpose; a restart inherits it
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _FINE: Final = ("up", "off", "starting")
 
 
@@ -134,7 +134,12 @@ class Life:
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(daemon.stop.ask, False, name)
 
-        for number in _SIGNALS:
+        def reload(_number: int, _frame: object) -> None:
+            with suppress(trio.RunFinishedError):
+                token.run_sync_soon(daemon.reloading.ask)
+
+        signal.signal(signal.SIGHUP, reload)
+        for number in ending():
             signal.signal(number, obey)  # for good: until the process is gone, a second one ends it at once
         if self._early:
             obey(self._early[0], None)
@@ -152,5 +157,6 @@ def _described(daemon: Daemon) -> str:
     states = daemon.host.status(daemon.connectors)
     wrong = [f"{name} is {each['state']}" for name, each in states.items() if each["state"] not in _FINE]
     wrong += [f"{name} is away" for name in daemon.pool.away]
-    wrong += [f"the store refuses: {daemon.trouble}"] if daemon.trouble else []
+    wrong += ["config.toml has a mistake, and what held before goes on"] if daemon.reloading.refused else []
+    wrong += [f"the store refuses: {daemon.announcer.trouble}"] if daemon.announcer.trouble else []
     return f"degraded: {'; '.join(wrong)}" if wrong else f"working, {len(daemon.supervisor.awake)} agents awake"

@@ -14,6 +14,8 @@ from daycare.base.pairing import is_out
 from daycare.config import Config
 from daycare.connectors.host import Host
 from daycare.inference.pool import Pool
+from daycare.ops.announcing import Announcer
+from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.upkeep import Upkeep
@@ -31,7 +33,7 @@ class Parts(Protocol):
     mode: str
     owner: str
     started_at: int
-    trouble: str | None
+    announcer: Announcer
     working: bool
     supervisor: Supervisor
     pool: Pool
@@ -40,6 +42,7 @@ class Parts(Protocol):
     recollections: Recollections
     clockwork: Clockwork
     upkeep: Upkeep
+    reloading: Reloading
 
 
 async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
@@ -68,11 +71,12 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
         "store": {
             "location": daemon.store.location,
             "bytes": await daemon.store.ledger.size_bytes(),
-            "trouble": daemon.trouble,
+            "trouble": daemon.announcer.trouble,
         },
         "models": daemon.config.models.by_role(),
         "providers": daemon.pool.configured,
         "connectors": daemon.host.status(daemon.connectors),
+        "config": daemon.reloading.status(),
         "strangers": sum(
             not each.denied and is_out(each.code_until, each.tries, daemon.clock.now_ms())
             for each in await daemon.store.strangers.find(STRANGERS_MAX)

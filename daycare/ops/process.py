@@ -62,7 +62,10 @@ def run(path: Path, *, as_json: bool = False, early: Sequence[int] = ()) -> int:
     home, config = _prepare(path)
     with HomeLock(home) as lock:
         _take_over(home, lock)
-        log.configure(config.daemon.log_level, home.log_file, stderr=True, max_mb=config.daemon.log_max_mb)
+        own = config.daemon
+        log.configure(
+            own.log_level, home.log_file, stderr=True, max_mb=own.log_max_mb, pretty=own.log_format == "pretty"
+        )
         again = partial(become_daemon, home.path, as_json=as_json)
         life = Life(home, SystemClock(), again, early, breaker=config.daemon.breaker)
         with life.span():

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +37,19 @@ def initialise(
     tone: str | None = None,
     personality: str | None = None,
     zone: str | None = None,
+    text: str | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Make a home ready to use and return what was made; what is there already is left as it is.
 
-    Raises `InvalidError` for a name, user id or zone that cannot be, `NotFoundError` for a personality that there is
-    not, `BusyError` when a daemon has the home.
+    `text` is what config.toml is to be, whatever is there; `secrets` are encrypted and stored by name. Raises
+    `InvalidError` for a name, user id or zone that cannot be, `NotFoundError` for a personality that there is not,
+    `BusyError` when a daemon has the home.
     """
     place = Home(home)
     place.prepare()
     settings = {"name": agent_name or AGENT_NAME, "tone": tone or TONE, "personality": personality or PERSONALITY}
-    _check(settings, Personalities(place.personalities))
+    check_settings(settings, Personalities(place.personalities))
     user = User(
         id=check_user_id(user_id) if user_id else slug(user_name or "me"),
         name=user_name or user_id or "me",
@@ -54,11 +58,14 @@ def initialise(
     )
     with HomeLock(place) as lock:
         lock.acquire("tool", SystemClock().now_ms())
-        written = _write_config(place.config, settings)
+        written = text is not None or not place.config.exists()
+        if written:
+            write_config(place.config, text if text is not None else first_config(settings))
         config = load(place.path)
-        open_vault(place.key_file)
+        vault = open_vault(place.key_file)
         persona = Persona(config.agent.name, config.agent.tone)
-        operator = _make_database(place.database(config.store.location), user, persona)
+        sealed = {name: vault.seal(value) for name, value in (secrets or {}).items()}
+        operator = _make_database(place.database(config.store.location), user, persona, sealed)
     return {
         "home": str(place.path),
         "config": str(place.config),
@@ -108,7 +115,7 @@ def local_zone() -> str:
     return "UTC"
 
 
-def _check(settings: dict[str, str], known: Personalities) -> None:
+def check_settings(settings: Mapping[str, str], known: Personalities) -> None:
     """Refuse what `config.toml` could not hold, before anything is made."""
     try:
         msgspec.convert(settings, AgentSection, strict=True)
@@ -120,32 +127,47 @@ def _check(settings: dict[str, str], known: Personalities) -> None:
     known.get(settings["personality"])
 
 
-def _write_config(file: Path, settings: dict[str, str]) -> bool:
-    if file.exists():
-        return False
+def first_config(settings: Mapping[str, str], *, model: bool = False) -> str:
+    """Return a fresh config.toml; unless a `model` is put into it afterwards it tells how one is connected."""
     agent = "".join(f"{key} = {msgspec.json.encode(text).decode()}\n" for key, text in settings.items())
     text = (
         "# daycare's settings; every key with its default and reason is in doc/configuration.md.\n"
         "# Check changes with: daycare config check\n\n"
-        f"[agent]\n{agent}\n"
-        "# To connect a model, for example a local Ollama:\n"
+        f"[agent]\n{agent}"
+    )
+    hint = (
+        "\n# To connect a model, for example a local Ollama:\n"
         '# [providers.ollama]\n# base_url = "http://127.0.0.1:11434/v1"\n'
         '# [models]\n# default = "ollama/llama3.2"\n'
     )
-    file.write_text(text, encoding="utf-8")
-    file.chmod(0o600)
-    return True
+    return text if model else text + hint
 
 
-def _make_database(location: str, user: User, persona: Persona) -> User:
+def write_config(file: Path, text: str) -> None:
+    """Let config.toml be this text, all of it or none; a link stays one."""
+    file = file.resolve()
+    new = file.with_name(f".{file.name}.new")
+    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8", newline="") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    if file.exists():
+        new.chmod(file.stat().st_mode & 0o777)
+    new.replace(file)
+    _sync(file.parent)
+
+
+def _make_database(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
     """Let the database appear whole, with operator and identity, or not at all; one that is there keeps its own."""
     file = Path(location)
     if location == MEMORY or file.exists():
-        return trio.run(_add_operator, location, user, persona)
+        return trio.run(_add_operator, location, user, persona, secrets)
     new = Path(f"{file}.new")
     for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm"))):
         left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
-    operator = trio.run(_add_operator, str(new), user, persona)
+    operator = trio.run(_add_operator, str(new), user, persona, secrets)
+    new.chmod(0o600)  # and so are the files that SQLite makes beside it
     new.replace(file)
     _sync(file.parent)  # what is acknowledged later must not vanish with its file's name
     return operator
@@ -159,11 +181,12 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-async def _add_operator(location: str, user: User, persona: Persona) -> User:
+async def _add_operator(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
     async with open_store(location) as store:
-        for known in await store.people.find():
-            if known.operator:
-                return known
-        operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
-        await introduce(store.documents, persona, operator)
+        operator = next((known for known in await store.people.find() if known.operator), None)
+        if operator is None:
+            operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
+            await introduce(store.documents, persona, operator)
+        for name, token in secrets.items():
+            await store.secrets.put(name, operator.id, token)
         return operator

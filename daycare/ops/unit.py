@@ -107,6 +107,7 @@ class Unit:
             "NotifyAccess=main",
             f"ExecStartPre={command} config check --home {home}",
             f"ExecStart={command} run --home {home}",
+            f"ExecReload={command} config reload --home {home}",
             f"TimeoutStartSec={START_S}",
             f"TimeoutStopSec={stop_s:.0f}",
             f"WatchdogSec={WATCHDOG_S}",

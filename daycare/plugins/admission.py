@@ -72,6 +72,20 @@ def admit(found: Iterable[Found], settings: Settings, around: Surroundings) -> t
     return admitted, left_out
 
 
+def admit_anew(one: Found, settings: Settings, around: Surroundings, others: Iterable[Admitted]) -> Admitted:
+    """Return a plugin set up with the settings it has now, beside `others`, which keep their names.
+
+    As at a start everybody waits for that: a setup may read secrets, and it is not given long.
+
+    Raises `DaycareError` for settings that are wrong, or when it cannot be set up.
+    """
+    taken = Taken()
+    for other in others:
+        taken.take(other.plugin)
+    assert one.plugin is not None
+    return _admit(one, one.plugin, settings, around, taken)
+
+
 def orphans(sections: Iterable[str], found: Sequence[Found], disable: Sequence[str]) -> list[Found]:
     """Return each `[plugins.NAME]` section whose plugin does not exist, as something that is missing."""
     names = {one.name for one in found} | set(disable)

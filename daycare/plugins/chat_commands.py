@@ -9,6 +9,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.events import PluginFailed
 from daycare.base.limits import COMMAND_DEADLINE_S, REPLY_MAX_CHARS
+from daycare.base.secrecy import without_known
 from daycare.observe.bus import Bus
 from daycare.plugin import ChatCommand
 from daycare.plugins.admission import Admitted
@@ -53,7 +54,7 @@ class Foreign:
             if error.code in _ITS_FAULT:
                 self._blame(error)
             raise
-        return Answer(text.replace("\x00", "")[:REPLY_MAX_CHARS].strip() or "Done.")
+        return Answer(without_known(text).replace("\x00", "")[:REPLY_MAX_CHARS].strip() or "Done.")
 
     async def _say(self, agent: Agent, rest: str) -> str:
         text: object = await self._command.run(self._context, agent.path, agent.user, rest)

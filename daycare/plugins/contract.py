@@ -10,7 +10,7 @@ import msgspec
 from daycare.agent.commands import BUILT_IN, WORD
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_name
-from daycare.plugin import CONTRACT_VERSION, ChatCommand, HookSet, Plugin, ToolSpec
+from daycare.plugin import CONTRACT_VERSION, ChatCommand, HookSet, Plugin, SetupQuestion, SetupStep, ToolSpec
 
 RESERVED: Final = ("load", "disable", "settings")  # keys of [plugins] beside the sections
 HOOKS: Final = {
@@ -83,6 +83,7 @@ def _flaws(plugin: Any) -> Iterator[str]:
             yield from _name(name, f"{what} {name!r}")
             if not callable(make):
                 yield f"{what} {name!r}: its factory cannot be called"
+    yield from _wizard(plugin)
     if isinstance(plugin.commands, Mapping):
         for word, command in plugin.commands.items():
             yield from _command(word, command)
@@ -92,6 +93,32 @@ def _flaws(plugin: Any) -> Iterator[str]:
     for tool in plugin.tools:
         yield from _tool(tool, seen)
     yield from _behaviours(plugin.behaviours)
+
+
+def _wizard(plugin: Any) -> Iterator[str]:
+    step: Any = plugin.wizard
+    if step is None:
+        return
+    if not isinstance(step, SetupStep):
+        yield "its wizard is no SetupStep"
+        return
+    functions: tuple[Any, Any] = (step.connectors, step.missing)
+    if not all(callable(each) for each in functions):
+        yield "wizard: connectors and missing must be functions"
+    yield from _coroutine(step.check, "wizard: check")
+    known = plugin.config.__struct_fields__ if plugin.config is not None else ()
+    questions: Any = step.questions
+    for question in questions:
+        if not isinstance(question, SetupQuestion):
+            yield f"wizard: {question!r} is no SetupQuestion"
+        elif question.kind == "secret":
+            if question.name != plugin.name and not question.name.startswith(f"{plugin.name}."):
+                yield f"wizard: the secret {question.name} does not begin with {plugin.name}"
+        elif question.name not in known:
+            yield f"wizard: its settings have no {question.name}"
+    for name in step.settings:
+        if name not in known:
+            yield f"wizard: its settings have no {name}"
 
 
 def _command(word: Any, command: Any) -> Iterator[str]:

@@ -46,7 +46,7 @@ def discover(load: Sequence[str] = (), disable: Sequence[str] = ()) -> list[Foun
     Built-in ones come first. One that cannot be used is told of, with its problem, and harms no other. Raises
     `BrokenError` PLUGIN_MISSING for a name in `load` that does not exist: somebody has typed it.
     """
-    found = [_installed(point) for point in _points() if point.name not in disable]
+    found = [_installed(*each) for each in _points() if each[0].name not in disable]
     for reference in load:
         one = load_one(Found(name=reference, reference=reference, source="loaded"))
         if isinstance(one.problem, BrokenError):
@@ -87,22 +87,28 @@ def in_time(work: Callable[[], T], doing: str) -> T:
     return result  # type: ignore[return-value]  # None only where T allows it
 
 
-def _points() -> Iterator[EntryPoint]:
-    """Yield each entry point once, ours first, so that nobody takes a built-in name."""
+def _points() -> Iterator[tuple[EntryPoint, str, bool]]:
+    """Yield each entry point once with the version of what brings it and whether that is us.
+
+    Ours come first, so that nobody takes a built-in name.
+    """
+    about: dict[int, tuple[str, str]] = {}  # each look at a distribution's name reads all of its metadata
+    found = []
+    for point in entry_points(group=GROUP):
+        if point.dist is not None and id(point.dist) not in about:
+            metadata = point.dist.metadata
+            about[id(point.dist)] = (metadata["Name"] or "", metadata["Version"] or "")
+        name, version = about.get(id(point.dist), ("", ""))
+        found.append((point, version, name == "daycare"))
     seen: set[tuple[str, str]] = set()
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (not _ours(point), point.name)):
+    for point, version, ours in sorted(found, key=lambda it: (not it[2], it[0].name)):
         if (point.name, point.value) not in seen:  # a source tree on the path shows itself twice
             seen.add((point.name, point.value))
-            yield point
+            yield point, version, ours
 
 
-def _ours(point: EntryPoint) -> bool:
-    return point.dist is not None and point.dist.name == "daycare"
-
-
-def _installed(point: EntryPoint) -> Found:
-    version = point.dist.version if point.dist is not None else ""
-    source: Literal["built in", "installed"] = "built in" if _ours(point) else "installed"
+def _installed(point: EntryPoint, version: str, ours: bool) -> Found:
+    source: Literal["built in", "installed"] = "built in" if ours else "installed"
     return load_one(Found(name=point.name, reference=point.value, source=source, version=version))
 
 

@@ -1,6 +1,7 @@
 """All plugins of one daemon: what they add to it, their hooks and their lives."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,31 @@ from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, Plugin
 from daycare.plugins.absent import stand_in
-from daycare.plugins.admission import admit, orphans
+from daycare.plugins.admission import Admitted, admit, admit_anew, orphans
 from daycare.plugins.behaviours import acting
 from daycare.plugins.chat_commands import offered
 from daycare.plugins.context import Host, Surroundings
 from daycare.plugins.discovery import Found, discover, given
 from daycare.plugins.running import Running
 from daycare.store.records import Receipt
+
+
+@dataclass(frozen=True)
+class Change:
+    """A plugin as it was and as its new settings make it; `old` is None for one that was left out until now."""
+
+    old: Admitted | None
+    new: Admitted
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.new.plugin.name
+
+    @property
+    def before(self) -> Plugin:
+        """The plugin as it was; one that was left out gave nothing."""
+        return self.old.plugin if self.old is not None else Plugin(name=self.name)
 
 
 class Extensions:
@@ -45,8 +64,10 @@ class Extensions:
     ) -> None:
         wish = config.plugins
         found = [*discover(wish.load, wish.disable), *map(given, extra)]
-        around = Surroundings(home / "plugins", clock, token, unseal, accept, host)
+        self._home, self._found = home, found
+        self._around = around = Surroundings(home / "plugins", clock, token, unseal, accept, host)
         admitted, left_out = admit(found, partial(plugin_settings, home, config), around)
+        self._admitted = admitted
         absent = {section.kind for section in config.providers.values()}
         absent -= {kind for each in admitted for kind in each.plugin.providers}
         stand_ins = [stand_in(absent)] if absent and left_out else []  # with none left out it is a slip of the owner's
@@ -60,6 +81,7 @@ class Extensions:
             for each in admitted
             if (names := [name for name, connector in each.connectors.items() if not connector.pull])
         }
+        self._bus, self._clock = bus, clock
         self.commands = offered(admitted, bus, clock)
         self.behaviours = acting(admitted, bus, clock)
         hooked = [Hooked(each.plugin.name, each.plugin.hooks, each.context) for each in admitted]
@@ -84,6 +106,51 @@ class Extensions:
         await self._running.stop()
         self.ended.set()
 
+    # -- other settings ----------------------------------------------------------------------------------------------
+
+    def prepare(self, before: Config, after: Config) -> list[Change]:
+        """Set up each plugin anew whose own section is another one; nothing is ended or started yet.
+
+        Raises `DaycareError` for the first whose settings are wrong, or that cannot be set up with them.
+        """
+        changes: list[Change] = []
+        for one in self._found:
+            was, now = before.plugins.settings.get(one.name, {}), after.plugins.settings.get(one.name, {})
+            if one.plugin is None or one.plugin.config is None or was == now:
+                continue
+            old = next((each for each in self._admitted if each.found.name == one.name), None)
+            others = [each for each in self._admitted if each is not old and all(each is not it.old for it in changes)]
+            others += [change.new for change in changes]
+            settings = partial(plugin_settings, self._home, after)
+            changes.append(Change(old, admit_anew(one, settings, self._around, others)))
+        return changes
+
+    async def change(self, change: Change) -> None:
+        """Let a plugin live on with what was prepared for it, and nobody else notice."""
+        old, new = change.old, change.new
+        if old is not None:
+            self._admitted[self._admitted.index(old)] = new
+            self.plugins[self.plugins.index(old.plugin)] = new.plugin
+        else:
+            self._admitted.append(new)
+            self.plugins.append(new.plugin)
+            self._running.left_out = [one for one in self._running.left_out if one.name != change.name]
+        for name in old.connectors if old is not None else ():
+            del self.connectors[name]
+        self.connectors |= new.connectors
+        self.pushing.pop(change.name, None)
+        if names := [name for name, connector in new.connectors.items() if not connector.pull]:
+            self.pushing[change.name] = names
+        self.commands = offered(self._admitted, self._bus, self._clock)
+        self.behaviours = acting(self._admitted, self._bus, self._clock)
+        self.hooks.change(Hooked(change.name, new.plugin.hooks, new.context))
+        await self._running.change(old, new)
+
+    def expected(self, config: Config) -> None:
+        """Tell of sections whose plugins do not exist, as config.toml has them now."""
+        found = [one for one in self._running.left_out if not _is_orphan(one)]
+        self._running.left_out = found + orphans(config.plugins.settings, self._found, config.plugins.disable)
+
     def problems(self) -> dict[str, str]:
         """Return why plugins that should run do not, by name."""
         return self._running.problems()
@@ -91,6 +158,10 @@ class Extensions:
     async def report(self) -> list[dict[str, Any]]:
         """Return what `GET /v1/plugins` shows."""
         return await self._running.report(self.hooks.standing())
+
+
+def _is_orphan(one: Found) -> bool:
+    return one.problem is not None and one.problem.code == "PLUGIN_UNKNOWN"
 
 
 def look(config: Config, home: Path) -> list[Found]:

@@ -18,6 +18,7 @@ from daycare.base.limits import (
     RETRY_FACTOR,
     RETRY_MAX_S,
 )
+from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
 from daycare.plugins.admission import Admitted
 from daycare.plugins.context import in_its_own
@@ -43,22 +44,41 @@ class Running:
 
     def __init__(self, admitted: Sequence[Admitted], left_out: Sequence[Found], bus: Bus, clock: Clock) -> None:
         self._lives = [Life(each) for each in admitted]
-        self._left_out = left_out
+        self.left_out = left_out
         self._bus = bus
         self._clock = clock
+        self._tasks: trio.Nursery | None = None  # open while plugins may start
         self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a plugin may start
 
     async def run(self) -> None:
         """Run all plugins until cancelled or stopped. Nothing that one of them does ends this or another."""
-        for one in self._left_out:
+        for one in self.left_out:
             assert one.problem is not None
             self._failed(one.name, "load", one.problem, None)
-        async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as self._tasks:
             for life in self._lives:
-                nursery.start_soon(self._keep, life)
+                self._tasks.start_soon(self._keep, life)
+
+    async def change(self, old: Admitted | None, new: Admitted) -> None:
+        """End a plugin and start it anew as another setup made it; with no `old` one, start it."""
+        if old is not None:
+            life = next(life for life in self._lives if life.admitted is old)
+            life.scope.cancel()
+            with trio.move_on_after(PLUGIN_STOP_S):
+                if life.ended is not None:
+                    await life.ended.wait()
+            if life.ended is not None and not life.ended.is_set():
+                self._stubborn(life)
+            self._lives[self._lives.index(life)] = begun = Life(new)
+        else:
+            self._lives.append(begun := Life(new))
+        if self._tasks is not None:
+            self._tasks.start_soon(self._keep, begun)
+            self._bus.publish(PluginStarted(at_ms=self._clock.now_ms(), plugin=new.plugin.name))
 
     async def stop(self) -> list[str]:
         """Cancel all plugins; return the names of those that are not gone after `PLUGIN_STOP_S`."""
+        self._tasks = None
         for life in self._lives:
             life.scope.cancel()
         running = [life for life in self._lives if life.ended is not None]
@@ -67,15 +87,13 @@ class Running:
                 await life.ended.wait()  # type: ignore[union-attr]
         stubborn = [life for life in running if not life.ended.is_set()]  # type: ignore[union-attr]
         for life in stubborn:
-            name = life.admitted.plugin.name
-            reason = f"stopping the plugin {name}: it was not gone after {PLUGIN_STOP_S:g} s"
-            self._failed(name, "stop", DaycareError("PLUGIN_STUBBORN", reason), None)
+            self._stubborn(life)
         return [life.admitted.plugin.name for life in stubborn]
 
     def problems(self) -> dict[str, str]:
         """Return why plugins that should run do not, by name."""
         failed = {life.admitted.plugin.name: str(life.problem) for life in self._lives if life.state == "failed"}
-        return failed | {one.name: one.problem.message for one in self._left_out if one.problem is not None}
+        return failed | {one.name: one.problem.message for one in self.left_out if one.problem is not None}
 
     async def report(self, hooks: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return what is known of each plugin; `hooks` has what is known of the hooks, by plugin."""
@@ -84,7 +102,7 @@ class Running:
             for life in self._lives:
                 nursery.start_soon(self._ask, life, health)
         told = [self._told(life, health, hooks) for life in self._lives]
-        return told + [left_out(one) for one in self._left_out]
+        return told + [left_out(one) for one in self.left_out]
 
     # -- one life ----------------------------------------------------------------------------------------------------
 
@@ -136,7 +154,8 @@ class Running:
             return
         try:
             doing = f"asking the plugin {plugin.name} for its health"
-            health[plugin.name] = await in_its_own(context, lambda: ask(context), PLUGIN_HEALTH_S, doing)
+            said = await in_its_own(context, lambda: ask(context), PLUGIN_HEALTH_S, doing)
+            health[plugin.name] = without_secrets(said)
         except DaycareError as problem:
             health[plugin.name] = f"unhealthy: {problem.message}"
 
@@ -158,6 +177,11 @@ class Running:
             "hint": life.problem.hint if life.problem else "",
             "hooks": hooks.get(plugin.name, {}),
         }
+
+    def _stubborn(self, life: Life) -> None:
+        name = life.admitted.plugin.name
+        reason = f"stopping the plugin {name}: it was not gone after {PLUGIN_STOP_S:g} s"
+        self._failed(name, "stop", DaycareError("PLUGIN_STUBBORN", reason), None)
 
     def _failed(self, name: str, part: str, problem: DaycareError, retry_in_s: float | None) -> None:
         self._bus.publish(

@@ -42,9 +42,9 @@ class Clockwork:
         keep_days: int,
     ) -> None:
         self.controls = CronControls(store, directory, clock, may)
-        sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
-        self.controls.refresh = sources.read
-        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, sources.read, tell)
+        self.sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
+        self.controls.refresh = self.sources.read
+        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, self.sources.read, tell)
 
     def tools(self) -> list[StructTool[Any]]:
         """Return the tools by which agents schedule."""

@@ -70,27 +70,34 @@ class CronSources:
         self._sections = sections
         self._owner = owner
         self._config: list[CronProblem] | None = None
+        self._in_files: list[CronProblem] = []
         self._state: object = None
 
+    def apply(self, sections: Mapping[str, CronSection]) -> None:
+        """Let these be the jobs of config.toml, from the next reading on."""
+        self._sections, self._config = sections, None
+
     async def read(self) -> None:
-        """Read what is new: the settings once, the files whenever one has changed."""
+        """Read what is new: the settings, and the files whenever one has changed."""
+        sections = self._sections
         if self._config is None:
             written = [
                 _Written(name, each.user or self._owner, each.spec(), f"config.toml [cron.{name}]")
-                for name, each in self._sections.items()
+                for name, each in sections.items()
             ]
             problems: list[CronProblem] = []
             await self._keep("config", written, problems, keep=set())
             self._tell(problems)
-            self._config = problems
+            self._config = problems if sections is self._sections else None  # they changed meanwhile
+            self._controls.problems = (*problems, *self._in_files)
         state = self._look()
         if state != self._state:
             problems = []
             keep: set[str] = set()
             await self._keep("file", self._files(problems, keep), problems, keep)
             self._tell(problems)
-            self._state = state
-            self._controls.problems = (*self._config, *problems)
+            self._state, self._in_files = state, problems
+            self._controls.problems = (*(self._config or ()), *problems)
 
     async def _keep(self, source: Source, written: list[_Written], problems: list[CronProblem], keep: set[str]) -> None:
         wanted = []

@@ -44,11 +44,12 @@ class Curation:
 
     async def run(self) -> None:
         """Look when something was added, and now and then, until cancelled."""
-        while self.section.background:
+        while True:
             self._news = trio.Event()  # before looking: what is added after the look sets this one
-            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                await self.look()
-            with trio.move_on_after(HANDOFF_LOOK_S):
+            if self.section.background:
+                with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                    await self.look()
+            with trio.move_on_after(HANDOFF_LOOK_S if self.section.background else float("inf")):
                 await self._news.wait()
 
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:

@@ -60,7 +60,7 @@ class Signals:
         self._may = may
         self._bus = bus
         self._clock = clock
-        self._keep_days = keep_days
+        self.keep_days = keep_days
         self._changed = trio.Event()
 
     def tools(self) -> Sequence[StructTool[Any]]:
@@ -94,7 +94,7 @@ class Signals:
 
     async def expire(self) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""
-        return await self._store.signals.expire(self._clock.now_ms() - self._keep_days * _DAY_MS)
+        return await self._store.signals.expire(self._clock.now_ms() - self.keep_days * _DAY_MS)
 
     async def _fire(self, it: Signal) -> None:
         planned = [await self._plan(it, to) for to in await self._wanted(it)]

@@ -45,7 +45,7 @@ class Tasks:
         self._store = store
         self._clock = clock
         self._bus = bus
-        self._keep_days = keep_days
+        self.keep_days = keep_days
         self._news = trio.Event()
 
     def tools(self) -> Sequence[StructTool[Any]]:
@@ -124,7 +124,7 @@ class Tasks:
 
     async def expire(self) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""
-        return await self._store.tasks.expire(self._clock.now_ms() - self._keep_days * _DAY_MS, _EXPIRE_ROWS)
+        return await self._store.tasks.expire(self._clock.now_ms() - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
 
 
 def _words(task: Task) -> str:

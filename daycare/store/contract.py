@@ -28,7 +28,7 @@ from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.contract_signals import HeartbeatStore, SignalStore
 from daycare.store.contract_tasks import TaskStore
-from daycare.store.contract_upkeep import BehaviourStore, UpkeepStore
+from daycare.store.contract_upkeep import BehaviourStore, GaugeStore, UpkeepStore
 from daycare.store.records import (
     Agent,
     Commit,
@@ -63,6 +63,9 @@ class PeopleStore(Protocol):
 
     async def find(self) -> list[User]:
         """Return every user who was not removed, by id."""
+
+    async def change(self, user_id: str, *, name: str, zone: str) -> User:
+        """Let a user have another name and zone; idempotent. Raises `NotFoundError` for an unknown one."""
 
     async def link(self, connector_key: str, user_id: str, origin: Origin = ...) -> User:
         """Let a key lead to a user; idempotent. Raises `ConflictError` when it leads to another one."""
@@ -278,6 +281,10 @@ class Store(Protocol):
     @property
     def location(self) -> str:
         """What names it in errors; it holds no password."""
+
+    @property
+    def gauges(self) -> GaugeStore:
+        """See `GaugeStore`."""
 
     @property
     def people(self) -> PeopleStore:

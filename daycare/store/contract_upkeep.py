@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from daycare.store.records_measures import Measures
 from daycare.store.records_upkeep import Kept, Space, Unread, Vitals
 
 
@@ -10,6 +11,14 @@ class BehaviourStore(Protocol):
 
     async def kept(self, agent_id: str) -> Kept | None:
         """Return what an agent keeps, None before it has kept anything."""
+        ...
+
+
+class GaugeStore(Protocol):
+    """How much of everything there is."""
+
+    async def measures(self) -> Measures:
+        """Count, within a bound of time. Raises `UnavailableError` MEASURES_LATE."""
         ...
 
 

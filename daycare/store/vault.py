@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from daycare.base.errors import BrokenError, ConflictError, InvalidError
 from daycare.base.limits import VAULT_KEYS_MAX
 from daycare.base.path import check_name
+from daycare.base.secrecy import hide, hide_key
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet  # imported late: a tenth of a second, and many commands seal nothing
@@ -60,7 +61,8 @@ class Vault:
         self._use(keys)
 
     def seal(self, text: str) -> bytes:
-        """Encrypt."""
+        """Encrypt. Whatever is sealed or opened is hidden from everything that is shown."""
+        hide(text)
         return self._fernet.encrypt(text.encode())
 
     def open(self, token: bytes) -> str:
@@ -68,9 +70,11 @@ class Vault:
         from cryptography.fernet import InvalidToken
 
         try:
-            return self._fernet.decrypt(token).decode()
+            text = self._fernet.decrypt(token).decode()
         except InvalidToken:
             raise self._sealed() from None
+        hide(text)
+        return text
 
     def derived(self, purpose: str) -> bytes:
         """Return a secret of this installation that is good for one purpose; it changes when the key does."""
@@ -114,6 +118,8 @@ class Vault:
         return f"Vault({str(self._file)!r})"
 
     def _use(self, keys: list[str]) -> None:
+        for key in keys:
+            hide_key(key)
         self._count = len(keys)
         self._newest = keys[0].encode()
         self._fernet = _fernet(self._file, keys)

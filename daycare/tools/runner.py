@@ -15,6 +15,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, ToolCall
 from daycare.base.path import Kind
+from daycare.base.secrecy import without_known
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.tools.context import PEOPLES, Context, Reach
@@ -62,8 +63,19 @@ class Runner:
         self._reach = reach
         self._clock = clock
         self._keep = keep
-        self._roles = {role: frozenset(names) for role, names in (roles or {}).items()}
+        self._roles: Mapping[str, frozenset[str]] = {}
+        self.allow(roles or {})
         self._permit = permit
+
+    def allow(self, roles: Mapping[str, Sequence[str]]) -> None:
+        """Let agents of these roles use these tools only, and those of all others all."""
+        self._roles = {role: frozenset(names) for role, names in roles.items()}
+
+    def change(self, gone: Sequence[Tool], new: Sequence[Tool]) -> None:
+        """Know these tools in place of those."""
+        for tool in gone:
+            self._tools.pop(tool.spec.name, None)
+        self._tools |= {tool.spec.name: tool for tool in new}
 
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """Return the tools an agent may use: what its role may, and of these what it was given."""
@@ -121,7 +133,8 @@ class Runner:
             return _unsure(tool, f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s")
         if isinstance(result, Waiting):
             return Done("", "waiting", context.effects(), result)
-        return Done(await self._bounded(turn, step, call, user, str(result)), "ok", context.effects())
+        text = without_known(str(result))  # what a tool read or was told goes to a provider, to people and into memory
+        return Done(await self._bounded(turn, step, call, user, text), "ok", context.effects())
 
     async def _bounded(self, turn: Turn, step: int, call: ToolCall, user: User, text: str) -> str:
         """Keep what is too long for a prompt where the model can read on."""

@@ -4,7 +4,6 @@ import re
 import socket
 import ssl
 import warnings
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Final
 
@@ -12,6 +11,7 @@ import httpx
 import trio
 from telegram import error as library
 
+from daycare.base.blame import causes
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -25,7 +25,6 @@ from daycare.base.errors import (
 
 TOKEN: Final = re.compile(r"\d{3,}(?::|%3A)[\w-]{3,}", re.IGNORECASE)
 DESCRIPTION_MAX_CHARS: Final = 300  # of what Telegram says; the longest known are a third of that
-CAUSES_MAX: Final = 12  # looked at of a chain of causes; between httpx and the socket there are five
 BOTFATHER: Final = "copy the token from @BotFather once more"
 
 
@@ -102,20 +101,6 @@ def described(text: str) -> str:
     """Return what Telegram says, without its `Bad Request: `, without a token, and not too long."""
     text = re.sub(r"^(Bad Request|Forbidden|Conflict|Unauthorized): ", "", " ".join(text.split()))
     return TOKEN.sub("<token>", text)[:DESCRIPTION_MAX_CHARS]
-
-
-def causes(error: BaseException) -> Iterator[BaseException]:
-    """Return an error and what it comes from, the nearest first."""
-    waiting: list[BaseException] = [error]
-    for _ in range(CAUSES_MAX):
-        if not waiting:
-            return
-        found = waiting.pop(0)
-        yield found
-        if isinstance(found, BaseExceptionGroup):
-            waiting += found.exceptions
-        if (cause := found.__cause__ or found.__context__) is not None:
-            waiting.append(cause)
 
 
 def _flood(doing: str, retry_after_s: float) -> BusyError:

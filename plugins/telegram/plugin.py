@@ -4,23 +4,20 @@ Nothing here or below costs memory before a token is stored: the client and the 
 """
 
 from collections.abc import Callable
-from typing import Final
 
 import trio
 from msgspec.structs import replace
 
 from daycare.plugin import Connector, Plugin, PluginContext
 from daycare_plugins.telegram.bot import BotTask
-from daycare_plugins.telegram.settings import BotSettings, Settings
-
-NAME: Final = "telegram"
+from daycare_plugins.telegram.settings import Settings
+from daycare_plugins.telegram.setup import NAME, STEP
+from daycare_plugins.telegram.setup import bots as named
 
 
 def _setup(context: PluginContext) -> Plugin:
     settings: Settings = context.config
-    named: dict[str, tuple[str, BotSettings]] = {NAME: (NAME, settings)}
-    named |= {f"{NAME}-{bot}": (f"{NAME}.{bot}", own) for bot, own in settings.bots.items()}
-    bots = [BotTask(context, name, secret, own) for name, (secret, own) in named.items()]
+    bots = [BotTask(context, name, secret, own) for name, (secret, own) in named(settings).items()]
 
     async def start(context: PluginContext) -> None:
         async with trio.open_nursery() as nursery:
@@ -43,4 +40,5 @@ plugin = Plugin(
     description="People talk to agents through Telegram bots.",
     config=Settings,
     setup=_setup,
+    wizard=STEP,
 )

@@ -15,9 +15,11 @@ import msgspec
 import trio
 
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
+from daycare.base.secrecy import hide
+from daycare.webhook import WebhookServer
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import Client
-from daycare_plugins.telegram.http_in import HookServer
+from daycare_plugins.telegram.http_in import BOUNDS, Hook
 from daycare_plugins.telegram.intake import Intake
 from daycare_plugins.telegram.reading import UPDATES
 
@@ -60,6 +62,7 @@ class Webhook:
         self._prepare = prepare
         self._now_ms = now_ms
         self._secret = secrets.token_urlsafe(32)
+        hide(self._secret)
         self._waiting: list[_Waiting] = []
         self._news = trio.Event()
         self._set = False
@@ -67,7 +70,7 @@ class Webhook:
 
     async def run(self) -> None:
         """Receive. Whatever happens to the connection or the store, it goes on."""
-        server = HookServer(urlsplit(self._url).path or "/", self._secret, self._posted)
+        server = WebhookServer(Hook(urlsplit(self._url).path or "/", self._secret, self._posted), BOUNDS)
         listeners = await self._listening()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve, listeners)

@@ -7,11 +7,11 @@ The codes are those of Meta's page "Cloud API error codes". Which class one gets
 import re
 import socket
 import ssl
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import httpx
 
+from daycare.base.blame import causes
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -25,7 +25,6 @@ from daycare.base.errors import (
 
 TOKEN: Final = re.compile(r"EA[A-Za-z0-9]{20,}|(?<=access_token=)[^\s&]+")
 DESCRIPTION_MAX_CHARS: Final = 300
-CAUSES_MAX: Final = 12  # looked at of a chain of causes; between httpx and the socket there are five
 WINDOW_CLOSED: Final = "WINDOW_CLOSED"
 REFUSED: Final = "WHATSAPP_REFUSED_US"  # token, permission, account: an operator has to repair it
 NOT_SENT: Final = "NOT_SENT"
@@ -170,7 +169,7 @@ def of_http(error: Exception, doing: str) -> DaycareError:
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
         return InvalidError("GRAPH_URL", f"{doing}: the address is none", hint="base_url in [plugins.whatsapp_cloud]")
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-        found = list(_causes(error))
+        found = list(causes(error))
         if any(isinstance(cause, socket.gaierror) for cause in found):
             return AwayError("GRAPH_AWAY", f"{doing}: the name of Meta's server is not found")
         if any(isinstance(cause, ssl.SSLError) for cause in found):
@@ -184,16 +183,3 @@ def surely_not_sent(error: DaycareError) -> bool:
     if isinstance(error, AwayError) or not isinstance(error, UnavailableError):
         return True
     return error.code == NOT_SENT
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    waiting: list[BaseException] = [error]
-    for _ in range(CAUSES_MAX):
-        if not waiting:
-            return
-        found = waiting.pop(0)
-        yield found
-        if isinstance(found, BaseExceptionGroup):
-            waiting += found.exceptions
-        if (cause := found.__cause__ or found.__context__) is not None:
-            waiting.append(cause)

@@ -1,7 +1,4 @@
-"""The small HTTP server that Meta's webhooks reach: it proves who asks before it believes a word.
-
-It is meant to stand behind a reverse proxy or tunnel that ends TLS. Everything has a bound: connections, sizes, time.
-"""
+"""Who may post to the webhook: Meta, which signs what it sends, to one path and nothing else."""
 
 import hashlib
 import hmac
@@ -12,16 +9,16 @@ from typing import Final
 from urllib.parse import parse_qs
 
 import h11
-import trio
 
 from daycare.base.errors import DaycareError
+from daycare.webhook import Bounds
 
-BODY_MAX_BYTES: Final = 3 * 1024 * 1024  # what Meta says that a request may have; usual are a few kilobytes
-CONNECTIONS_MAX: Final = 16  # so that full ones take 48 MB at most
-REQUEST_S: Final = 15.0  # for a request to arrive whole
-IDLE_S: Final = 60.0  # a proxy keeps connections between requests
+BOUNDS: Final = Bounds(
+    body_max_bytes=3 * 1024 * 1024,  # what Meta says that a request may have; usual are a few kilobytes
+    connections_max=16,  # so that full ones take 48 MB at most
+    idle_s=60.0,  # a proxy keeps connections between requests
+)
 CHALLENGE_MAX_CHARS: Final = 256  # Meta's is a number of ten digits
-_PIECE_BYTES: Final = 65_536
 SIGNATURE: Final = b"x-hub-signature-256"
 _SIGNED: Final = re.compile(rb"sha256=([0-9a-fA-F]{64})")
 
@@ -33,7 +30,7 @@ def signature(body: bytes, secret: str) -> str:
     return f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
 
 
-class HookServer:
+class Hook:
     """Calls `take` with each body whose signature is right, and answers 200 once that has returned; 503 if it raised.
 
     `app_secret` and `verify_token` are asked at each request; where one is empty, all that needs it is refused.
@@ -54,25 +51,6 @@ class HookServer:
         self._verify_token = verify_token
         self._take = take
         self._on_refused = on_refused
-        self._connections = 0
-
-    async def serve(self, listeners: list[trio.SocketListener]) -> None:
-        """Serve until cancelled."""
-        await trio.serve_listeners(self.handle, listeners)
-
-    async def handle(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection."""
-        if self._connections >= CONNECTIONS_MAX:
-            await trio.aclose_forcefully(stream)
-            return
-        self._connections += 1
-        try:
-            await _Connection(stream, self).run()
-        finally:
-            self._connections -= 1
-            await trio.aclose_forcefully(stream)
-
-    # -- what is answered --------------------------------------------------------------------------------------------
 
     def before_body(self, request: h11.Request) -> tuple[int, bytes]:
         """Return the answer to a request whose body need not be read; status 0 if it has to be."""
@@ -120,72 +98,3 @@ def _signature(request: h11.Request) -> bytes | None:
     given = [value for name, value in request.headers if name == SIGNATURE]
     found = _SIGNED.fullmatch(given[0]) if len(given) == 1 else None
     return found[1] if found is not None else None
-
-
-class _Connection:
-    def __init__(self, stream: trio.abc.Stream, server: HookServer) -> None:
-        self._stream = stream
-        self._server = server
-        self._http = h11.Connection(h11.SERVER)
-        self._wait_s = REQUEST_S  # whoever has not proved to be Meta yet has no time to rest
-
-    async def run(self) -> None:
-        try:
-            while await self._exchange():
-                self._http.start_next_cycle()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
-            pass  # the other side left, or is asleep
-        except h11.RemoteProtocolError as error:
-            with trio.move_on_after(1.0):
-                await self._refuse_garbage(error)
-
-    async def _exchange(self) -> bool:
-        """Answer one request; return whether another may follow."""
-        with trio.fail_after(self._wait_s):
-            request = await self._event()
-        if not isinstance(request, h11.Request):
-            return False
-        status, answer = self._server.before_body(request)
-        if not status:
-            body = await self._body()
-            status = 413 if body is None else await self._server.after_body(request, body)
-            if status == 200:
-                self._wait_s = IDLE_S
-        elif status < 400:
-            await self._body()
-        with trio.fail_after(REQUEST_S):
-            await self._answer(status, answer)
-        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-
-    async def _event(self) -> object:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(bytes(await self._stream.receive_some(_PIECE_BYTES)))
-        return event
-
-    async def _body(self) -> bytes | None:
-        if self._http.they_are_waiting_for_100_continue:
-            go_on = h11.InformationalResponse(status_code=100, headers=[])
-            await self._stream.send_all(self._http.send(go_on) or b"")
-        body = bytearray()
-        with trio.fail_after(REQUEST_S):
-            while isinstance(event := await self._event(), h11.Data):
-                body += event.data
-                if len(body) > BODY_MAX_BYTES:
-                    return None
-        return bytes(body)
-
-    async def _answer(self, status: int, body: bytes = b"") -> None:
-        headers = [("Content-Length", str(len(body))), ("Content-Type", "text/plain")]
-        if self._http.their_state is not h11.DONE:
-            headers.append(("Connection", "close"))  # nobody reads what is left of the body
-        data = self._http.send(h11.Response(status_code=status, headers=headers)) or b""
-        data += self._http.send(h11.Data(data=body)) or b""
-        data += self._http.send(h11.EndOfMessage()) or b""
-        await self._stream.send_all(data)
-
-    async def _refuse_garbage(self, error: h11.RemoteProtocolError) -> None:
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            try:
-                await self._answer(error.error_status_hint)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                pass

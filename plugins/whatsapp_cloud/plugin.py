@@ -16,6 +16,7 @@ from daycare.plugin import Plugin, PluginContext
 from daycare_plugins.whatsapp_cloud.connector import NAME as CONNECTOR
 from daycare_plugins.whatsapp_cloud.connector import CloudConnector
 from daycare_plugins.whatsapp_cloud.settings import NAME, Settings
+from daycare_plugins.whatsapp_cloud.setup import STEP
 
 SERVING: Final = "daycare_plugins.whatsapp_cloud.serving"  # imported with the first token
 TOKEN_LOOK_S: Final = 3.0  # a stored token takes effect after so long
@@ -95,4 +96,5 @@ plugin = Plugin(
     description="People talk to agents through a WhatsApp number of the Business Cloud API.",
     config=Settings,
     setup=_setup,
+    wizard=STEP,
 )

@@ -13,10 +13,11 @@ import trio
 from daycare.base.connector import Health, Identity
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.plugin import PluginContext
+from daycare.webhook import WebhookServer
 from daycare_plugins.whatsapp_cloud.client import Graph
 from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
-from daycare_plugins.whatsapp_cloud.http_in import SIGNATURE, HookServer, signature
+from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, Hook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, Intake, Recent
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
 from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, Settings
@@ -50,9 +51,10 @@ class Serving:
         self.intake = Intake(
             context, NAME, settings.phone_number_id, connector.people, self.receipts, self._recent, connector
         )
-        self.server = HookServer(
+        self._hook = Hook(
             settings.path, lambda: self._secret(APP_SECRET), lambda: self._secret(VERIFY_TOKEN), self._take, self._no
         )
+        self.server = WebhookServer(self._hook, BOUNDS)
         self._told: Health | None = None
         self._heard_at: float | None = None  # by trio's clock, in this run
         self._heard_ms = 0  # remembered
@@ -65,7 +67,7 @@ class Serving:
         """How it is, in a few words."""
         told = self._told.state if self._told is not None else "off"
         sent = ", ".join(f"{count} {state}" for state, count in sorted(self.receipts.counts.items()))
-        refused = sum(self.server.refused.values())
+        refused = sum(self._hook.refused.values())
         return told + (f"; messages: {sent}" if sent else "") + (f"; {refused} requests refused" if refused else "")
 
     async def run(self) -> None:
@@ -126,7 +128,7 @@ class Serving:
         now = trio.current_time()
         if now - self._logged_at >= REFUSED_LOG_S:
             self._logged_at = now
-            self._context.log.warning("whatsapp_request_refused", why=why, so_far=sum(self.server.refused.values()))
+            self._context.log.warning("whatsapp_request_refused", why=why, so_far=sum(self._hook.refused.values()))
 
     # -- how it goes -------------------------------------------------------------------------------------------------
 

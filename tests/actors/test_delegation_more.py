@@ -139,20 +139,20 @@ async def test_a_reset_ends_a_turn_that_was_about_to_go_on(tmp_path: Path, autoj
     """Its answer has come, and it was begun with the end of another turn, but waits for room among running turns."""
     model = Slow(think_s=5)
     async with open_house(tmp_path, model) as house:
-        room = house.daemon.supervisor._running = trio.Semaphore(2)
+        room = house.daemon.supervisor.room = trio.CapacityLimiter(2)
         first = await house.say("go")
         await trio.sleep(1)
         second = await house.say("something slow")
         await trio.sleep(7)  # the helper has answered
-        await room.acquire()
-        await room.acquire()  # the slow turn has ended, and the one that goes on has no room
+        await room.acquire_on_behalf_of("one")
+        await room.acquire_on_behalf_of("another")  # the slow turn has ended, and the one that goes on has no room
         assert await house.hear(second) == "echo: something slow"
         assert (await house.store.turns.aside((await house.daemon.directory.at("/ann/direct")).id)) == []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.say, "/reset")
             await trio.sleep(1)
-            room.release()
-            room.release()
+            room.release_on_behalf_of("one")
+            room.release_on_behalf_of("another")
         await trio.sleep(60)
         assert await history(house) == []
         assert not any("done" in text for text in await said_to(house)), await said_to(house)

@@ -71,8 +71,13 @@ async def test_person_is_added_linked_unlinked_and_removed(api: Api) -> None:
     assert [user["id"] for user in (await api.call("GET", "/v1/users"))["users"]] == ["ann", "ben"]
     await api.call("DELETE", "/v1/links/telegram:42")
     await api.refused(404, "KEY_UNKNOWN", "DELETE", "/v1/links/telegram:42")
+    renamed = await api.call("PATCH", "/v1/users/ben", {"name": "Benjamin"})
+    assert renamed == made | {"name": "Benjamin"}
+    assert (await api.call("PATCH", "/v1/users/ben", {"zone": "UTC"})) == renamed | {"zone": "UTC"}
+    await api.refused(400, "ZONE_UNKNOWN", "PATCH", "/v1/users/ben", {"zone": "Mars/Base"})
     await api.call("DELETE", "/v1/users/ben")
     await api.refused(404, "USER_UNKNOWN", "DELETE", "/v1/users/ben")
+    await api.refused(404, "USER_UNKNOWN", "PATCH", "/v1/users/ben", {"name": "Ben"})
 
 
 async def test_address_with_odd_letters_can_be_unlinked(api: Api) -> None:

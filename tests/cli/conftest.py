@@ -2,13 +2,13 @@
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import program
 from tests.cli.fake_daemon import FakeDaemon
 
 Daycare = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -36,9 +36,6 @@ def environment(home: Path) -> dict[str, str]:
 @pytest.fixture
 def daycare(environment: dict[str, str]) -> Daycare:
     def run(*arguments: str, stdin: str = "", deadline_s: float = 30.0) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "daycare", *arguments],
-            env=environment, input=stdin, capture_output=True, text=True, timeout=deadline_s, check=False,
-        )  # fmt: skip
+        return program.call(arguments, env=environment, stdin=stdin, deadline_s=deadline_s)
 
     return run

@@ -1,7 +1,7 @@
 """A daemon for tests of the command line: the routes of doc/api.md on a real Unix socket, agents that obey the test.
 
-Agents answer `echo: TEXT` at once; with `held` set, a turn runs until `release` or a stop. What no method covers is
-answered from `canned`, (method, route) -> (status, document). `requests` remembers every call.
+Agents answer `echo: TEXT` at once; with `held` set, a turn runs until `release` or a stop. What is in
+`canned`, (method, route) -> (status, document), is answered from there. `requests` remembers every call.
 """
 
 import json
@@ -127,6 +127,8 @@ class FakeDaemon:
     # -- routes --------------------------------------------------------------------------------------------------------
 
     def answer(self, method: str, route: str, query: Json, body: Any) -> tuple[int, Json]:
+        if (method, route) in self.canned:
+            return self.canned[method, route]
         match method, route:
             case "GET", "/v1/status":
                 return 200, self.status
@@ -147,7 +149,7 @@ class FakeDaemon:
                     self.on_shutdown.append(body)
                 return 202, {}
         missing = {"code": "NOT_FOUND", "message": f"find {route}: it does not exist", "hint": "daycare agents"}
-        return self.canned.get((method, route), (404, {"error": missing}))
+        return 404, {"error": missing}
 
     def _message(self, body: Json) -> tuple[int, Json]:
         with self.changed:

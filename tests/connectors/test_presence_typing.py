@@ -89,10 +89,15 @@ async def test_only_agents_of_pushing_connectors_are_shown(autojump_clock: objec
         assert stage.asked == [("/bob/pigeon", "bob", "pigeon")]
 
 
-async def test_nobody_watches_where_no_connector_pushes() -> None:
+async def test_nobody_watches_where_no_connector_pushes(autojump_clock: object) -> None:
     puller = Pigeon(PRIVATE)
     puller.pull = True
     stage = Stage(puller, {})
     presence = Presence(stage.bus, {"pigeon": puller}, stage.target, stage.remember, stage.recall_all)
-    with trio.fail_after(1):
-        await presence.run()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(presence.run)
+        await trio.sleep(1)
+        stage.start()
+        await trio.sleep(10)
+        assert not stage.asked and not puller.shown
+        nursery.cancel_scope.cancel()

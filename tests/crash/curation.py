@@ -281,7 +281,7 @@ class CurationCampaign(Campaign):
 
     async def _quiet(self, crowd: Crowd) -> None:
         """Wait until nothing is left to look at, either, for which workers may have to be woken once more."""
-        with trio.move_on_after(QUIET_DEADLINE_S):
+        with trio.move_on_after(10 * QUIET_DEADLINE_S):
             async with client_of(self.home.socket) as client:
                 while True:
                     await super()._quiet(crowd)

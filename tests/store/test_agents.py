@@ -149,6 +149,11 @@ async def test_a_user_is_found_by_each_key_until_removed(store: Store) -> None:
     assert await store.people.by_key("telegram:2") is None
     with pytest.raises(NotFoundError):
         await store.people.unlink("telegram:2")
+    changed = await store.people.change("a", name="Ada L.", zone="Europe/London")
+    assert changed == await store.people.get("a") == await store.people.change("a", name="Ada L.", zone="Europe/London")
+    assert (changed.name, changed.zone, changed.operator, len(changed.keys)) == ("Ada L.", "Europe/London", True, 2)
+    with pytest.raises(NotFoundError):
+        await store.people.change("nobody", name="x", zone="UTC")
     await store.people.remove("g")
     assert (await store.people.get("g"), await store.people.by_key("telegram:-7")) == (None, None)
     assert (await store.people.add(User(id="g", name="New", parent="a"))).parent == "a"

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from importlib import resources
 from itertools import count as count_from
 from pathlib import Path
@@ -113,30 +114,33 @@ def _connect(location: str, flags: int, vfs: str | None) -> apsw.Connection:
     return db
 
 
-def migrations() -> list[tuple[int, str, str]]:
+@cache
+def migrations() -> tuple[tuple[int, str, str], ...]:
     """Return every shipped migration as (number, name, SQL), in order."""
     found = []
     for entry in resources.files("daycare_migrations").iterdir():
         if match := re.fullmatch(r"(\d{4})_(\w+)\.sql", entry.name):
             found.append((int(match[1]), match[2], entry.read_text(encoding="utf-8")))
-    return sorted(found)
+    return tuple(sorted(found))
 
 
 def migrate(db: apsw.Connection, location: str) -> list[str]:
-    """Apply what is missing, one transaction each, after a snapshot beside the file; return the names applied."""
+    """Apply what is missing, one transaction each, after a snapshot beside the file; return the names applied.
+
+    A new database gets everything in one transaction.
+    """
     known = migrations()
     version = refuse_future(db, location)
     if version and version < known[-1][0]:
         snapshot(db, Path(f"{location}.before-{version + 1:04d}"))
-    applied = []
-    for number, name, sql in known:
-        if number > version:
-            # fetchall: apsw stops at the first row a script returns
-            db.execute(f"BEGIN IMMEDIATE; {sql}; PRAGMA user_version = {number}; COMMIT").fetchall()
-            applied.append(name)
+    missing = [each for each in known if each[0] > version]
+    for part in [[each] for each in missing] if version else [missing]:
+        scripts = "; ".join(sql for _, _, sql in part)
+        # fetchall: apsw stops at the first row a script returns
+        db.execute(f"BEGIN IMMEDIATE; {scripts}; PRAGMA user_version = {part[-1][0]}; COMMIT").fetchall()
     for old in snapshots(location)[:-SNAPSHOTS_KEPT]:
         old.unlink(missing_ok=True)
-    return applied
+    return [name for _, name, _ in missing]
 
 
 def refuse_future(db: apsw.Connection, location: str) -> int:

@@ -6,6 +6,7 @@ import msgspec
 
 from daycare.base.limits import DEAD_LETTERS_MAX
 from daycare.base.messages import Envelope
+from daycare.base.secrecy import without_secrets
 from daycare.store.records import DeadLetter
 from daycare.store.sqlite.writer import Tx
 
@@ -25,7 +26,8 @@ def bury(
 
 
 def insert(tx: Tx, *values: Any) -> DeadLetter:
-    """Insert a dead letter from its columns (source .. body)."""
+    """Insert a dead letter from its columns (source .. body). What is said of why never holds a secret."""
+    values = (*values[:8], without_secrets(values[8]), *values[9:])
     tx.run(
         "INSERT INTO dead_letters (source, seq, agent_id, path, user, origin, trace, code, reason, attempts, body,"
         " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -50,6 +50,16 @@ class People:
         rows = self._reader.execute("SELECT id FROM users WHERE removed_at IS NULL ORDER BY id").fetchall()
         return [user for row in rows if (user := _get(self._reader, str(row[0]))) is not None]
 
+    async def change(self, user_id: str, *, name: str, zone: str) -> User:
+        """Let a user have another name and zone."""
+
+        def run(tx: Tx) -> User:
+            must(tx, user_id)
+            tx.run("UPDATE users SET name = ?, zone = ? WHERE id = ?", (name, zone, user_id))
+            return must(tx, user_id)
+
+        return await self._write(run)
+
     async def link(self, connector_key: str, user_id: str, origin: Origin = Origin.SYSTEM) -> User:
         """Let a connector key lead to a user. Raises `ConflictError` when it leads to another one."""
 
@@ -228,6 +238,12 @@ def must(tx: Tx, user_id: str) -> User:
     if user is None:
         raise NotFoundError("USER_UNKNOWN", f"no user has the id {user_id}", hint="daycare users list")
     return user
+
+
+def operators(db: apsw.Connection) -> list[User]:
+    """Return those who own the installation, by id."""
+    ids = db.execute("SELECT id FROM users WHERE operator AND removed_at IS NULL ORDER BY id").fetchall()
+    return [user for (user_id,) in ids if (user := _get(db, str(user_id))) is not None]
 
 
 def _get(db: apsw.Connection, user_id: str) -> User | None:

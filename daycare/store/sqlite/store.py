@@ -22,6 +22,7 @@ from daycare.store.sqlite.heartbeats import Heartbeats
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
+from daycare.store.sqlite.measures import Gauges
 from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
@@ -72,6 +73,8 @@ class SqliteStore:
         self.heartbeats = Heartbeats(*parts)
         self.behaviours = Behaviours(*parts)
         self.upkeep = Upkeep(*parts)
+        self.gauges = Gauges(*parts)
+        self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts)
         self.intake = Intake(*parts)

@@ -7,6 +7,7 @@ A batch runs wholly in the writer thread: with only COMMIT there, the pages trav
 costs a quarter of the throughput.
 """
 
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +21,7 @@ from daycare.base import signal
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
+from daycare.observe.metrics import SHORT_S, Histogram
 from daycare.store.records import Commit
 from daycare.store.sqlite.database import described, describing
 
@@ -150,6 +152,7 @@ class Writer:
         self._undone = False  # the last transaction was given up and `memory` may be wrong
         self._committing = False
         self._beats = 0
+        self.commits = Histogram("daycare_store_commit_seconds", "Commits of the store", SHORT_S)
         db.set_progress_handler(self._beat, _BEAT_STEPS)
         self.memory = Memory(db)
         self._limiter = trio.CapacityLimiter(1)
@@ -241,10 +244,12 @@ class Writer:
     async def _commit(self, batch: list[_Write[Any]]) -> None:
         committed: Commit | None = None
         failure: DaycareError | None = None
+        began = time.perf_counter()
         try:
             committed = await trio.to_thread.run_sync(self._run_batch, batch, limiter=self._limiter)
         except apsw.Error as error:
             failure = described(self._location, error)
+        self.commits.observe(time.perf_counter() - began)
         self._report(failure)
         if committed is not None:
             self.listener(committed)

@@ -1,0 +1,218 @@
+"""The forms in which a secret may turn up in text, and where in a text they stand.
+
+A text is searched as it is and with its escapes undone (URLs, JSON, `repr`, HTML, and these within each other); hex and
+base64 are searched for as such. All of it in small letters, for most forms may be written either way.
+"""
+
+import base64
+import binascii
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+_PLAIN_MIN_CHARS: Final = 4  # hiding shorter words would garble every line
+_LOWER_MIN_CHARS: Final = 8  # shorter ones may be words that stand in small letters anywhere
+_HEX_MIN_BYTES: Final = 6
+_BASE64_MIN_CHARS: Final = 10
+_LINE_MIN_CHARS: Final = 16  # of a secret of many lines, each of which may be shown alone
+_HEAD_CHARS: Final = 10  # that tell a secret which was cut at the end of a text ...
+_CUT_MIN_CHARS: Final = 16  # ... if it has as many
+_DEPTH_MAX: Final = 4  # JSON in JSON in a URL ...
+
+_ESCAPE: Final = re.compile(
+    r"%([0-9a-f]{2})|\\(?:u([0-9a-f]{4})|x([0-9a-f]{2})|(.))|&(?:#([0-9]{1,6})|#x([0-9a-f]{1,5})|(amp|lt|gt|quot|apos));",
+    re.IGNORECASE | re.DOTALL,
+)
+_PARTED: Final = re.compile(r"[0-9a-f]{2}([:\- ])[0-9a-f]{2}\1[0-9a-f]{2}\1[0-9a-f]{2}\1")
+_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_CUT_SIGNS: Final = ".… \n"  # what stands behind a text that was cut
+
+
+class Needle(NamedTuple):
+    """What to look for. `inner`: base64, whose neighbours hold bits of the secret, too. `exact`: as it is written.
+
+    `parted`: pairs of hex digits with something between them.
+    """
+
+    text: str
+    inner: bool = False
+    exact: bool = False
+    parted: bool = False
+
+
+def needles(secret: str | bytes) -> frozenset[Needle]:
+    """Return what a secret is found by; nothing for one that is too short."""
+    if isinstance(secret, bytes):
+        return frozenset(_encoded(secret))
+    if len(secret) < _PLAIN_MIN_CHARS:
+        return frozenset()
+    raw = secret.encode(errors="surrogatepass")
+    # As it is, each line of it, as a form of the web writes blanks, and as whoever undoes escapes byte by byte sees it.
+    lines = [line.strip() for line in secret.splitlines()] if "\n" in secret else []
+    shown = [line for line in lines if len(line) >= _LINE_MIN_CHARS and not line.startswith("-----")]
+    wide = secret.encode("utf-16-be", "surrogatepass")
+    units = "".join(chr(int.from_bytes(wide[at : at + 2], "big")) for at in range(0, len(wide), 2))
+    texts = {each.strip() for each in (secret, raw.decode("latin-1"), units)} | set(shown)
+    texts |= {each.replace(" ", "+") for each in texts}
+    texts |= {_Map(each).text for each in texts}  # what is left when a part of it was taken for an escape
+    short = len(secret) < _LOWER_MIN_CHARS
+    plain = {Needle(text if short else lowered(text), exact=short) for text in texts if len(text) >= _PLAIN_MIN_CHARS}
+    return frozenset((*plain, *_encoded(raw)))
+
+
+def _encoded(raw: bytes) -> Iterator[Needle]:
+    if len(raw) >= _HEX_MIN_BYTES:
+        yield Needle(raw.hex())
+        for separator in ":- ":
+            yield Needle(raw.hex(separator), parted=True)
+    for before in range(3):
+        # Without the characters that hold bits of what stands before and behind.
+        text = base64.b64encode(bytes(before) + raw).decode()
+        first = (0, 2, 3)[before]
+        rest = (before + len(raw)) % 3
+        inner = text[first : len(text) - (0, 3, 2)[rest]]
+        if len(inner) >= _BASE64_MIN_CHARS:
+            for form in {inner, inner.translate(_URLSAFE)}:
+                yield Needle(form.lower(), inner=True)
+
+
+_URLSAFE: Final = str.maketrans("+/", "-_")
+
+
+class Forms:
+    """The needles of all secrets, ready to be looked for."""
+
+    def __init__(self, secrets: Iterable[frozenset[Needle]]) -> None:
+        found = frozenset().union(*secrets)
+        self._exact = tuple(each.text for each in found if each.exact)
+        self._plain = tuple(each.text for each in found if not (each.exact or each.inner or each.parted))
+        self._inner = tuple(each.text for each in found if each.inner)
+        self._parted = tuple(each.text for each in found if each.parted)
+        lower = (*self._plain, *self._inner)
+        self._heads = tuple((each[:_HEAD_CHARS], each) for each in lower if len(each) >= _CUT_MIN_CHARS)
+        self._tail = max((len(each) for each in lower), default=0)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Return where secrets stand in a text, in order and apart."""
+        found = list(self._cut(text))
+        maps: list[_Map] = []
+        level = text
+        while True:
+            for start, end in self._at(level):
+                for each in reversed(maps):
+                    start, end = each.original(start), each.original(end)
+                found.append((start, end))
+            if len(maps) == _DEPTH_MAX or not ("%" in level or "\\" in level or "&" in level):
+                break
+            undone = _Map(level)
+            if undone.text == level:
+                break
+            maps.append(undone)
+            level = undone.text
+        return _merged(found)
+
+    def _at(self, text: str) -> Iterator[tuple[int, int]]:
+        for needle in self._exact:
+            if needle in text:
+                yield from _all(text, needle)
+        lower = lowered(text)
+        parted = self._parted if _PARTED.search(lower) else ()
+        for needle in [each for each in (*self._plain, *parted) if each in lower]:
+            yield from _all(lower, needle)
+        for needle in [each for each in self._inner if each in lower]:
+            for start, end in _all(lower, needle):
+                start -= start > 0 and _is_base64(lower[start - 1])
+                end += end < len(lower) and _is_base64(lower[end])
+                while end < len(lower) and lower[end] == "=":
+                    end += 1
+                yield start, end
+
+    def _cut(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where a secret begins that the end of the text cuts."""
+        lower = lowered(text).rstrip(_CUT_SIGNS)
+        first = max(0, len(lower) - self._tail)
+        tail = lower[first:]
+        for head, needle in self._heads:
+            if head in tail and needle.startswith(tail[tail.rfind(head) :]):
+                yield first + tail.rfind(head), len(lower)
+
+
+class _Map:
+    """A text with its escapes undone once, and where its characters come from."""
+
+    def __init__(self, text: str) -> None:
+        self._starts: list[int] = [0]  # of pieces in the text that was made ...
+        self._origins: list[int] = [0]  # ... and in the one it was made of
+        made: list[str] = []
+        length = done = 0
+        for match in _ESCAPE.finditer(text):
+            made += (text[done : match.start()], sign := _sign(match))
+            length += match.start() - done
+            self._add(length, match.start())
+            length += len(sign)
+            done = match.end()
+            self._add(length, done)
+        made.append(text[done:])
+        self.text = "".join(made)
+
+    def _add(self, start: int, origin: int) -> None:
+        if self._starts[-1] == start:
+            self._origins[-1] = origin
+        else:
+            self._starts.append(start)
+            self._origins.append(origin)
+
+    def original(self, at: int) -> int:
+        """Return which place a place comes from."""
+        piece = bisect_right(self._starts, at) - 1
+        return self._origins[piece] + at - self._starts[piece]
+
+
+def _sign(match: re.Match[str]) -> str:
+    percent, unicode, byte, other, number, hexadecimal, name = match.groups()
+    if number:
+        return chr(int(number))
+    if name:
+        return _NAMED[name.lower()]
+    if other is not None:
+        return _SHORT.get(other, other)
+    return chr(int(percent or unicode or byte or hexadecimal, 16))
+
+
+def lowered(text: str) -> str:
+    """Return a text in small letters, and as long as before."""
+    lower = text.lower()
+    return (
+        lower if len(lower) == len(text) else "".join(low if len(low := sign.lower()) == 1 else sign for sign in text)
+    )
+
+
+def _all(text: str, needle: str) -> Iterator[tuple[int, int]]:
+    at = text.find(needle)
+    while at >= 0:
+        yield at, at + len(needle)
+        at = text.find(needle, at + len(needle))
+
+
+def _is_base64(sign: str) -> bool:
+    return sign.isascii() and (sign.isalnum() or sign in "+/-_")
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def key_bytes(text: str) -> bytes | None:
+    """Return the bytes that a key in base64 stands for, which are as secret; None if it is none."""
+    try:
+        return base64.b64decode(text.translate(str.maketrans("-_", "+/")), validate=True)
+    except (binascii.Error, ValueError):
+        return None

@@ -1,0 +1,111 @@
+"""Time: whether the machine's clock can be believed, and whether everybody's time zone is one that is known."""
+
+import ctypes
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from daycare.base.crontab import zone_of
+from daycare.base.errors import InvalidError
+from daycare.cli.render import span, when
+from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.scene import Scene
+from daycare.ops.setup import local_zone
+
+BEHIND_S: Final = 5.0  # rows are written in the daemon's process, by the same clock
+JUMP_WARN_S: Final = 30.0
+_SYNCED: Final = "timedatectl set-ntp true"
+_TIME_ERROR: Final = 5  # what adjtimex returns while nobody keeps the clock right
+_TIMEX_BYTES: Final = 512  # of which the kernel fills 208
+
+
+def clock(scene: Scene) -> Iterator[Finding]:
+    """Kept right by somebody, not before what was written already, and no jump since the daemon has started."""
+    trouble = False
+    inside = scene.inside
+    behind_s = (inside.newest_at - scene.now_ms) / 1000 if inside is not None else 0.0
+    if inside is not None and behind_s > BEHIND_S:
+        trouble = True
+        told = f"it is {when(scene.now_ms)}, {span(behind_s)} before the newest row of {inside.newest_in}"
+        yield Finding("fail", "clock", f"{told}: it was set back", _SYNCED)
+    jump_s = _jump_s(scene)
+    if abs(jump_s) > JUMP_WARN_S:
+        trouble = True
+        way = "ahead" if jump_s > 0 else "back"
+        told = f"it was set {way} by {span(abs(jump_s))} since the daemon has started"
+        yield Finding("warn", "clock", told, f"daycare cron list, and {_SYNCED}")
+    if _unsynchronised():
+        trouble = True
+        yield Finding("warn", "clock", "the kernel says that nothing keeps it right (NTP)", _SYNCED)
+    if not trouble:
+        yield Finding("ok", "clock", when(scene.now_ms))
+
+
+def zone(scene: Scene) -> Iterator[Finding]:
+    """The database of time zones, and the zones of people."""
+    try:
+        ZoneInfo("Europe/Berlin")
+        known = len(available_timezones())
+    except (ZoneInfoNotFoundError, OSError):
+        yield Finding("fail", "zone", "there is no database of time zones", "pip install --upgrade tzdata")
+        return
+    here = local_zone()
+    inside = scene.inside
+    people = dict(inside.zones) if inside is not None else {}
+    unknown = [(user, name) for user, name in people.items() if not _known(name)]
+    for user, name in unknown:
+        told = f"{user} lives in {name!a}, which is none that is known: their jobs do not run"
+        yield Finding("fail", "zone", told, "pip install --upgrade tzdata, or give them another zone: daycare users")
+    own = people.get(inside.owner) if inside is not None else None
+    if own is not None and _known(own) and _differs(own, here):
+        told = f"yours is {own}, the machine's is {here}: jobs and days go by yours, the log by UTC"
+        yield Finding("ok", "zone", told)
+    elif not unknown:
+        yield Finding("ok", "zone", f"{own or here}; {known} are known")
+
+
+def _known(name: str) -> bool:
+    try:
+        zone_of(name)
+    except InvalidError:
+        return False
+    return True
+
+
+def _differs(one: str, other: str) -> bool:
+    """Whether two zones have different times within a year: some have two names."""
+    now = datetime.now(UTC)
+    moments = [now + timedelta(days=30 * month) for month in range(12)]
+    return any(at.astimezone(ZoneInfo(one)).utcoffset() != at.astimezone(ZoneInfo(other)).utcoffset() for at in moments)
+
+
+def _unsynchronised() -> bool:
+    """Ask the kernel whether somebody keeps the clock right; in doubt somebody does."""
+    state = ctypes.create_string_buffer(_TIMEX_BYTES)  # its first field, 0, says that nothing is to be set
+    try:
+        return bool(ctypes.CDLL(None, use_errno=True).adjtimex(state) == _TIME_ERROR)
+    except (OSError, AttributeError):
+        return False
+
+
+def _jump_s(scene: Scene) -> float:
+    """Return by how much the clock was set since the daemon has started: its age by two clocks, one never set."""
+    if scene.status is None:
+        return 0.0
+    process = Path(f"/proc/{int(scene.status['pid'])}")
+    try:
+        if b"daycare" not in process.joinpath("cmdline").read_bytes():
+            return 0.0  # the number of another namespace
+        told = process.joinpath("stat").read_text()
+        ticks = int(told.rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    started_s = scene.status["started_at"] / 1000
+    by_wall_s = scene.now_ms / 1000 - started_s
+    # A restart keeps the process, so it may be older than what it runs; and what it runs is never older than it.
+    return by_wall_s - age_s if by_wall_s > age_s or by_wall_s < 0 else 0.0

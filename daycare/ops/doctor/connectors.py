@@ -1,0 +1,202 @@
+"""Connectors: whether messages really come in, what each needs of this machine, and what runs in a sandbox."""
+
+import ctypes.util
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from daycare.base.blame import blamed
+from daycare.base.connector import DIRECT
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.cli.client import Json
+from daycare.cli.render import span
+from daycare.config import plugin_settings
+from daycare.observe.redact import without_secrets
+from daycare.ops.doctor.finding import Finding, Level
+from daycare.ops.doctor.scene import Scene
+from daycare.ops.probing import StoredSecrets, connectors_in_use, plugins_of, probe_connector
+
+PROBE_S: Final = 15.0
+STARTING_S: Final = 120.0  # a connection that is still starting then does not come up
+SANDBOX_S: Final = 5.0
+_LEVELS: Final[dict[str, Level]] = {
+    "up": "ok",
+    "off": "ok",
+    "starting": "ok",
+    "away": "warn",
+    "stalled": "warn",
+    "held": "fail",
+    "conflict": "fail",
+    "refused": "fail",
+}
+_PROBE: Final = ("--unshare-user-try", "--unshare-pid", "--ro-bind", "/", "/", "--proc", "/proc", "--", "/bin/true")
+_SPACES: Final = (  # where the kernel says that nobody but root may make namespaces, and the value that says so
+    ("/proc/sys/user/max_user_namespaces", "0"),
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+    ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+)
+
+
+def connectors(scene: Scene) -> Iterator[Finding]:
+    """How each connection is by the daemon's word; without one, whether its credentials are taken."""
+    if scene.status is not None:
+        states = {name: state for name, state in scene.status["connectors"].items() if name != DIRECT}
+        health = _plugin_health(scene)
+        for name, state in sorted(states.items()):
+            yield _state(scene, name, state, health.get(name, ""))
+        if not states:
+            yield Finding("ok", "connectors", "none but the terminal")
+    elif scene.readable and scene.offline:
+        yield Finding("ok", "connectors", "nobody was asked, as you wished")
+    elif scene.readable:
+        yield from trio.run(_probed, scene)
+    if scene.readable:
+        yield from _needs(scene)
+
+
+def _state(scene: Scene, name: str, state: Json, health: str) -> Finding:
+    kind = state.get("state", "up")
+    since_ms = int(state.get("since") or 0)
+    age_s = (scene.now_ms - since_ms) / 1000 if since_ms else 0.0
+    level = _LEVELS.get(kind, "warn")
+    if kind == "starting" and age_s > STARTING_S:
+        level = "warn"
+    parts = [f"{kind}{f' for {span(age_s)}' if since_ms and kind != 'off' else ''}"]
+    parts += [text for text in (state.get("identity"), state.get("reason")) if text]
+    heard = dict(scene.inside.heard) if scene.inside is not None else {}
+    if kind == "up" and name in heard:
+        parts.append(f"the last message came {span((scene.now_ms - heard[name]) / 1000)} ago")
+    if health and f"{name}: {kind}" not in health:
+        parts.append(health)
+    return Finding(
+        level, name, ", ".join(dict.fromkeys(parts)), state.get("hint") or "daycare status, then daycare logs"
+    )
+
+
+def _plugin_health(scene: Scene) -> dict[str, str]:
+    """Return what plugins say of themselves, by the names of their connectors."""
+    told: dict[str, str] = {}
+    try:
+        plugins = scene.ask("GET", "/v1/plugins")["plugins"]
+    except DaycareError:
+        return told
+    for each in plugins:
+        for name in (each.get("provides") or {}).get("connectors", ()):
+            told[name] = str(each.get("health") or "")
+    return told
+
+
+async def _probed(scene: Scene) -> list[Finding]:
+    found: dict[str, Finding] = {}
+    names = connectors_in_use(scene.config, scene.home.path)
+
+    async def one(name: str) -> None:
+        try:
+            verified = await probe_connector(scene.config, scene.home.path, name, deadline_s=PROBE_S)
+        except DaycareError as error:
+            level: Level = "warn" if isinstance(error, UnavailableError) else "fail"
+            hint = without_secrets(error.hint) or f"daycare keys add {name.replace('-', '.', 1)}"
+            found[name] = Finding(level, name, without_secrets(error.message), hint)
+        else:
+            who = f" as {verified.identity}" if verified.identity else ""
+            told = f"its credentials are taken{who}; whether messages come in shows once a daemon runs"
+            found[name] = Finding("ok", name, told)
+
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(one, name)
+    if not names:
+        return [Finding("ok", "connectors", "none but the terminal has credentials")]
+    return [found[name] for name in names]
+
+
+# -- what they need ----------------------------------------------------------------------------------------------------
+
+
+def _needs(scene: Scene) -> Iterator[Finding]:
+    """What is missing on this machine for the connectors in use."""
+    media = False
+    for name, step, used in _steps(scene):
+        if not used:
+            continue
+        with blamed("SETUP_FAILED", f"asking the plugin {name} what is missing"):
+            why = step.missing()
+        if why:
+            what, _, hint = why.partition(": ")
+            yield Finding("fail", used[0], what, hint or f"doc/connectors/{name}.md")
+        media = media or step.check is None  # paired by a code, so a bridge: pictures and voices pass through it
+    if media or _bridges(scene):
+        for what, there, package in (
+            ("ffmpeg", shutil.which("ffmpeg") is not None, "ffmpeg"),
+            ("libmagic", ctypes.util.find_library("magic") is not None, "libmagic1"),
+        ):
+            if not there:
+                told = f"{what} is not installed: bridges may be unable to send pictures and voices"
+                yield Finding("warn", "bridges", told, f"sudo apt-get install {package}")
+
+
+def _steps(scene: Scene) -> Iterator[tuple[str, Any, list[str]]]:
+    """Yield each plugin that can be set up, how, and its connectors in use."""
+    secrets = StoredSecrets(scene.home.path, scene.config)
+    for plugin in plugins_of(scene.config):
+        if plugin.wizard is not None:
+            kind = plugin.config
+            own = None if kind is None else plugin_settings(scene.home.path, scene.config, plugin.name, kind)
+            with blamed("SETUP_FAILED", f"asking the plugin {plugin.name} for its connectors"):
+                yield plugin.name, plugin.wizard, list(plugin.wizard.connectors(own, secrets.value))
+
+
+def _bridges(scene: Scene) -> list[str]:
+    """Return the names of the bridges that are configured."""
+    section = scene.config.plugins.settings.get("bridge") or {}
+    to = section.get("to")
+    found = sorted(to) if isinstance(to, dict) else []
+    if (scene.config.plugins.settings.get("whatsapp") or {}).get("enabled") is True:
+        found.append("whatsapp")
+    return found
+
+
+def sandbox(scene: Scene) -> Iterator[Finding]:
+    """What is fenced in: bridges, where bubblewrap works. Plugins and tools are the daemon itself."""
+    bridges = _bridges(scene)
+    why, hint = _no_sandbox()
+    rest = "plugins and tools run in the daemon, with its rights"
+    if not bridges:
+        can = why or "bubblewrap works"
+        yield Finding("ok", "sandbox", f"no bridges to fence in ({can}); {rest}")
+    elif why:
+        told = f"{', '.join(bridges)} not fenced in: {why}"
+        yield Finding("warn", "sandbox", told, hint)
+    else:
+        yield Finding("ok", "sandbox", f"{', '.join(bridges)} fenced in by bubblewrap; {rest}")
+
+
+def _no_sandbox() -> tuple[str, str]:
+    """Return why a bridge cannot be fenced in, and what to do; empty if it can."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return "bubblewrap is not installed", "sudo apt-get install bubblewrap"
+    try:
+        done = subprocess.run([program, *_PROBE], capture_output=True, timeout=SANDBOX_S, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return "bubblewrap does not run here", "bwrap --version"
+    if done.returncode == 0:
+        return "", ""
+    for file, closed in _SPACES:
+        if _value(Path(file)) == closed:
+            setting = file.removeprefix("/proc/sys/").replace("/", ".")
+            wanted = "15000" if closed == "0" and "max" in file else "1" if closed == "0" else "0"
+            return f"the kernel lets nobody make namespaces ({setting})", f"sudo sysctl {setting}={wanted}"
+    told = done.stderr.decode(errors="replace").strip().splitlines()
+    return f"bubblewrap does not work here ({told[-1][:120] if told else done.returncode})", "doc/service.md"
+
+
+def _value(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:
+        return ""

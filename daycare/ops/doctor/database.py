@@ -1,0 +1,127 @@
+"""The database: whether it is sound, fits this version, and is in good shape; and the backups of it."""
+
+import shlex
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from daycare.backups.engine import folder_of
+from daycare.backups.restoring import refuse_half
+from daycare.backups.shelf import scheduled_in
+from daycare.base.limits import BACKUP_LATE
+from daycare.cli.render import plural, size, when
+from daycare.ops.doctor.finding import Finding, Mend
+from daycare.ops.doctor.scene import Scene
+from daycare.store.home import MEMORY
+from daycare.store.sqlite import inspection
+from daycare.store.sqlite.copies import restored_in
+from daycare.store.sqlite.database import check
+
+LOG_WARN_BYTES: Final = 64 * 1024**2  # four times what is brought into the file by itself
+FREE_WARN: Final = 0.5  # of the file
+FREE_WARN_BYTES: Final = 100 * 1024**2
+
+
+def database(scene: Scene) -> Iterator[Finding]:
+    """The file: read whole, its schema, the space in it, the log of commits beside it, the index of words."""
+    location = scene.location
+    if location == MEMORY:
+        yield Finding("warn", "database", "messages are kept in memory and lost at the end", "[store] in the config")
+        return
+    if not Path(location).exists():
+        yield Finding("warn", "database", f"{location} does not exist yet", "daycare run (the first start makes it)")
+        return
+    if problem := check(location):
+        restore = "daycare restore BACKUP --force"
+        index = "documents_text" in problem and _indexed(scene)
+        yield Finding(
+            "fail",
+            "database",
+            f"{location}: {problem}",
+            "daycare doctor --fix" if index else restore,
+            mend=_reindex(location) if index else None,
+        )
+        return
+    if scene.inside is None:
+        yield Finding("fail", "database", scene.closed, "daycare restore BACKUP --force")
+        return
+    yield Finding("ok", "database", f"{location}, {size(Path(location).stat().st_size)}, intact")
+    yield from _schema(scene, scene.inside)
+    yield from _shape(scene, scene.inside)
+
+
+def _schema(scene: Scene, inside: inspection.Inspection) -> Iterator[Finding]:
+    told = f"its schema is number {inside.schema}, this daycare knows up to {inside.known}"
+    if inside.schema > inside.known:
+        fitting = inspection.upgraded_from(scene.location)
+        hint = "daycare rollback, or install the newer daycare again" if fitting else "install the newer daycare again"
+        yield Finding("fail", "schema", told, hint)
+    elif inside.schema < inside.known:
+        how = "daycare restart" if scene.running else "daycare run"
+        yield Finding("warn", "schema", f"{told}; the next start brings it up to date", how)
+    else:
+        yield Finding("ok", "schema", f"number {inside.schema}, the newest")
+
+
+def _shape(scene: Scene, inside: inspection.Inspection) -> Iterator[Finding]:
+    location = scene.location
+    if inside.log_bytes > LOG_WARN_BYTES:
+        yield Finding(
+            "warn",
+            "log of commits",
+            f"{size(inside.log_bytes)} wait beside the file: something has kept it open for reading",
+            "daycare restart" if scene.running else "daycare doctor --fix",
+            mend=Mend("bring the log of commits into the database", partial(inspection.tidy, location), alone=True),
+        )
+    if inside.free_bytes > max(FREE_WARN_BYTES, FREE_WARN * inside.bytes):
+        told = f"{size(inside.free_bytes)} of {size(inside.bytes)} are free for new rows"
+        yield Finding("ok", "free pages", f"{told}; daycare gc --vacuum gives them back")
+    if inside.astray:
+        yield Finding(
+            "fail",
+            "index",
+            f"{inside.astray} {plural('document', inside.astray)} are missing in the index of words, or left over",
+            "daycare doctor --fix" if scene.holder is None else "daycare stop; daycare doctor --fix",
+            mend=_reindex(location),
+        )
+
+
+def _indexed(scene: Scene) -> bool:
+    """Whether the index can be made anew: the rest of the database is as this version knows it."""
+    return scene.inside is not None and scene.inside.schema == scene.inside.known
+
+
+def _reindex(location: str) -> Mend:
+    return Mend("make the index of the documents' words anew", partial(inspection.reindex_documents, location), True)
+
+
+def backup(scene: Scene) -> Iterator[Finding]:
+    """Backups, and whether a restore was interrupted."""
+    home, section = scene.home, scene.config.backup
+    refuse_half(home)
+    folder = folder_of(home, section)
+    found = scheduled_in(folder)
+    last = f"the last one is of {when(found[-1][0])}" if found else "there is none yet"
+    if section.every_ms and not folder.is_dir() and folder.is_relative_to(home.path):
+        yield Finding(
+            "warn",
+            "backup",
+            f"{folder} does not exist yet",
+            f"mkdir -m 700 {shlex.quote(str(folder))}",
+            mend=Mend(f"mkdir -m 700 {folder}", partial(folder.mkdir, 0o700)),
+        )
+    if section.every_ms and not folder.is_dir() and not folder.is_relative_to(home.path):
+        yield Finding("fail", "backup", f"{folder} is not there: is its disk connected?", "[backup] folder")
+    elif not section.every_ms:
+        yield Finding("warn", "backup", "none is made by itself", "daycare backup /media/disk --every 24h")
+    elif not found or time.time() * 1000 - found[-1][0] > BACKUP_LATE * section.every_ms:
+        yield Finding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
+    else:
+        yield Finding("ok", "backup", f"every {section.every}, {last}")
+    location = scene.location
+    restored = restored_in(location) if location != MEMORY and Path(location).exists() else None
+    if restored is not None:
+        told = f"this home was restored {when(restored.restored_at)}, as of {when(restored.made_at)}"
+        yield Finding("ok", "restored", told)

@@ -1,0 +1,1 @@
+"""Importers: what other assistants keep on a disk, read and taken over."""

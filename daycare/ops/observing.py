@@ -1,0 +1,77 @@
+"""Observation of a daemon: what is counted and measured, for Prometheus, and spans, for OpenTelemetry."""
+
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from daycare.base.errors import DaycareError
+from daycare.observe import log
+from daycare.observe.counting import Counting
+from daycare.observe.metrics import Family, Total, exposition
+from daycare.observe.otlp import Exporter
+from daycare.observe.scraping import serve
+from daycare.observe.spans import Joined, Spans
+from daycare.ops.measuring import gauges
+
+if TYPE_CHECKING:
+    from daycare.daemon import Daemon
+
+_AGAIN_S: Final = 30.0  # after which a port that somebody else has is tried again
+
+
+class Observation:
+    """Counts from the start on; `run` serves and sends what the configuration asks for."""
+
+    def __init__(self, daemon: "Daemon") -> None:
+        self._daemon = daemon
+        self._counting = Counting(daemon.bus)
+        self._exporter: Exporter | None = None
+        self._spans: Spans | None = None
+        self.port = 0  # on which metrics are served
+        tracing = daemon.config.tracing
+        if tracing.endpoint:
+            self._exporter = Exporter(tracing.endpoint, daemon.home.path.name)
+            self._spans = Spans(daemon.bus, self._exporter.take, tracing.ratio)
+
+    async def metrics(self) -> str:
+        """Return everything in Prometheus's text format."""
+        families: list[Family] = [*await gauges(self._daemon), *self._counting.families()]
+        families.append(self._daemon.store.commits)
+        if self._exporter is not None:
+            families.append(Total("daycare_spans_sent_total", "Spans a collector took").set(value=self._exporter.sent))
+            families.append(
+                Total("daycare_spans_dropped_total", "Spans for which there was no room or no taker").set(
+                    value=self._exporter.dropped
+                )
+            )
+        return exposition(families)
+
+    def join(self, it: Joined) -> None:
+        """Let a message that is about to be accepted belong to a trace from outside."""
+        if self._spans is not None:
+            self._spans.join(it)
+
+    async def run(self, closed: trio.Event) -> None:
+        """Serve metrics and send spans until `closed`."""
+        async with trio.open_nursery() as nursery:
+            if self._daemon.config.metrics.listen:
+                nursery.start_soon(self._serve, self._daemon.config.metrics.listen)
+            if self._exporter is not None:
+                nursery.start_soon(self._exporter.run)
+            await closed.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _serve(self, listen: str) -> None:
+        told = ""
+        while True:
+            try:
+                async with trio.open_nursery() as nursery:
+                    self.port = await nursery.start(serve, listen, self.metrics)
+                    log.logger().info("metrics.served", listen=listen, port=self.port)
+                    await trio.sleep_forever()
+            except* DaycareError as errors:
+                reason = str(errors.exceptions[0])
+                if reason != told:
+                    told = reason
+                    log.logger().error("metrics.unserved", listen=listen, reason=reason)
+            await trio.sleep(_AGAIN_S)

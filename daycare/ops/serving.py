@@ -1,0 +1,56 @@
+"""Which parts of a daemon the API shows and moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from daycare.api.services import Services
+from daycare.exports.engine import Exports
+from daycare.memory.sharing import Sharing
+
+if TYPE_CHECKING:
+    from daycare.daemon import Daemon
+
+
+def services(daemon: Daemon) -> Services:
+    """Return them, for a daemon whose parts are all made."""
+    store, clock, owner = daemon.store, daemon.clock, daemon.owner
+    return Services(
+        store=store,
+        directory=daemon.directory,
+        router=daemon.router,
+        supervisor=daemon.supervisor,
+        bus=daemon.bus,
+        pool=daemon.pool,
+        clock=clock,
+        vault=daemon.vault,
+        desk=daemon.approvals,
+        permits=daemon.permits,
+        accept=daemon.flow.accept,
+        status=daemon.status,
+        stop=daemon.stop.ask,
+        documents=daemon.documents,
+        sharing=Sharing(store, daemon.home.memory),
+        exports=Exports(store, daemon.directory, daemon.prompts.check, clock, daemon.home.path, f"direct:{owner}"),
+        backups=daemon.upkeep.backups,
+        memories=daemon.memories,
+        cron=daemon.clockwork.controls,
+        tasks=daemon.tasks.controls,
+        signals=daemon.signals.controls,
+        heartbeats=daemon.signals.heartbeats,
+        budgets=daemon.spending,
+        behaviours=daemon.behaviours,
+        health=daemon.upkeep.health.report,
+        process=daemon.recollections.passages.process,
+        reembed=daemon.recollections.reembed,
+        metrics=daemon.observation.metrics,
+        join=daemon.observation.join,
+        read_file=daemon.file,
+        connectors=daemon.connectors,
+        plugins=daemon.extensions.report,
+        check=daemon.prompts.check,
+        owner=owner,
+        mode=daemon.mode,
+        keep_days=lambda: daemon.config.store.keep_days,
+        reload=daemon.reloading.reload,
+    )

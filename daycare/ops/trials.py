@@ -1,0 +1,39 @@
+"""Trying what a plan would write, before it is written."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+
+from daycare.base.blame import blamed
+from daycare.base.errors import DaycareError
+from daycare.base.setup import SetupStep, Verified
+from daycare.config import Config, plugin_settings
+from daycare.ops.planning import RULES, Plan
+from daycare.ops.probing import StoredSecrets, probe_connector, probe_model
+from daycare.plugin import Plugin
+
+
+def try_model(plan: Plan) -> None:
+    """Call the plan's model once, with its key. Raises as `probe_model` does."""
+    if plan.model is None or plan.model == RULES:
+        return
+    provider = plan.model.partition("/")[0]
+    section = plan.config.providers.get(provider)
+    key = plan.secrets.get((section.key if section is not None else "") or provider)
+    trio.run(probe_model, plan.config, plan.present.home, plan.model, key)
+
+
+def try_connector(plan: Plan, step: SetupStep) -> Verified:
+    """Try the account of a plugin that the plan sets up. Raises as `probe_connector` does."""
+    return trio.run(probe_connector, plan.config, plan.present.home, step.connector, plan.secrets)
+
+
+def in_use(home: Path, config: Config, plugin: Plugin, step: SetupStep) -> Sequence[str]:
+    """Return the connectors of a plugin that are in use now; none of one that cannot say."""
+    try:
+        settings = None if plugin.config is None else plugin_settings(home, config, plugin.name, plugin.config)
+        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
+            return step.connectors(settings, StoredSecrets(home, config).value)
+    except DaycareError:
+        return ()  # what is wrong with it is told when it is chosen

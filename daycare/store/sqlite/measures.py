@@ -1,0 +1,79 @@
+"""What the store tells of itself in numbers: a few bounded queries, in a thread, that give up when they take long."""
+
+import time
+from typing import Final
+
+import apsw
+import trio
+
+from daycare.base.errors import UnavailableError
+from daycare.store.records_measures import Measures, Queue
+from daycare.store.sqlite.database import apart, count
+from daycare.store.sqlite.memory_rows import fetch
+from daycare.store.sqlite.writer import Writer
+
+_DEADLINE_S: Final = 2.0
+_STEPS: Final = 5_000  # of SQLite's machine between two looks at the time
+_ROWS_MAX: Final = 20_000  # of one queue
+_AGENTS_MAX: Final = 1_000  # with a log that nobody has looked at
+
+
+class Gauges:
+    """See `contract_upkeep.GaugeStore`."""
+
+    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+        self._reader = reader
+        self._inline = writer.inline
+        self._limiter = trio.CapacityLimiter(1)
+
+    async def measures(self) -> Measures:
+        """Count."""
+        if self._inline:
+            return self._measured()
+        return await trio.to_thread.run_sync(self._measured, limiter=self._limiter)
+
+    def _measured(self) -> Measures:
+        ends_at = time.monotonic() + _DEADLINE_S
+        with apart(self._reader) as db:
+            if db is not self._reader:
+                db.set_progress_handler(lambda: time.monotonic() > ends_at, _STEPS)
+            try:
+                return _measures(db)
+            except apsw.InterruptError as error:
+                raise UnavailableError(
+                    "MEASURES_LATE", f"counting what waits took more than {_DEADLINE_S:g} s"
+                ) from error
+
+
+def _measures(db: apsw.Connection) -> Measures:
+    entry = "SELECT created_at FROM memories WHERE agent_id = m.agent_id AND tier = 'log' AND no > m.through"
+    [(logs, oldest)] = fetch(
+        db,
+        f"SELECT count(*), coalesce(min(({entry} ORDER BY no LIMIT 1)), 0)"  # noqa: S608
+        " FROM (SELECT agent_id, through FROM memory_marks WHERE newest > through LIMIT ?) m",
+        (_AGENTS_MAX,),
+    )
+    [(jobs, next_at)] = fetch(db, "SELECT count(*), coalesce(min(next_at), 0) FROM cron_jobs WHERE removed_at IS NULL")
+    page = count(db, "PRAGMA page_size")
+    return Measures(
+        inbox=_queues(db, "kind", "inbox WHERE state = 0"),
+        outbox=_queues(db, "connector", "outbox WHERE state < 2"),
+        agents=dict(fetch(db, "SELECT state, count(*) FROM agents WHERE kind <> 'system' GROUP BY state")),
+        dead_letters=count(db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL"),
+        approvals=count(db, "SELECT count(*) FROM approvals WHERE state = 'pending'"),
+        uncurated=logs,
+        uncurated_at=oldest,
+        cron_jobs=jobs,
+        cron_next_at=next_at,
+        bytes=count(db, "PRAGMA page_count") * page,
+        free_bytes=count(db, "PRAGMA freelist_count") * page,
+    )
+
+
+def _queues(db: apsw.Connection, by: str, rows: str) -> dict[str, Queue]:
+    found = fetch(
+        db,
+        f"SELECT {by}, count(*), min(created_at) FROM (SELECT {by}, created_at FROM {rows} LIMIT {_ROWS_MAX})"  # noqa: S608
+        f" GROUP BY {by}",
+    )
+    return {str(name): Queue(depth, oldest) for name, depth, oldest in found}

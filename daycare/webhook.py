@@ -1,0 +1,128 @@
+"""The small HTTP server that a platform's webhooks reach, for plugins: it knows who asks before it reads much.
+
+It is meant to stand behind a reverse proxy or tunnel that ends TLS. Everything has a bound: connections, sizes, time.
+"""
+
+from typing import Final, NamedTuple, Protocol
+
+import h11
+import trio
+
+REQUEST_S: Final = 15.0  # for a request to arrive whole, and for an answer to be taken
+_PIECE_BYTES: Final = 65_536
+
+
+class Door(Protocol):
+    """Who may come in, and what becomes of what they bring."""
+
+    def before_body(self, request: h11.Request) -> tuple[int, bytes]:
+        """Return the answer to a request whose body need not be looked at; status 0 if it has to be."""
+        ...
+
+    async def after_body(self, request: h11.Request, body: bytes) -> int:
+        """Return the status for a body. 200 says that the sender is known; it may rest before its next request."""
+        ...
+
+
+class Bounds(NamedTuple):
+    """What a platform may use: the size of a body, connections at the same time, seconds between two requests."""
+
+    body_max_bytes: int
+    connections_max: int
+    idle_s: float
+
+
+class WebhookServer:
+    """Serves the requests that a door lets in; `handle` serves one connection."""
+
+    def __init__(self, door: Door, bounds: Bounds) -> None:
+        self._door = door
+        self._bounds = bounds
+        self._connections = 0
+
+    async def serve(self, listeners: list[trio.SocketListener]) -> None:
+        """Serve until cancelled."""
+        await trio.serve_listeners(self.handle, listeners)
+
+    async def handle(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection."""
+        if self._connections >= self._bounds.connections_max:
+            await trio.aclose_forcefully(stream)
+            return
+        self._connections += 1
+        try:
+            await _Connection(stream, self._door, self._bounds).run()
+        finally:
+            self._connections -= 1
+            await trio.aclose_forcefully(stream)
+
+
+class _Connection:
+    def __init__(self, stream: trio.abc.Stream, door: Door, bounds: Bounds) -> None:
+        self._stream = stream
+        self._door = door
+        self._bounds = bounds
+        self._http = h11.Connection(h11.SERVER)
+        self._wait_s = REQUEST_S  # whoever has not shown yet who they are has no time to rest
+
+    async def run(self) -> None:
+        try:
+            while await self._exchange():
+                self._http.start_next_cycle()
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
+            pass  # the other side left, or is asleep
+        except h11.RemoteProtocolError as error:
+            with trio.move_on_after(1.0):
+                await self._refuse_garbage(error)
+
+    async def _exchange(self) -> bool:
+        """Answer one request; return whether another may follow."""
+        with trio.fail_after(self._wait_s):
+            request = await self._event()
+        if not isinstance(request, h11.Request):
+            return False
+        status, answer = self._door.before_body(request)
+        if not status:
+            body = await self._body()
+            status = 413 if body is None else await self._door.after_body(request, body)
+            if status == 200:
+                self._wait_s = self._bounds.idle_s
+        elif status < 400:
+            await self._body()
+        with trio.fail_after(REQUEST_S):
+            await self._answer(status, answer)
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    async def _event(self) -> object:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(bytes(await self._stream.receive_some(_PIECE_BYTES)))
+        return event
+
+    async def _body(self) -> bytes | None:
+        """Return the body, None if it is too large."""
+        if self._http.they_are_waiting_for_100_continue:
+            go_on = h11.InformationalResponse(status_code=100, headers=[])
+            await self._stream.send_all(self._http.send(go_on) or b"")
+        body = bytearray()
+        with trio.fail_after(REQUEST_S):
+            while isinstance(event := await self._event(), h11.Data):
+                body += event.data
+                if len(body) > self._bounds.body_max_bytes:
+                    return None
+        return bytes(body)
+
+    async def _answer(self, status: int, body: bytes = b"") -> None:
+        headers = [("Content-Length", str(len(body))), ("Content-Type", "text/plain")]
+        if self._http.their_state is not h11.DONE:
+            headers.append(("Connection", "close"))  # nobody reads what is left of the body
+        data = self._http.send(h11.Response(status_code=status, headers=headers)) or b""
+        data += self._http.send(h11.Data(data=body)) or b""
+        data += self._http.send(h11.EndOfMessage()) or b""
+        await self._stream.send_all(data)
+
+    async def _refuse_garbage(self, error: h11.RemoteProtocolError) -> None:
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            try:
+                await self._answer(error.error_status_hint)
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                pass

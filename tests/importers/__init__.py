@@ -1,0 +1,1 @@
+"""Importers: what other assistants keep, taken over."""

@@ -1,0 +1,1 @@
+"""Setting up a home: what is asked, tried, shown and written."""

@@ -1,0 +1,1 @@
+"""Tests of config.toml taken anew while the daemon runs."""

@@ -1,0 +1,55 @@
+"""Houses with a config.toml that can be written anew."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from daycare.base.errors import DaycareError
+from daycare.config import load
+from daycare.ops.reloading import Reloaded
+from daycare.plugin import Plugin
+from daycare.testing.house import House, open_house
+
+BASE = """
+[models]
+default = "scripted/model"
+[providers.scripted]
+kind = "scripted"
+[memory.ingestion]
+background = false
+"""
+
+
+@asynccontextmanager
+async def open_home(
+    tmp: Path, more: str = "", *, base: str = BASE, plugins: Sequence[Plugin] = (), location: str = "memory:"
+) -> AsyncIterator[House]:
+    """Open a house whose settings are those of its file."""
+    write(tmp, more, base=base)
+    async with open_house(tmp, config=load(tmp), plugins=plugins, location=location) as house:
+        yield house
+
+
+def write(tmp: Path, more: str = "", *, base: str = BASE) -> None:
+    """Put another file in its place, as editors do."""
+    new = tmp / "config.toml~"
+    new.write_text(base + more)
+    new.replace(tmp / "config.toml")
+
+
+async def change(house: House, tmp: Path, more: str = "", *, base: str = BASE) -> Reloaded:
+    """Write and have it read; it is not refused."""
+    write(tmp, more, base=base)
+    found = await house.daemon.reloading.read()
+    assert isinstance(found, Reloaded), found
+    return found
+
+
+async def refused(house: House, tmp: Path, more: str = "", *, base: str = BASE) -> DaycareError:
+    """Write and have it read; it is refused, and nothing else is in force than before."""
+    before = house.daemon.config
+    write(tmp, more, base=base)
+    found = await house.daemon.reloading.read()
+    assert isinstance(found, DaycareError), found
+    assert house.daemon.config is before
+    return found
