@@ -72,9 +72,9 @@ async def test_slow_subscriber_gets_one_gap_and_goes_on() -> None:
 async def test_publishing_never_waits_for_a_subscriber_that_stopped() -> None:
     bus = Bus(size=4)
     async with bus.subscribe() as stopped:
-        for n in range(100_000):
+        for n in range(10_000):
             bus.publish(notice(n))
-        assert await anext(stopped) == (99_996, Gap(99_996))
+        assert await anext(stopped) == (9_996, Gap(9_996))
 
 
 async def test_exactly_full_ring_loses_nothing() -> None:

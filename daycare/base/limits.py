@@ -85,7 +85,9 @@ MODEL_FRAME_MAX_BYTES: Final = (
 MODEL_ERROR_MAX_BYTES: Final = 16 * 1024  # of an error's body, which may be a whole web page
 
 CONFIG_MAX_BYTES: Final = 256 * 1024  # config.toml; a written one has a few kilobytes
-CONFIG_LOOK_S: Final = 2.0  # between two looks whether it was changed
+CONFIG_LOOK_S: Final = 2.0  # between two looks whether it was changed ...
+CONFIG_BUSY_S: Final = 600.0  # ... for so long after a start or a change: who edits a file comes back to it ...
+CONFIG_REST_S: Final = 15.0  # ... and then
 CONFIG_STILL_S: Final = 0.5  # for so long nobody may have written to it: editors write in pieces
 CONFIG_REASON_MAX_CHARS: Final = 2_000  # of what is told of a refused one
 CONFIG_GONE_S: Final = 5.0  # and so long if it is empty or not there: some begin with that

@@ -8,13 +8,12 @@ from daycare.base.errors import DaycareError
 from daycare.observe import log
 from daycare.observe.counting import Counting
 from daycare.observe.metrics import Family, Total, exposition
-from daycare.observe.otlp import Exporter
-from daycare.observe.scraping import serve
-from daycare.observe.spans import Joined, Spans
 from daycare.ops.measuring import gauges
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what is off costs no memory: imported where it is on
     from daycare.daemon import Daemon
+    from daycare.observe.otlp import Exporter
+    from daycare.observe.spans import Joined, Spans
 
 _AGAIN_S: Final = 30.0  # after which a port that somebody else has is tried again
 
@@ -28,10 +27,16 @@ class Observation:
         self._exporter: Exporter | None = None
         self._spans: Spans | None = None
         self.port = 0  # on which metrics are served
+        if daemon.config.tracing.endpoint:
+            self._trace(daemon)
+
+    def _trace(self, daemon: "Daemon") -> None:
+        from daycare.observe.otlp import Exporter
+        from daycare.observe.spans import Spans
+
         tracing = daemon.config.tracing
-        if tracing.endpoint:
-            self._exporter = Exporter(tracing.endpoint, daemon.home.path.name)
-            self._spans = Spans(daemon.bus, self._exporter.take, tracing.ratio)
+        self._exporter = Exporter(tracing.endpoint, daemon.home.path.name)
+        self._spans = Spans(daemon.bus, self._exporter.take, tracing.ratio)
 
     async def metrics(self) -> str:
         """Return everything in Prometheus's text format."""
@@ -46,7 +51,7 @@ class Observation:
             )
         return exposition(families)
 
-    def join(self, it: Joined) -> None:
+    def join(self, it: "Joined") -> None:
         """Let a message that is about to be accepted belong to a trace from outside."""
         if self._spans is not None:
             self._spans.join(it)
@@ -62,6 +67,8 @@ class Observation:
             nursery.cancel_scope.cancel()
 
     async def _serve(self, listen: str) -> None:
+        from daycare.observe.scraping import serve
+
         told = ""
         while True:
             try:

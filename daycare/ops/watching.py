@@ -1,7 +1,8 @@
 """Noticing that a file was changed, and waiting until whoever writes it has finished.
 
-A look is one `stat`, every two seconds: an event of the kernel would come sooner, and is lost where the folder is
-mounted over a network, or where an editor puts another file in its place.
+A look is one `stat`, every two seconds while somebody works on the file, else every fifteen: an event of the kernel
+would come sooner, and is lost where the folder is mounted over a network, or where an editor puts another file in its
+place.
 """
 
 import stat
@@ -10,7 +11,7 @@ from typing import Final, NamedTuple
 
 import trio
 
-from daycare.base.limits import CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_STILL_S
+from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
 
 
 class Stamp(NamedTuple):
@@ -52,10 +53,12 @@ class Watched:
         self.taken: Stamp | None = None
         self._seen = GONE
         self._since = float("-inf")  # trio's clock: how it is `_seen` has been so since
+        self._busy_since: float | None = None  # when it was read last
 
     def take(self) -> Stamp:
         """Return how it is now; as such it counts as read."""
         self.taken = stamp(self._file)
+        self._busy_since = trio.current_time()
         return self.taken
 
     def look(self) -> float | None:
@@ -72,4 +75,7 @@ class Watched:
     def wait_s(self) -> float:
         """Return how long nobody needs to look."""
         waits_s = self.look()
-        return CONFIG_LOOK_S if waits_s is None else min(waits_s, CONFIG_STILL_S)
+        if waits_s is not None:
+            return min(waits_s, CONFIG_STILL_S)
+        rests = self._busy_since is not None and trio.current_time() - self._busy_since > CONFIG_BUSY_S
+        return CONFIG_REST_S if rests else CONFIG_LOOK_S

@@ -33,7 +33,7 @@ def test_what_was_sealed_can_be_opened(size: int) -> None:
     data = random.Random(size).randbytes(size)
     whole = closed(data)
     assert is_sealed(whole) and not is_sealed(data)
-    assert data[:32] not in whole or not data
+    assert size < 32 or data[:32] not in whole
     for piece in (64, 1_000, 70_001):
         assert opened(whole, piece=piece) == data
 

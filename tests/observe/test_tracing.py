@@ -78,7 +78,7 @@ async def test_a_trace_leads_from_telegram_in_to_telegram_out(tmp_path: Path, fi
         shown = [entry.what for entry in await trio.to_thread.run_sync(house.store.ledger.trace, trace)]
         await collector.until(lambda: any(span["name"] == "deliver telegram" for span in collector.of(trace)))
     assert telegram.sent(5)[0].text == "It is late."
-    assert {"accepted", "turn 1 started", "recalled", "model done", "tool done", "answered"} <= set(shown)
+    assert {"accepted", "turn 1 started", "model done", "tool done", "answered"} <= set(shown)
     told = [json.loads(line) for line in file.read_text().splitlines()]
     named = {line["event"] for line in told if line.get("trace") == trace}
     assert {"message.accepted", "turn.started", "model.called", "tool.finished", "turn.finished", "reply.sent"} <= named

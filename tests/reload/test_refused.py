@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from daycare.base.errors import ConflictError, DaycareError
-from daycare.base.limits import CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_STILL_S
+from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
 from daycare.ops.reloading import Reloaded
 from daycare.ops.watching import Watched
 from daycare.testing.house import House
@@ -180,12 +180,18 @@ async def test_a_hundred_edits_in_a_second_lead_to_one_reading(tmp_path: Path, a
         assert len(house.events("config.reloaded")) == 1 and house.daemon.supervisor.idle_s == 100
 
 
-async def test_an_idle_file_costs_a_look_every_two_seconds(tmp_path: Path, autojump_clock: object) -> None:
+async def test_an_idle_file_costs_a_look_every_two_seconds_and_then_every_fifteen(
+    tmp_path: Path, autojump_clock: object
+) -> None:
     write(tmp_path)
     file = Watched(tmp_path / "config.toml")
     assert file.look() == CONFIG_STILL_S
     file.take()
     assert file.look() is None and file.wait_s() == CONFIG_LOOK_S
+    await trio.sleep(CONFIG_BUSY_S + 1)
+    assert file.wait_s() == CONFIG_REST_S
+    file.take()
+    assert file.wait_s() == CONFIG_LOOK_S
 
 
 # -- who asks ----------------------------------------------------------------------------------------------------------
