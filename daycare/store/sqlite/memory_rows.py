@@ -4,7 +4,7 @@ import hashlib
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import apsw
 import msgspec
@@ -85,10 +85,11 @@ def stemmer(db: apsw.Connection) -> Callable[[str], list[str]]:
     tokenizer = db.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
 
     def stems(text: str) -> list[str]:
-        found = tokenizer(
-            text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
-        )
-        return [str(stem)[:MEMORY_STEM_MAX_CHARS] for stem in found]
+        with_nothing_else = {"include_offsets": False, "include_colocated": False}
+        found = cast(list[str], tokenizer(text.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, **with_nothing_else))
+        if max(map(len, found), default=0) <= MEMORY_STEM_MAX_CHARS:
+            return found
+        return [stem[:MEMORY_STEM_MAX_CHARS] for stem in found]
 
     return stems
 
