@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from daycare.store.sqlite import database
+from tests import program
 from tests.backup.homes import WORDS, rows
 from tests.backup.samples import sample
 
@@ -29,9 +30,7 @@ class Machine:
         command = [sys.executable, "-m", "daycare", *arguments]
         if answer is not None:
             return self._at_terminal(command, answer, code)
-        done = subprocess.run(
-            command, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120, check=False
-        )
+        done = program.call(arguments, env=self.environment, cwd=self.folder, deadline_s=120)
         assert done.returncode == code, done.stderr + done.stdout
         return done.stdout if code == 0 else done.stderr
 

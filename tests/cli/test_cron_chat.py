@@ -5,7 +5,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from tests.cli.conftest import Daycare
-from tests.cli.test_chat import CTRL_D, PROMPT, Terminal
+from tests.cli.test_chat import PROMPT, Terminal
 
 
 def test_the_answer_of_a_job_appears_in_an_open_chat(daycare: Daycare, environment: dict[str, str]) -> None:
@@ -25,5 +25,5 @@ def test_the_answer_of_a_job_appears_in_an_open_chat(daycare: Daycare, environme
     assert run["receipt"] and run["delivered_at"] >= run["ended_at"] >= run["due_at"]
     person.types("/cron\r")
     person.sees("soon [at", "last ran")
-    person.types(CTRL_D)
+    person.presses_ctrl_d()
     person.leaves()

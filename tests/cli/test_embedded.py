@@ -18,7 +18,7 @@ from daycare.cli.home import connect
 from daycare.store.home import Home, HomeLock
 from tests.cli import stand_in
 from tests.cli.fake_daemon import OWNER, FakeDaemon
-from tests.cli.test_chat import CTRL_D, PROMPT, Terminal
+from tests.cli.test_chat import PROMPT, Terminal
 
 Alone = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -120,7 +120,7 @@ def test_first_run_in_a_terminal_asks_five_questions_and_opens_the_chat(
     person.sees(PROMPT)
     person.types("hello\r")
     person.sees("echo: hello")
-    person.types(CTRL_D)
+    person.presses_ctrl_d()
     person.leaves()
     asked = (home / "config.toml").read_text().removeprefix("# ").strip().split("|")
     assert asked == ["Cy", "Ann", "None", "dry", "casual", "Europe/Paris"]
@@ -137,7 +137,7 @@ def test_window_runs_the_agents_itself_when_its_daemon_stays_away(
     person.sees("(the daemon went away", "(this window runs the agents now", "(connected again)")
     person.types("two\r")
     person.sees("echo: two")
-    person.types(CTRL_D)
+    person.presses_ctrl_d()
     person.leaves()
     assert embedded(home) == ["chat"]
     assert not (home / "daycare.sock").exists()

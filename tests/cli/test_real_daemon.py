@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Daycare
-from tests.cli.test_chat import CTRL_D, PROMPT, Terminal
+from tests.cli.test_chat import PROMPT, Terminal
 
 
 @pytest.fixture
@@ -36,7 +37,9 @@ def test_message_sent_without_a_daemon_is_answered_by_the_next_one(daycare: Dayc
 def test_second_daemon_of_a_home_is_refused_in_words_or_json(
     daycare: Daycare, running: subprocess.Popen[str], home: Path
 ) -> None:
-    daycare("send", "--wait", "hello")
+    give_up = time.monotonic() + 20
+    while '"mode": "run"' not in daycare("status", "--json").stdout:
+        assert time.monotonic() < give_up
     refused = daycare("run")
     assert (refused.returncode, refused.stdout) == (75, "")
     assert f"in use by daycare run (pid {running.pid})" in refused.stderr, "the process that was started is the daemon"
@@ -65,6 +68,6 @@ def test_chat_goes_on_through_takeover_restart_and_stop(
     person.sees("(this window runs the agents now", "(connected again)")
     person.types("/bogus\r")
     person.sees("I do not know /bogus")
-    person.types(CTRL_D)
+    person.presses_ctrl_d()
     person.leaves()
     assert '"outbox_waiting": 0' in daycare("status", "--json").stdout

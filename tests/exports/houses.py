@@ -53,7 +53,7 @@ async def lived(house: House) -> None:
     for text in LATER:
         await house.talk(text, path=WORK)
     await trio.sleep(QUIET_S)
-    await house.talk("remind me in 3 days to water the garden", path=WORK)
+    await house.talk("remind me in 3 hours to water the garden", path=WORK)
     await house.talk("remind me in 20 minutes to breathe", path=WORK)
     cat = await house.store.files.put("direct:cat", "ann", Origin.FILE, "cat.png", "image/png", b"\x89PNG" + bytes(99))
     seen = await house.daemon.flow.accept(

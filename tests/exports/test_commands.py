@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from daycare.exports.sealed import is_sealed
+from tests import program
 
 WORK = "/ann/agent/work"
 WORDS = "correct horse battery staple"
@@ -27,10 +26,7 @@ class Person:
         self("init", "--yes", "--user", user)
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "daycare", *arguments],
-            env=self._environment, cwd=self.home, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        done = program.call(arguments, env=self._environment, cwd=self.home, deadline_s=120)
         assert done.returncode == code, done.stderr + done.stdout
         return done.stdout if code == 0 else done.stderr
 

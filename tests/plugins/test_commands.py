@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests import program
+
 ROOT = Path(__file__).parents[2]
 Daycare = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -18,11 +20,8 @@ Daycare = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def daycare(tmp_path: Path) -> Daycare:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "daycare", *arguments],
-            env={**os.environ, "DAYCARE_HOME": str(tmp_path / "home"), "COLUMNS": "200"},
-            cwd=tmp_path, capture_output=True, text=True, timeout=90, check=False,
-        )  # fmt: skip
+        env = {**os.environ, "DAYCARE_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+        return program.call(arguments, env=env, cwd=tmp_path, deadline_s=90)
 
     return run
 
