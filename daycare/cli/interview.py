@@ -184,8 +184,8 @@ class Interview:
 
     def _offered(self, provider: str, wishes: "Wishes | None") -> list[str]:
         """Return the models that a server has, empty if it does not say."""
-        import trio
 
+        from daycare.ops import bare
         from daycare.ops.probing import list_models
 
         if wishes is None:
@@ -193,7 +193,7 @@ class Interview:
         try:
             made = self._model_plan(wishes)
             key = made.secrets.get(self._key_name(provider))
-            return trio.run(list_models, made.config, self.present.home, provider, key)
+            return bare.run(list_models, made.config, self.present.home, provider, key)
         except DaycareError:
             return []  # the call that follows tells why
 

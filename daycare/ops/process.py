@@ -5,11 +5,11 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn, Self, TypeVar, TypeVarTuple
+from typing import Literal, NoReturn, Self
 
 import trio
 
@@ -20,13 +20,11 @@ from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.observe import log
+from daycare.ops import bare
 from daycare.ops.life import BREAKER, Life
 from daycare.ops.opening import open_daemon
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
-
-T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
 
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
@@ -69,7 +67,7 @@ def run(path: Path, *, as_json: bool = False, early: Sequence[int] = ()) -> int:
         again = partial(become_daemon, home.path, as_json=as_json)
         life = Life(home, SystemClock(), again, early, breaker=config.daemon.breaker)
         with life.span():
-            daemon = _run(_foreground, home, config, life)
+            daemon = bare.run(_foreground, home, config, life)
     if daemon.stop.restart:
         again()
     return 0
@@ -127,7 +125,7 @@ class EmbeddedDaemon:
             with HomeLock(self._home) as lock:
                 lock.acquire(self._mode, SystemClock().now_ms())
                 log.configure(self._config.daemon.log_level, self._home.log_file, max_mb=self._config.daemon.log_max_mb)
-                _run(self._main)
+                bare.run(self._main)
         except (DaycareError, OSError) as error:
             self._ready.put(error)
 
@@ -183,17 +181,6 @@ def _ask_to_give_way(home: Home) -> bool:
             return client.post("http://daycare/v1/handover").is_success
     except httpx.HTTPError:
         return False
-
-
-def _run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """`trio.run`, but an error comes bare, without the groups that nurseries put around it."""
-    try:
-        return trio.run(main, *args)
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        raise error from None
 
 
 async def _foreground(home: Home, config: Config, life: Life) -> Daemon:

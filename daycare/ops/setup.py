@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import trio
 from msgspec.structs import replace
 
 from daycare.agent.personality import DEFAULT, Personalities
@@ -18,6 +17,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.path import check_user_id
 from daycare.config import AgentSection, load
+from daycare.ops import bare
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
 from daycare.store.sqlite.store import open_store
@@ -162,11 +162,11 @@ def _make_database(location: str, user: User, persona: Persona, secrets: Mapping
     """Let the database appear whole, with operator and identity, or not at all; one that is there keeps its own."""
     file = Path(location)
     if location == MEMORY or file.exists():
-        return trio.run(_add_operator, location, user, persona, secrets)
+        return bare.run(_add_operator, location, user, persona, secrets)
     new = Path(f"{file}.new")
     for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm"))):
         left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
-    operator = trio.run(_add_operator, str(new), user, persona, secrets)
+    operator = bare.run(_add_operator, str(new), user, persona, secrets)
     new.chmod(0o600)  # and so are the files that SQLite makes beside it
     new.replace(file)
     _sync(file.parent)  # what is acknowledged later must not vanish with its file's name

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import trio
-
 from daycare.base.blame import blamed
 from daycare.base.errors import DaycareError
 from daycare.base.setup import SetupStep, Verified
 from daycare.config import Config, plugin_settings
+from daycare.ops import bare
 from daycare.ops.planning import RULES, Plan
 from daycare.ops.probing import StoredSecrets, probe_connector, probe_model
 from daycare.plugin import Plugin
@@ -21,12 +20,12 @@ def try_model(plan: Plan) -> None:
     provider = plan.model.partition("/")[0]
     section = plan.config.providers.get(provider)
     key = plan.secrets.get((section.key if section is not None else "") or provider)
-    trio.run(probe_model, plan.config, plan.present.home, plan.model, key)
+    bare.run(probe_model, plan.config, plan.present.home, plan.model, key)
 
 
 def try_connector(plan: Plan, step: SetupStep) -> Verified:
     """Try the account of a plugin that the plan sets up. Raises as `probe_connector` does."""
-    return trio.run(probe_connector, plan.config, plan.present.home, step.connector, plan.secrets)
+    return bare.run(probe_connector, plan.config, plan.present.home, step.connector, plan.secrets)
 
 
 def in_use(home: Path, config: Config, plugin: Plugin, step: SetupStep) -> Sequence[str]:

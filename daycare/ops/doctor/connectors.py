@@ -16,6 +16,7 @@ from daycare.cli.client import Json
 from daycare.cli.render import span
 from daycare.config import plugin_settings
 from daycare.observe.redact import without_secrets
+from daycare.ops import bare
 from daycare.ops.doctor.finding import Finding, Level
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.probing import StoredSecrets, connectors_in_use, plugins_of, probe_connector
@@ -53,7 +54,7 @@ def connectors(scene: Scene) -> Iterator[Finding]:
     elif scene.readable and scene.offline:
         yield Finding("ok", "connectors", "nobody was asked, as you wished")
     elif scene.readable:
-        yield from trio.run(_probed, scene)
+        yield from bare.run(_probed, scene)
     if scene.readable:
         yield from _needs(scene)
 

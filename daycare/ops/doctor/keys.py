@@ -10,6 +10,7 @@ from daycare.base.errors import DaycareError
 from daycare.cli.render import plural
 from daycare.config import OFFLINE
 from daycare.observe.redact import hide, without_secrets
+from daycare.ops import bare
 from daycare.ops.doctor.files import private
 from daycare.ops.doctor.finding import Finding, Level
 from daycare.ops.doctor.scene import Scene
@@ -93,7 +94,7 @@ def _tested(scene: Scene, names: list[str]) -> list[dict[str, Any]]:
                 {"model": name, "code": error.code, "message": message, "hint": "", "latency_ms": 0} for name in names
             ]
         return list(done["results"])
-    return trio.run(_probed, scene, names)
+    return bare.run(_probed, scene, names)
 
 
 async def _probed(scene: Scene, names: list[str]) -> list[dict[str, Any]]:

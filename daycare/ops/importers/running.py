@@ -1,7 +1,7 @@
 """An import from its beginning to its end: what is read, where it is tried, what is written, and the report."""
 
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
 from daycare.config import Config, load
 from daycare.exports.archive import anonymous
+from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.found import Setting, Trove
 from daycare.ops.importers.reading import Reading
@@ -63,7 +64,7 @@ def dry_run(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
     with tempfile.TemporaryDirectory(prefix="daycare-import-") as folder:
         copy = Path(folder) / "copy.db"
         copies.copy(location, copy, pause=False)
-        return _run(partial(_take, home, wish, str(copy), clock=clock or SystemClock(), dry=True))
+        return bare.run(partial(_take, home, wish, str(copy), clock=clock or SystemClock(), dry=True))
 
 
 def migrate(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
@@ -73,20 +74,9 @@ def migrate(home: Home, wish: Wish, *, clock: Clock | None = None) -> Report:
     refuse_damage(location)
     _source(home, wish)  # before anything is written
     backup = _backup(home, location, clock.now_ms())
-    done = _run(partial(_take, home, wish, location, clock=clock, dry=False))
+    done = bare.run(partial(_take, home, wish, location, clock=clock, dry=False))
     done = msgspec.structs.replace(done, backup=str(backup))
     return msgspec.structs.replace(done, file=str(save(home, done)))
-
-
-def _run(work: Callable[[], Awaitable[Report]]) -> Report:
-    """`trio.run`, but an error comes bare, without the groups that nurseries put around it."""
-    try:
-        return trio.run(work)
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        raise error from None
 
 
 async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: bool) -> Report:
