@@ -29,3 +29,17 @@ def test_what_an_interrupted_start_left_is_made_anew(home: Path) -> None:
 def test_a_database_that_is_there_keeps_its_operator(home: Path) -> None:
     initialise(home, user_id="ann")
     assert initialise(home, user_id="bob")["user"] == "ann"
+
+
+def test_a_start_that_is_told_to_end_while_it_makes_its_database_leaves_with_that_code(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def told_to_end(*_: object) -> None:
+        raise SystemExit(143)  # as the handler of SIGTERM does
+
+    with monkeypatch.context() as patched:
+        patched.setattr("daycare.ops.setup.introduce", told_to_end)
+        with pytest.raises(SystemExit) as left:
+            initialise(home, user_id="ann")
+    assert left.value.code == 143
+    assert initialise(home, user_id="ann")["user"] == "ann"
