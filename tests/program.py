@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 _REQUEST_MAX_BYTES = 256 * 1024
+_NUMBER = struct.Struct("<q")
 
 
 def call(
@@ -38,13 +40,22 @@ def call(
             socket.send_fds(_forker(os.getpid()), [data], [*(stream.fileno() for stream in streams), told])
         finally:
             os.close(told)
-        pid = int(os.read(ended, 32))
-        if not select.select([ended], [], [], deadline_s)[0]:
+        pid = _told(ended, deadline_s)
+        assert pid is not None, "the process that forks has not answered"
+        code = _told(ended, deadline_s)
+        if code is None:
             os.kill(pid, signal.SIGKILL)
             raise subprocess.TimeoutExpired(["daycare", *arguments], deadline_s)
-        code = int(os.read(ended, 32))
         out, errors = (_text(stream.fileno()) for stream in streams[1:])
     return subprocess.CompletedProcess(["daycare", *arguments], code, out, errors)
+
+
+def _told(fd: int, deadline_s: float) -> int | None:
+    """Return the next number that is told, None if it does not come in time. Each has its size: two may wait there."""
+    if not select.select([fd], [], [], deadline_s)[0]:
+        return None
+    number: int = _NUMBER.unpack(os.read(fd, _NUMBER.size))[0]
+    return number
 
 
 def _text(fd: int) -> str:
@@ -92,9 +103,9 @@ def _wait_for(data: bytes, fds: Sequence[int]) -> NoReturn:
     if pid == 0:
         os.close(fds[3])
         _be(json.loads(data), fds[:3])
-    os.write(fds[3], str(pid).encode())
+    os.write(fds[3], _NUMBER.pack(pid))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.write(fds[3], str(code).encode())
+    os.write(fds[3], _NUMBER.pack(code))
     os._exit(0)
 
 
