@@ -12,3 +12,20 @@ def no_secrets_of_others() -> Iterator[None]:
     """A process knows a handful of secrets; with the hundreds of all tests each line would cost a millisecond."""
     yield
     forget_hidden()
+
+
+class FailuresAtOnce:
+    """Names a failure when it happens: a run that is cut off before its summary has told what it found."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            terminal.write(f"\n{report.nodeid}: {report.when} failed\n{report.longreprtext[-3000:]}\n", flush=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # the process that prints, not one of its workers
+        config.pluginmanager.register(FailuresAtOnce(config), "failures-at-once")
