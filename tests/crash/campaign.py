@@ -94,7 +94,7 @@ class Campaign:
             findings = verdict.findings
             self.figures.turns, self.figures.parked = verdict.turns, verdict.parked
             self.figures.results = verdict.results
-            self.figures.uncertain_tools = verdict.uncertain_tools
+            self.figures.uncertain_tools, self.figures.refused = verdict.uncertain_tools, verdict.refused
         except* (BrokenDaemonError, httpx.HTTPError) as errors:
             findings += [("broken", repr(error)) for error in errors.exceptions]
         self.figures.acknowledged = len(self.ledger.acknowledged)

@@ -19,6 +19,7 @@ class Figures:
     turns: int = 0
     parked: int = 0
     uncertain_tools: int = 0
+    refused: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     ready_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -35,6 +36,7 @@ class Figures:
         self.parked += other.parked
         self.results += other.results
         self.uncertain_tools += other.uncertain_tools
+        self.refused += other.refused
         self.counts += other.counts
         self.ready_s += other.ready_s
         self.seconds = max(self.seconds, other.seconds)
@@ -54,6 +56,7 @@ class Figures:
             "resent": self.resent,
             "turns": self.turns,
             "uncertain_tools": self.uncertain_tools,
+            "refused": self.refused,
             "parked": self.parked,
             "ready_p50_s": percentile(self.ready_s, 50),
             "ready_p99_s": percentile(self.ready_s, 99),

@@ -1,6 +1,7 @@
 """Compares a daemon's database with what the outside world knows. Reads with SQL of its own, not with the store's."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from tests.crash.mind import ALL_TASKS, Errand, calls_of, errand_of
 
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
+# How storm control refuses: after many stops one turn works off a backlog, and writes more than a minute may bring.
+_REFUSED = re.compile(r"wrote each other over \d+ messages a minute|this exchange was stopped: ")
 
 
 @dataclass
@@ -25,6 +28,7 @@ class Verdict:
     uncertain_tools: int = 0  # of which the person was told
     turns: int = 0
     results: int = 0  # what agents were told by those they asked
+    refused: int = 0  # messages that storm control did not let pass, of which the sender was told
 
 
 def judge(db: apsw.Connection, ledger: Ledger, tools: Counter[str]) -> Verdict:
@@ -75,6 +79,13 @@ class World:
             text = str(body) if source == "outbox" else _decode_envelope(str(body)).text
             self.dead.append((str(path), errand_of(text)))
         self.heard = Counter(self.said)
+        self.refused = {
+            part.call_id
+            for _path, messages in self.turns
+            for message in messages
+            for part in message.parts
+            if isinstance(part, ToolResult) and part.status == "error" and _REFUSED.search(part.text)
+        }
         self.outbox = [
             (int(str(turn or 0)), str(text)) for turn, text in db.execute("SELECT turn, text FROM outbox ORDER BY seq")
         ]
@@ -129,6 +140,8 @@ def _followed(world: World, ledger: Ledger) -> Iterator[Finding]:
     for sent in ledger.acknowledged:
         errand = sent.errand
         if errand.verb not in ("remind", "tell") or not _concluded(world, sent):
+            continue
+        if any(call.id in world.refused for call in calls_of(errand)):
             continue
         verb, path = ("reminded", sent.path) if errand.verb == "remind" else ("told", errand.path)
         follower = Errand(verb, errand.sender, errand.number)
@@ -199,6 +212,9 @@ def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Find
                 continue
             seen[call.id] += 1
             if call.name in ("ask", "spawn"):
+                continue
+            if call.name == "send_message" and call.id in world.refused:
+                verdict.refused += 1
                 continue
             if call.name not in ("note", "charge", "dawdle"):
                 if result.status != "ok":

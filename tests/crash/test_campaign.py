@@ -10,6 +10,7 @@ import apsw
 import pytest
 import trio
 
+from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
 from tests.crash import campaign, mind
@@ -144,6 +145,15 @@ async def test_the_judge_sees_damage(past: Past, autojump_clock: object, kind: s
 
 async def test_a_daemon_whose_agents_helped_each_other_is_found_faultless(asked: Past, autojump_clock: object) -> None:
     assert asked.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=13, results=7)
+
+
+async def test_a_message_that_storm_control_refused_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    beyond = 3
+    hasty = await _live(["tell"] * (PAIR_PER_MINUTE + beyond), tmp_path, monkeypatch)
+    verdict = hasty.verdict()
+    assert (verdict.findings, verdict.refused) == ([], beyond)
 
 
 _FIRST = "(SELECT id FROM agents WHERE path LIKE '%/sub/0')"
