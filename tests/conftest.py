@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from daycare.base.secrecy import forget_hidden
+from daycare.ops.process import tune
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +13,11 @@ def no_secrets_of_others() -> Iterator[None]:
     """A process knows a handful of secrets; with the hundreds of all tests each line would cost a millisecond."""
     yield
     forget_hidden()
+
+
+def pytest_collection_finish() -> None:
+    """Run as the daemon's process does; what was imported and collected is there to stay, and not looked at again."""
+    tune()
 
 
 class FailuresAtOnce:

@@ -53,6 +53,7 @@ class Notifier:
         self._connectors = connectors
         self.quiet = quiet_hours(quiet)
         self._held: dict[tuple[str, str], _Held] = {}
+        self._some = trio.Event()  # is held
         self._sent: dict[tuple[str, str], float] = {}
 
     async def notify(self, user: str, text: str, *, topic: str = "", path: str = "") -> None:
@@ -68,13 +69,16 @@ class Notifier:
             await self._send(key, text)
         elif len(self._held) < NOTICES_MAX_HELD:
             self._held[key] = _Held(text, 0, again_at)
+            self._some.set()
 
     async def run(self) -> None:
         """Send what was held back when its time has come; until cancelled."""
         while True:
+            if not self._held:
+                self._some = trio.Event()
+                await self._some.wait()
             await trio.sleep(NOTIFY_LOOK_S)
             now = trio.current_time()
-            self._sent = {key: at for key, at in self._sent.items() if at > now - NOTIFY_DIGEST_S}
             for key, held in list(self._held.items()):
                 if held.not_before <= now and not await self._is_quiet(key[0]):
                     del self._held[key]
@@ -82,7 +86,8 @@ class Notifier:
                     await self._send(key, held.text + more)
 
     async def _send(self, key: tuple[str, str], text: str) -> None:
-        self._sent[key] = trio.current_time()
+        now = trio.current_time()
+        self._sent = {topic: at for topic, at in self._sent.items() if at > now - NOTIFY_DIGEST_S} | {key: now}
         way = await self.reachable(key[0])
         if way is not None:
             reply = Reply(connector=way.connector, text=text)

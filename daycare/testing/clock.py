@@ -10,15 +10,20 @@ EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
 class VirtualClock:
     """A `daycare.base.clock.Clock` that stood at `epoch_ms` when it was created and runs with trio's clock.
 
-    Create it inside of trio. Reading it works from any thread, and nothing but trio's clock moves it: two runs of a
-    test with `MockClock` see the same times.
+    Create it inside of trio. Reading it works from any thread, and nothing but trio's clock and `shift` moves it: two
+    runs of a test with `MockClock` see the same times.
     """
 
     def __init__(self, epoch_ms: int = EPOCH_MS) -> None:
         self._epoch_ms = epoch_ms
         self._clock = trio.lowlevel.current_clock()
         self._start_s = self._clock.current_time()
+        self._ahead_ms = 0
+
+    def shift(self, seconds: float) -> None:
+        """Set it forward, or back; trio's clock, the monotonic one, does not notice: as if the machine had slept."""
+        self._ahead_ms += round(seconds * 1000)
 
     def now_ms(self) -> int:
         """Return the wall time; rounded, so that a sleep of whole milliseconds never ends a millisecond early."""
-        return self._epoch_ms + round((self._clock.current_time() - self._start_s) * 1000)
+        return self._epoch_ms + self._ahead_ms + round((self._clock.current_time() - self._start_s) * 1000)

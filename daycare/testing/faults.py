@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from daycare.store.records import Commit
 from daycare.store.sqlite.store import SqliteStore
-from daycare.testing.clock import VirtualClock
 
 
 class Killed(BaseException):
@@ -56,19 +55,3 @@ class Switch:
         if moment == self._fatal and not self.dead:
             self.kill()
             raise Killed
-
-
-class SetClock(VirtualClock):
-    """A wall clock that somebody sets now and then, by `shift`; trio's clock, the monotonic one, does not notice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._shift_ms = 0
-
-    def shift(self, seconds: float) -> None:
-        """Set it forward, or back."""
-        self._shift_ms += round(seconds * 1000)
-
-    def now_ms(self) -> int:
-        """Return the wall time."""
-        return super().now_ms() + self._shift_ms

@@ -21,6 +21,7 @@ from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
 from daycare.memory.documents import Documents
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_documents import Attribution
+from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from tests.agent.helpers import PATH, small
 
@@ -357,11 +358,13 @@ async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(
 async def test_the_log_of_today_is_that_of_yesterday_tomorrow(
     tmp_path: Path, autojump_clock: object, config: Config
 ) -> None:
-    async with open_house(tmp_path, config=config) as house:
+    clock = VirtualClock()
+    async with open_house(tmp_path, config=config, clock=clock) as house:
         await house.talk("hello")
         await write(house, "daily/2027-01-01.md", "moo")
-        for hours, shown in ((0, True), (24, True), (24, False)):
-            await trio.sleep(hours * 3_600)
+        for days, shown in ((0, True), (1, True), (1, False)):
+            clock.shift(days * 86_400)
+            await trio.sleep(60)
             assert ("2027-01-01\nmoo" in await told(house)) == shown
 
 

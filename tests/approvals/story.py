@@ -22,20 +22,11 @@ MEMORY = "MEMORY.md"
 ANN = Person("ann", "pigeon:ann")
 
 
-class Calendar(VirtualClock):
-    """A clock whose days the test turns: a week of virtual time takes a minute."""
-
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
-
-
 @dataclass
 class Scene:
     """A house with a pigeon, and Ann's agent there."""
 
-    calendar: Calendar
+    calendar: VirtualClock
     house: House
     pigeon: Pigeon
     model: Scripted

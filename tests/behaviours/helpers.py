@@ -7,7 +7,6 @@ import trio
 
 from daycare.plugin import BehaviourContext, BehaviourMessage, Plugin
 from daycare.store.records import AgentConfig
-from daycare.testing.clock import VirtualClock
 from daycare.testing.house import OWNER, House
 
 APP = f"/{OWNER}/app/it"
@@ -59,18 +58,6 @@ class Breaking:
             case "leave":
                 raise SystemExit(3)
         return found  # type: ignore[no-any-return]
-
-
-class Wall(VirtualClock):
-    """A wall clock that can be set: days pass without anybody having lived through them."""
-
-    ahead_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.ahead_ms
-
-    def days_pass(self, days: int) -> None:
-        self.ahead_ms += days * 86_400_000
 
 
 def plugin(*behaviours: Any) -> Plugin:

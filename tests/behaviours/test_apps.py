@@ -16,6 +16,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare_plugins.lists.plugin import plugin as lists
 from tests.behaviours.helpers import APP, Breaking, Counting, app, kept, plugin
+from tests.slices import commits
 
 Clock = trio.testing.MockClock
 
@@ -125,10 +126,14 @@ async def test_messages_to_an_app_wait_for_its_plugin(tmp_path: Path, autojump_c
 async def test_what_waits_for_a_plugin_that_stays_away_is_given_up_after_a_day(
     tmp_path: Path, autojump_clock: Clock
 ) -> None:
-    async with open_house(tmp_path) as house:
+    clock = VirtualClock()
+    async with open_house(tmp_path, clock=clock) as house:
         await house.agent(APP, AgentConfig(behaviour="gone/away"))
         await house.say("are you there?", path=APP)
-        await trio.sleep(86_400 + 3_600)
+        await trio.sleep(3_600)
+        assert await house.store.dead.find() == []
+        clock.shift(86_400)
+        await trio.sleep(3_600)
         [letter] = await house.store.dead.find()
         assert letter.code == "BEHAVIOUR_AWAY" and "the behaviour away of the plugin gone" in letter.reason
 
@@ -145,9 +150,7 @@ async def _tells(house: House) -> None:
 async def test_a_crash_at_any_commit_neither_loses_nor_doubles_what_an_app_does(
     tmp_path_factory: pytest.TempPathFactory, autojump_clock: Clock
 ) -> None:
-    n = 0
-    while True:
-        n += 1
+    for n in commits(4):
         folder = tmp_path_factory.mktemp("home")
         model, counting = Scripted(default=echo), Counting()
         struck = await live(folder, model, Doom(n), _tells, plugins=[plugin(counting)])

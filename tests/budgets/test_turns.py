@@ -114,10 +114,12 @@ async def test_at_a_hundred_percent_the_message_is_kept_and_answered_when_the_bu
 
 
 async def test_the_next_day_begins_anew(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
-    async with open_house(tmp_path, Scripted(costing(100)), config=config(**operator("1usd a day"))) as house:
+    clock, limited = VirtualClock(), config(**operator("1usd a day"))
+    async with open_house(tmp_path, Scripted(costing(100)), config=limited, clock=clock) as house:
         await house.talk("first")
         await house.say("second")
-        await trio.sleep(86_400)
+        await trio.sleep(3_600)
+        clock.shift(86_400 - 3_600)
         assert await house.talk("third") == "done"
 
 

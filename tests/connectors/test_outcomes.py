@@ -15,7 +15,7 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted
-from tests.approvals.story import ANN, Calendar, ann, asking, desk_of, memory_of, overwrite, settle
+from tests.approvals.story import ANN, ann, asking, desk_of, memory_of, overwrite, settle
 
 TERMINAL = Person("ann", "direct:ann")
 
@@ -26,12 +26,12 @@ def pigeon() -> Pigeon:
 
 
 @pytest.fixture
-async def calendar(autojump_clock: object) -> Calendar:
-    return Calendar()
+async def calendar(autojump_clock: object) -> VirtualClock:
+    return VirtualClock()
 
 
 @pytest.fixture
-async def house(tmp_path: Path, autojump_clock: object, pigeon: Pigeon, calendar: Calendar) -> AsyncIterator[House]:
+async def house(tmp_path: Path, autojump_clock: object, pigeon: Pigeon, calendar: VirtualClock) -> AsyncIterator[House]:
     async with open_house(tmp_path, Scripted(), plugins=[pigeon.plugin()], clock=calendar) as opened:
         yield opened
 
@@ -64,14 +64,14 @@ async def test_whoever_decides_it_is_said_below_the_change(
 
 
 async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
-    autojump_clock: object, house: House, pigeon: Pigeon, calendar: Calendar
+    autojump_clock: object, house: House, pigeon: Pigeon, calendar: VirtualClock
 ) -> None:
     await propose(house, "- new\n", verb="write")
     await overwrite(house, memory_of(await ann(house)), "- new\n")
     with pytest.raises(Exception, match="it has ended"):
         await desk_of(house).decide(1, "approve", TERMINAL, (await desk_of(house).get(1)).seen)
     await propose(house, "- has a cat\n", 1)
-    calendar.ahead_ms = round(APPROVAL_S * 1000)
+    calendar.shift(APPROVAL_S)
     await settle(house, EXPIRE_EVERY_S + OUTCOMES_LOOK_S)
     assert edits(pigeon) == [
         ("feather-1", "Decided: stale, 2027-01-01 00:00: write of MEMORY.md: it says exactly that already."),

@@ -1,14 +1,17 @@
 """A short slice of the campaign against a real daemon, and proofs that the judge would notice."""
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import pytest
 import trio
+import trio.testing
 
 from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.testing.house import OWNER, open_house
@@ -26,11 +29,11 @@ DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
     ("mode", "workload", "kills"),
     [
         ("kill", "messages", 4),
-        ("kill", "delegation", 4),
-        ("kill", "curation", 4),
-        ("kill", "budget", 4),
-        ("kill", "cron", 4),
-        ("syscall", "messages", 3),
+        ("kill", "delegation", 2),
+        ("kill", "curation", 2),
+        ("kill", "budget", 2),
+        ("kill", "cron", 2),
+        ("syscall", "messages", 2),
     ],
 )
 def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, workload: str, kills: int) -> None:
@@ -61,24 +64,43 @@ class Past:
         finally:
             db.close()
 
+    def copied(self, folder: Path) -> "Past":
+        """Return one to be damaged."""
+        shutil.copy(self.database, folder)
+        return Past(folder / self.database.name, deepcopy(self.ledger), Counter(self.tools))
+
+
+@pytest.fixture(scope="module")
+def one_past(tmp_path_factory: pytest.TempPathFactory) -> Past:
+    return _lived((*mind.VERBS, "charge", "m"), tmp_path_factory.mktemp("past"))
+
+
+@pytest.fixture(scope="module")
+def one_asked(tmp_path_factory: pytest.TempPathFactory) -> Past:
+    return _lived(mind.DELEGATIONS, tmp_path_factory.mktemp("asked"))
+
 
 @pytest.fixture
-async def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
-    """Its tests ask for the `autojump_clock`, so that its reminder takes no time."""
-    return await _live((*mind.VERBS, "charge", "m"), tmp_path, monkeypatch)
+def past(one_past: Past, tmp_path: Path) -> Past:
+    return one_past.copied(tmp_path)
 
 
 @pytest.fixture
-async def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
+def asked(one_asked: Past, tmp_path: Path) -> Past:
     """The same of agents that ask others and make helpers."""
-    return await _live(mind.DELEGATIONS, tmp_path, monkeypatch)
+    return one_asked.copied(tmp_path)
 
 
-async def _live(verbs: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Past:
-    monkeypatch.setenv("DAYCARE_TEST_LEDGER", str(tmp_path / "tools"))
+def _lived(verbs: Sequence[str], folder: Path) -> Past:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAYCARE_TEST_LEDGER", str(folder / "tools"))
+        return trio.run(_live, verbs, folder, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+async def _live(verbs: Sequence[str], folder: Path) -> Past:
     ledger = Ledger()
     async with open_house(
-        tmp_path, Scripted(mind.think), location="daycare.db", plugins=[mind.plugin], work=True
+        folder, Scripted(mind.think), location="daycare.db", plugins=[mind.plugin], work=True
     ) as house:
         await house.agent(HELPER)
         for number, verb in enumerate(verbs, 1):
@@ -91,10 +113,10 @@ async def _live(verbs: Sequence[str], tmp_path: Path, monkeypatch: pytest.Monkey
         first = (await house.store.outbox.unread(DIRECT))[0]
         await house.store.outbox.sent([first.seq], "shown")
         ledger.confirm(first.seq, first.text)
-    return Past(tmp_path / "daycare.db", ledger, tool_lines(tmp_path / "tools"))
+    return Past(folder / "daycare.db", ledger, tool_lines(folder / "tools"))
 
 
-async def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past, autojump_clock: object) -> None:
+def test_a_daemon_that_keeps_its_promises_is_found_faultless(past: Past) -> None:
     assert past.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=9)
     assert past.tools == {"note s0-2": 1, "charge s0-3": 1, "charge s0-6": 1}
 
@@ -138,20 +160,20 @@ def _damage(past: Past, sql: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "what", "damage"), DAMAGES, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES])
-async def test_the_judge_sees_damage(past: Past, autojump_clock: object, kind: str, what: str, damage: str) -> None:
+def test_the_judge_sees_damage(past: Past, kind: str, what: str, damage: str) -> None:
     _damage(past, damage)
     assert kind in {found for found, _ in past.verdict().findings}, what
 
 
-async def test_a_daemon_whose_agents_helped_each_other_is_found_faultless(asked: Past, autojump_clock: object) -> None:
+def test_a_daemon_whose_agents_helped_each_other_is_found_faultless(asked: Past) -> None:
     assert asked.verdict() == Verdict(findings=[], parked=0, uncertain_tools=0, turns=13, results=7)
 
 
-async def test_a_message_that_storm_control_refused_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+def test_a_message_that_storm_control_refused_is_not_missed(
+    tmp_path: Path,
 ) -> None:
     beyond = 3
-    hasty = await _live(["tell"] * (PAIR_PER_MINUTE + beyond), tmp_path, monkeypatch)
+    hasty = _lived(["tell"] * (PAIR_PER_MINUTE + beyond), tmp_path)
     verdict = hasty.verdict()
     assert (verdict.findings, verdict.refused) == ([], beyond)
 
@@ -177,8 +199,8 @@ DAMAGES_OF_RESULTS = [
 @pytest.mark.parametrize(
     ("kind", "what", "damage"), DAMAGES_OF_RESULTS, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES_OF_RESULTS]
 )
-async def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
-    asked: Past, autojump_clock: object, kind: str, what: str, damage: str
+def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
+    asked: Past, kind: str, what: str, damage: str
 ) -> None:
     _damage(asked, damage)
     assert kind in {found for found, _ in asked.verdict().findings}, what
@@ -187,9 +209,7 @@ async def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
 @pytest.mark.parametrize(
     ("line", "times", "kind"), [("charge s0-3", 2, "repeated_tools"), ("charge s0-6", 0, "lost"), ("note s0-2", 2, "")]
 )
-async def test_the_judge_sees_what_tools_did(
-    past: Past, autojump_clock: object, line: str, times: int, kind: str
-) -> None:
+def test_the_judge_sees_what_tools_did(past: Past, line: str, times: int, kind: str) -> None:
     past.tools[line] = times
     assert {found for found, _ in past.verdict().findings} == ({kind} if kind else set())
 

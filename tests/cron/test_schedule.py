@@ -11,8 +11,7 @@ from daycare.base.cron import SILENCE, CronSpec
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig, User
-from daycare.testing.clock import EPOCH_MS
-from daycare.testing.faults import SetClock
+from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import DAY_S, TEN_S, clock_of, delivered, ledger, ms, schedule, states
@@ -332,7 +331,7 @@ async def test_a_job_runs_by_hand_beside_its_schedule(tmp_path: Path, autojump_c
 # -- absence and clocks ----------------------------------------------------------------------------------------------
 
 
-async def away(folder: Path, hours: float, clock: SetClock, jobs: dict[str, dict[str, Any]]) -> None:
+async def away(folder: Path, hours: float, clock: VirtualClock, jobs: dict[str, dict[str, Any]]) -> None:
     """Add jobs, each hour unless said otherwise, run for a minute, and be away."""
     async with open_house(folder, location="daycare.db", clock=clock) as house:
         await house.talk("hello")
@@ -345,7 +344,7 @@ async def away(folder: Path, hours: float, clock: SetClock, jobs: dict[str, dict
 async def test_after_an_absence_each_policy_decides_and_every_time_is_in_the_ledger(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     jobs = {
         "never": {"misfire": "skip"},
         "once": {"misfire": "run_once"},
@@ -373,7 +372,7 @@ async def test_after_an_absence_each_policy_decides_and_every_time_is_in_the_led
 
 
 async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     await away(tmp_path, 2.5, clock, {f"job{n}": {"misfire": "run_once"} for n in range(12)})
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
         begin = clock.now_ms()
@@ -385,7 +384,7 @@ async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: o
 
 
 async def test_what_is_on_time_does_not_wait_for_what_is_late(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     jobs = {f"job{n}": {"misfire": "run_once"} for n in range(24)} | {"due": {"cron": "31 3 * * *"}}
     await away(tmp_path, 3.5, clock, jobs)
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
@@ -395,7 +394,7 @@ async def test_what_is_on_time_does_not_wait_for_what_is_late(tmp_path: Path, au
 
 
 async def test_a_short_stop_makes_nothing_late(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     await away(tmp_path, 1 + 50 / 3600, clock, {"sum": {"misfire": "skip"}})
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(60)
@@ -403,7 +402,7 @@ async def test_a_short_stop_makes_nothing_late(tmp_path: Path, autojump_clock: o
 
 
 async def test_a_long_absence_is_recorded_in_bounded_form(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     await away(tmp_path, 24 * 30, clock, {"sum": {"cron": "* * * * *", "misfire": "run_once"}})
     clock.shift(30)
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
@@ -421,7 +420,7 @@ async def test_a_long_absence_is_recorded_in_bounded_form(tmp_path: Path, autoju
 async def test_a_clock_that_is_set_neither_repeats_nor_loses_a_time(
     tmp_path: Path, autojump_clock: object, jump_s: float
 ) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     async with open_house(tmp_path, clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(4 * TEN_S)
@@ -436,7 +435,7 @@ async def test_a_clock_that_is_set_neither_repeats_nor_loses_a_time(
 
 
 async def test_a_glitch_of_the_clock_costs_no_time_that_comes_again(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     async with open_house(tmp_path, clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(TEN_S + 100)
@@ -451,7 +450,7 @@ async def test_a_glitch_of_the_clock_costs_no_time_that_comes_again(tmp_path: Pa
 async def test_a_glitch_that_ended_while_nobody_was_there_costs_none_either(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
         await schedule(house, misfire="skip")
         await trio.sleep(100)
@@ -476,7 +475,7 @@ async def test_the_jobs_of_a_user_who_was_removed_rest(tmp_path: Path, autojump_
 
 
 async def test_observers_hear_what_became_of_each_time(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     await away(tmp_path, 3.5, clock, {"sum": {"misfire": "run_once"}})
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
         await trio.sleep(60)

@@ -17,6 +17,7 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
+from tests.slices import sliced
 
 NOON = "2027-01-01T00:10"
 
@@ -211,7 +212,7 @@ async def test_a_crash_anywhere_between_due_and_done_neither_loses_nor_doubles_t
     (tmp_path / "whole").mkdir()
     assert not await live(tmp_path / "whole", model(), doom, story, clock=clock)
     assert doom.commits > 6
-    for commit in range(1, doom.commits + 1):
+    for commit in sliced(range(1, doom.commits + 1), 5):
         folder, clock = tmp_path / f"{commit}", VirtualClock()
         folder.mkdir()
         await live(folder, model(), Doom(commit), story, clock=clock)

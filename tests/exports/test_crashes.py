@@ -43,7 +43,7 @@ async def test_a_crash_at_any_commit_leaves_all_or_nothing(
     tmp_path: Path, life: bytes, autojump_clock: object, late: bool
 ) -> None:
     whole: list[bool] = []
-    for n in commits(3, begin=0 if late else 1):
+    for n in commits(7, begin=0 if late else 1):
         folder = tmp_path / f"house-{n}"
         await ready(folder)
         doom = Doom(n, late=late)

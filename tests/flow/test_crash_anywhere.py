@@ -13,7 +13,7 @@ from tests.flow.errand import begin
 from tests.slices import WHOLE, commits
 
 COMMITS_MAX = 200  # far more than the errand needs; ends a loop that would not
-PAIRS = 12  # all of them take a quarter of an hour
+PAIRS = 5  # all of them take a quarter of an hour
 
 
 async def test_without_a_crash_the_errand_ends_well(
@@ -29,7 +29,7 @@ async def test_without_a_crash_the_errand_ends_well(
 async def test_a_crash_at_any_commit_changes_nothing(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, late: bool
 ) -> None:
-    for n in commits(3):
+    for n in commits(7):
         errand = await begin(tmp_path / f"{n}", monkeypatch)
         struck = await errand.run(Doom(n, late=late))
         assert not await errand.run(Doom())

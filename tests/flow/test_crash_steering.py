@@ -37,7 +37,7 @@ async def test_a_crash_at_any_commit_loses_and_doubles_no_steered_message(
     tmp_path: Path, autojump_clock: object, late: bool
 ) -> None:
     merged = set()
-    for n in commits(3, begin=0):
+    for n in commits(7, begin=0):
         folder = tmp_path / f"{n}"
         folder.mkdir()
         clock = VirtualClock()

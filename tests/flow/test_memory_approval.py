@@ -202,7 +202,7 @@ async def test_a_crash_at_any_commit_writes_it_once_or_leaves_it_pending(
     tmp_path: Path, autojump_clock: object, late: bool
 ) -> None:
     seen = set()
-    for number in commits(4):
+    for number in commits(9):
         (folder := tmp_path / f"{number}").mkdir()
         tale = Tale(folder)
         struck = await tale.run(Doom(number, late=late))
@@ -222,7 +222,7 @@ async def test_a_crash_at_any_commit_writes_it_once_or_leaves_it_pending(
 
 
 async def test_a_crash_at_any_commit_of_a_rejection_writes_nothing(tmp_path: Path, autojump_clock: object) -> None:
-    for number in commits(4):
+    for number in commits(9):
         (folder := tmp_path / f"{number}").mkdir()
         tale = Tale(folder)
         struck = await tale.run(Doom(number), "Reject")

@@ -17,7 +17,7 @@ from tests.inference.wire import KINDS, AnyProvider, Recorded, over, recorded
 from tests.slices import WHOLE
 
 SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**32)
-STRIDE = 1 if WHOLE else 13
+STRIDE = 1 if WHOLE else 31
 MODES = ("close", "reset", "stall", "flip")
 
 

@@ -11,7 +11,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
@@ -57,6 +57,7 @@ def test_a_secret_is_found_in_every_form(secret: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(secret=st.text(st.characters(min_codepoint=33, max_codepoint=0x2FFF), min_size=8, max_size=60), around=st.text())
 def test_any_secret_is_found_in_every_form_between_any_words(secret: str, around: str) -> None:
+    assume(SECRET not in secret)  # nobody's: what stands in its place would be one
     forget_hidden()
     hide(secret)
     for name, text in shown(secret):

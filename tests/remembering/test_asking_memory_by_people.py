@@ -12,12 +12,12 @@ from daycare.base.path import Kind
 from daycare.inference.searching import SEARCHER
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_memories import Tier
+from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import say
 from daycare.tools.context import searching
 from tests.actors.helpers import history, said_to
-from tests.approvals.story import Calendar
-from tests.remembering.asking import CLARA, DAY_MS, OFFLINE, SEARCH, ask, looking, model, number_of, remembered, results
+from tests.remembering.asking import CLARA, OFFLINE, SEARCH, ask, looking, model, number_of, remembered, results
 
 # -- a person asks -----------------------------------------------------------------------------------------------------
 
@@ -205,14 +205,14 @@ async def test_searches_at_work_are_bounded_and_take_no_room_from_helpers(
 async def test_without_a_model_the_answer_is_what_was_said_in_the_time_that_the_question_names(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    calendar = Calendar(1_804_075_200_000)  # 2027-03-03
+    calendar = VirtualClock(1_804_075_200_000)  # 2027-03-03
     async with open_house(tmp_path, config=OFFLINE, clock=calendar) as house:
         await house.talk("The garden needs a new fence.")
         await remembered(house)
-        calendar.ahead_ms = 40 * DAY_MS
+        calendar.shift(40 * 86_400)
         await house.talk("The garden needs water.")
         await remembered(house)
-        calendar.ahead_ms = 90 * DAY_MS
+        calendar.shift(50 * 86_400)
         answer = await ask(house, "what did I say about the garden in March?")
         assert "2027-03-03: Ann: The garden needs a new fence. [1]" in answer and "water" not in answer
         assert "\n\nSources:\n[1] log 2027-03-03" in answer

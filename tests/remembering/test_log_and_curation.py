@@ -102,9 +102,12 @@ async def test_a_worker_is_woken_before_the_conversation_is_quiet(
 
 
 async def test_without_background_only_process_wakes_workers(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    clock = VirtualClock()
+    async with open_house(tmp_path, config=OFFLINE, clock=clock) as house:
         await house.talk(SAID[1])
-        await trio.sleep(30 * HOUR_S)
+        await trio.sleep(5)
+        clock.shift(28 * HOUR_S)
+        await trio.sleep(2 * HOUR_S)
         assert await memories(house, Tier.FACT) == []
         assert await house.daemon.memories.process() == 1
         await trio.sleep(60)
@@ -114,9 +117,12 @@ async def test_without_background_only_process_wakes_workers(tmp_path: Path, aut
 
 async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, autojump_clock: object) -> None:
     config = Config(memory=MemorySection(keep_days=2))
-    async with open_house(tmp_path, config=config) as house:
+    clock = VirtualClock()
+    async with open_house(tmp_path, config=config, clock=clock) as house:
         await house.talk(SAID[1])
-        await trio.sleep(3 * 24 * HOUR_S)
+        await trio.sleep(5)
+        clock.shift(3 * 24 * HOUR_S)
+        await trio.sleep(2 * HOUR_S)
         assert len(await memories(house, Tier.LOG)) == 2, "nobody has looked at it"
         await house.daemon.memories.process()
         await trio.sleep(2 * HOUR_S)
@@ -142,7 +148,7 @@ async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
     (tmp_path / "whole").mkdir()
     await live(tmp_path / "whole", Scripted(), whole, story, config=SOON, clock=VirtualClock(), curates=True)
     assert whole.commits > 20
-    for n in sliced(range(1, whole.commits + 1), 4):
+    for n in sliced(range(1, whole.commits + 1), 10):
         home = tmp_path / str(n)
         home.mkdir()
         for doom in (Doom(n), Doom()):

@@ -32,22 +32,13 @@ ASKED = "What do you know of Clara, Bern and tea?"
 BLOCKS = re.compile(r'<memory tier="(\w+)" (\w+)>\n(.*?)\n</memory \2>', re.DOTALL)
 
 
-class Leaping(VirtualClock):
-    """A clock that can be set forward, without all that happens in between."""
-
-    leapt_ms = 0
-
-    def now_ms(self) -> int:
-        return super().now_ms() + self.leapt_ms
-
-
 @asynccontextmanager
 async def house_with(
     tmp: Path,
     *,
     ingestion: dict[str, Any] | None = None,
     fake: Fake | None = None,
-    clock: Leaping | None = None,
+    clock: VirtualClock | None = None,
     **retrieval: Any,
 ) -> AsyncIterator[House]:
     """Open a house where something was said, and looked at by a worker that needs no model."""
@@ -216,9 +207,9 @@ async def test_what_was_said_lately_counts_more_if_wanted(tmp_path: Path, autoju
     for recency in (0.0, 10.0):
         folder = tmp_path / str(recency)
         folder.mkdir()
-        clock = Leaping()
+        clock = VirtualClock()
         async with house_with(folder, clock=clock, weights=Weights(recency=recency)) as house:
-            clock.leapt_ms += 29 * 86_400_000
+            clock.shift(29 * 86_400)
             await house.talk(later)
             await trio.sleep(10)
             found = await house.daemon.memories.search(await me(house), "Where does Clara live?", limit=50)

@@ -11,7 +11,6 @@ from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
-from daycare.testing.faults import SetClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import say
 from tests.signals.helpers import ANN, IDA, Several, living, subscribe
@@ -192,7 +191,7 @@ async def test_a_heartbeat_is_no_work_that_others_hear_of(tmp_path: Path, autoju
 
 
 async def test_a_clock_set_back_stops_no_heart(tmp_path: Path, autojump_clock: object) -> None:
-    clock = SetClock()
+    clock = VirtualClock()
     async with open_house(tmp_path, clock=clock) as house:
         house.model.default = lambda _: say("NO_REPLY")
         await budget(house, tokens=10_000_000)

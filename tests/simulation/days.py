@@ -19,7 +19,8 @@ from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.messages import Origin
 from daycare.observe.bus import Gap
 from daycare.store.records import AgentConfig, NewAgent, User
-from daycare.testing.faults import Killed, SetClock, Switch
+from daycare.testing.clock import VirtualClock
+from daycare.testing.faults import Killed, Switch
 from daycare.testing.house import House, open_house
 
 from . import judge
@@ -97,7 +98,7 @@ class Simulation:
 
     async def run(self) -> None:
         """Let the days pass, then wait for rest."""
-        self.wall = SetClock()
+        self.wall = VirtualClock()
         end = self.days * DAY_S
         async with trio.open_nursery() as people:
             for user in PEOPLE:

@@ -83,7 +83,7 @@ async def test_a_task_that_a_crash_interrupts_anywhere_ends_once(
     assert not await live(tmp_path / "whole", _model(story), doom, first, clock=clock)
     assert [task.state for task in whole] == [state]
     assert doom.commits > 5
-    for commit in sliced(range(1, doom.commits + 1), 3):
+    for commit in sliced(range(1, doom.commits + 1), 7):
         folder = tmp_path / f"{commit}"
         folder.mkdir()
         await live(folder, _model(story), Doom(commit), story, clock=clock)

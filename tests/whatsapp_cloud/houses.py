@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
-from daycare.testing.faults import SetClock
+from daycare.testing.clock import VirtualClock
 from daycare.testing.graph_server import FakeGraph
 from daycare.testing.graph_world import Sent
 from daycare.testing.house import OWNER, House, open_house
@@ -36,7 +36,7 @@ class Stage:
         self.graph = graph
         self.folder = folder
         self.port = free_port()
-        self.clock = SetClock()
+        self.clock = VirtualClock()
         self.model = Scripted()
         graph.clock = lambda: self.clock.now_ms() / 1000
         graph.webhook_url = f"http://127.0.0.1:{self.port}/whatsapp"
