@@ -64,8 +64,8 @@ TIMERS_PAGE: Final = 256  # timers fired in one transaction
 CHILDREN_MAX: Final = 10_000
 AGENT_CONFIG_MAX_BYTES: Final = 64 * 1024
 
-SHUTDOWN_GRACE_S: Final = 8.0  # running turns may finish before they are suspended
-SHUTDOWN_REST_S: Final = 1.5  # for all else, after which the process is cut off: ten seconds with the grace
+SHUTDOWN_GRACE_S: Final = 7.0  # running turns may finish before they are suspended
+SHUTDOWN_REST_S: Final = 1.5  # for all else; then the process is cut off, in a moment for what it started
 CLOSE_MAX_S: Final = 5.0  # from the end of turns and plugins to that of the process
 
 assert MAILBOX_MAX_ROWS >= MERGE_MAX_MESSAGES, "one merge must fit in memory"
