@@ -21,7 +21,7 @@ def user(text: str) -> dict[str, Any]:
 
 async def ask(server: FakeOpenAI, *messages: dict[str, Any], **rest: Any) -> httpx.Response:
     body = {"model": "fake-small", "messages": messages, **rest}
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False) as client:
         return await client.post(server.base_url + "/chat/completions", json=body)
 
 
@@ -92,7 +92,7 @@ async def test_by_hand_it_prints_its_url_and_ends_quietly_on_interrupt() -> None
             printed = bytearray()
             while not printed.endswith(b"\n"):
                 printed += await process.stdout.receive_some()
-            async with httpx.AsyncClient(trust_env=False) as client:
+            async with httpx.AsyncClient(trust_env=False, verify=False) as client:
                 assert (await client.get(printed.decode().strip() + "/models")).status_code == 200
             process.send_signal(signal.SIGINT)
             assert await process.wait() == 0

@@ -148,8 +148,9 @@ class ModelServer:
             trust_env = self.transport is None and self.host not in _HERE
             # As many connections as there are turns: a wait for one of them would look like a silent model.
             limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+            verify = trust_env or self.url.startswith("https:")  # reading the certificates takes 40 ms
             self._client = httpx.AsyncClient(
-                timeout=timeout, limits=limits, trust_env=trust_env, transport=self.transport
+                timeout=timeout, limits=limits, trust_env=trust_env, verify=verify, transport=self.transport
             )
         return self._client
 

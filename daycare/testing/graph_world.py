@@ -193,7 +193,7 @@ class World:
     async def deliver(self) -> list[int]:
         """Post what waits, each until it is answered; return the statuses of those that were not repeated."""
         statuses = []
-        async with httpx.AsyncClient(trust_env=False, timeout=_POST_S) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=_POST_S) as client:
             while self.queue:
                 body = self.queue[0]
                 wrong = self.wrong_signatures > 0

@@ -354,7 +354,7 @@ async def open_api(
         if work:
             nursery.start_soon(supervisor.run)
             await trio.testing.wait_all_tasks_blocked()
-        transport = httpx.AsyncHTTPTransport(uds=str(socket))
+        transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
                 yield Api(client, socket, services, store, bus, echo, nursery, shutdown, ended, stops)

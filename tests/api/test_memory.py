@@ -12,6 +12,7 @@ from daycare.store.records_documents import Attribution, digest
 from tests.api.conftest import ANN, Api
 from tests.memory import hostile
 from tests.memory.house import below
+from tests.slices import sliced
 
 DOCUMENT = "/v1/memory/document"
 
@@ -147,7 +148,7 @@ ROUTES: list[tuple[str, str, dict[str, Any], Any]] = [
 @pytest.mark.parametrize(("method", "route", "query", "body"), ROUTES)
 async def test_no_hostile_path_leads_anywhere(api: Api, method: str, route: str, query: Any, body: Any) -> None:
     await put(api, "SOUL.md", "one")
-    for path in hostile.PATHS:
+    for path in sliced(hostile.PATHS, 5):
         wire = path.encode(errors="replace").decode()  # half of a pair cannot be sent
         await api.refused(400, "MEMORY_PATH_INVALID", method, route, body, path=wire, **query)
     assert await api.store.documents.owners() == [("agent", (await agent(api)).id)]

@@ -46,12 +46,9 @@ class Machine:
         assert process.returncode == code, told
         return told
 
-    def running(self) -> "subprocess.Popen[bytes]":
+    def running(self) -> program.Started:
         """Start a daemon and wait until it answers."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "daycare", "run"],
-            env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        process = program.start(["run"], env=self.environment, cwd=self.folder)
         while '"working": true' not in self("status", "--json"):
             assert process.poll() is None
         return process
@@ -68,8 +65,7 @@ def ann() -> Iterator[Machine]:
 
 def test_a_home_is_backed_up_while_it_works_and_restored_elsewhere(ann: Machine) -> None:
     ann("keys", "list")
-    process = ann.running()
-    try:
+    with ann.running() as process:
         ann("send", "My favourite colour is teal.", "--wait")
         made = json.loads(ann("backup", "one", "--json"))
         assert (made["with_key"], made["encrypted"], made["counts"]["messages"]) == (False, False, 1)
@@ -81,9 +77,8 @@ def test_a_home_is_backed_up_while_it_works_and_restored_elsewhere(ann: Machine)
         assert "stop it first: daycare stop" in ann("restore", "one", "--force", code=75)
         assert "stop it first: daycare stop" in ann("rollback", "--yes", code=75)
         assert "stop it first: daycare stop" in ann("purge", "--user", "bob", "--yes", code=75)
-    finally:
         ann("stop")
-        process.wait(20)
+        assert process.wait(20) == 0
     assert "--to DIR" in ann("restore", "one", code=5)
     assert ann("restore", "one", "--dry-run").splitlines()[1].startswith("would restore: 1 person")
     assert "restored: 1 person" in ann("restore", "one", "--to", "other")

@@ -87,8 +87,9 @@ def test_a_kill_at_any_step_is_no_half_home_a_daemon_would_start_on(
     home: Home, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died = 0
+    old = home_at(tmp_path / "old", messages=1)
     for n in numbers():
-        new = home_at(tmp_path / f"new{n}", messages=1)
+        new = Home(Path(shutil.copytree(old.path, tmp_path / f"new{n}")))
 
         def attempt(new: Home = new, n: int = n) -> None:
             death = Death(n)
@@ -171,7 +172,8 @@ async def test_replies_that_waited_may_come_twice_and_say_so(tmp_path: Path) -> 
         ]
 
 
-def test_secrets_that_nothing_opens_are_named(tmp_path: Path) -> None:
+def test_secrets_that_nothing_opens_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("daycare.exports.sealed._N", 2**10)  # a guess may be cheap here
     home = home_at(tmp_path / "home")
     with closing(apsw.Connection(str(home.path / "daycare.db"))) as db:
         db.execute("INSERT INTO secrets VALUES ('telegram', 'ann', 'person', x'00', 1)")

@@ -15,6 +15,7 @@ from daycare.api.app import build
 from daycare.cli import bridge as commands
 from daycare.cli.main import app
 from daycare.testing.scripted import Scripted
+from tests import program
 from tests.bridge.helpers import FAKE, is_up, staged, to_load, until
 
 
@@ -80,20 +81,19 @@ def test_a_bridge_is_paired_from_the_terminal(tmp_path: Path) -> None:
     environment = {**os.environ, "DAYCARE_HOME": str(home), "HOME": str(tmp_path)}
 
     def daycare(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "daycare", *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+        return program.call(words, env=environment, deadline_s=90)
 
     assert daycare("init", "--yes").returncode == 0
     config = home / "config.toml"
     load = f"load = {json.dumps(to_load())}" if to_load() else ""
-    command = json.dumps([*FAKE, "--codes", "3"])
+    command = json.dumps([*FAKE, "--codes", "2"])
     section = f"[plugins]\n{load}\n[plugins.bridge.to.fake]\ncommand = {command}\n"
     config.write_text(f"{config.read_text()}\n{section}")
     with_code = daycare("bridge", "login", "fake", "--phone", "+49 151-12345678")
     assert "Type this code into the telephone: ABCD-1234" in with_code.stdout, with_code.stderr
     assert "done: paired as echo" in with_code.stdout
     scanned = daycare("bridge", "login", "fake")
-    assert scanned.stdout.count("Scan it with the telephone") == 3, scanned.stderr
+    assert scanned.stdout.count("Scan it with the telephone") == 2, scanned.stderr
     assert "done: paired as echo" in scanned.stdout
     assert "fake" in daycare("bridge").stdout
     out = daycare("bridge", "logout", "fake")

@@ -73,11 +73,11 @@ class FakeDaemon:
         with self.changed:
             self.closing = True
             self.changed.notify_all()
-        if self._server is not None:
+            server, self._server = self._server, None  # a test may stop it in a thread while another ends
+        if server is not None:
             self.socket.unlink(missing_ok=True)
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+            server.shutdown()
+            server.server_close()
 
     # -- what tests do and look at ---------------------------------------------------------------------------------
 

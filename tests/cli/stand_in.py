@@ -1,17 +1,21 @@
 """The program `daycare` with a stand-in for the daemon in its process, with the real lock and the fake daemon's API.
 
-`python -m tests.cli.stand_in ARGUMENTS`; each embedded daemon adds a line to HOME/embedded.
+A module for `tests.program`; each embedded daemon adds a line to HOME/embedded.
 """
 
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from daycare.cli import chat_link
 from daycare.store.home import Home, HomeLock
 from tests.cli.fake_daemon import FakeDaemon
+
+ADOPT_S = 0.5  # a window waits for another daemon to come so long
 
 
 class EmbeddedDaemon:
@@ -57,8 +61,12 @@ def modules() -> dict[str, ModuleType]:
     return {"daycare.ops.process": process, "daycare.ops.setup": setup}
 
 
-if __name__ == "__main__":
-    sys.modules.update(modules())
-    from daycare.cli.main import main
+def main() -> None:
+    import daycare.cli.main
 
-    main()
+    chat_link.Follower = partial(chat_link.Follower, adopt_s=ADOPT_S)  # type: ignore[assignment, misc]
+    for name, module in modules().items():
+        sys.modules[name] = module
+        package, _, own = name.rpartition(".")
+        setattr(sys.modules[package], own, module)
+    daycare.cli.main.main()

@@ -1,6 +1,7 @@
 """`daycare approvals` against the real daemon: one that lives as long as the command, over a store with requests."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,24 @@ from daycare.store.records_approvals import DocumentAction, Finding, NewApproval
 from daycare.store.records_documents import Layer, Place
 from daycare.store.sqlite.store import open_store
 from tests.cli.conftest import Daycare
-from tests.cli.test_chat import Terminal
 from tests.store.samples import new_agent
+from tests.terminal import Terminals
 
 AGENT = "/ann/telegram"
 
 
-@pytest.fixture
-def house(daycare: Daycare, home: Path) -> Path:
+@pytest.fixture(scope="module")
+def prepared(home_of_ann: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose operator is Ann; her agent has asked to remember something."""
-    done = daycare("init", "--yes", "--user-name", "Ann", "--zone", "Europe/Berlin")
-    assert done.returncode == 0, done.stderr
+    home = tmp_path_factory.mktemp("approvals")
+    shutil.copytree(home_of_ann, home, dirs_exist_ok=True)
     propose(home, "1")
+    return home
+
+
+@pytest.fixture
+def house(prepared: Path, home: Path) -> Path:
+    shutil.copytree(prepared, home, dirs_exist_ok=True)
     return home
 
 
@@ -157,12 +164,9 @@ def test_a_change_is_colored_line_by_line() -> None:
     assert "kept" not in styles
 
 
-def test_a_terminal_shows_the_change_and_asks(house: Path, environment: dict[str, str]) -> None:
-    terminal = Terminal(environment, "approvals", "approve", "1")
-    try:
-        terminal.sees("+- likes tea", "[y/N]")
-        terminal.types("y\r")
-        terminal.sees("approved: request 1")
-        terminal.leaves(0)
-    finally:
-        terminal.end()
+def test_a_terminal_shows_the_change_and_asks(house: Path, terminals: Terminals) -> None:
+    terminal = terminals("approvals", "approve", "1")
+    terminal.sees("+- likes tea", "[y/N]")
+    terminal.types("y\r")
+    terminal.sees("approved: request 1")
+    terminal.leaves(0)

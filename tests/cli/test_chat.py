@@ -1,67 +1,18 @@
 """The chat in a real terminal, and in a pipe."""
 
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pexpect
 import pytest
 
 from tests.cli.conftest import Daycare
 from tests.cli.fake_daemon import FakeDaemon
-
-DEADLINE_S = 20.0
-PROMPT = ">"
-CTRL_C, CTRL_D, ALT_ENTER = "\x03", "\x04", "\x1b\r"
-
-
-class Terminal:
-    """A person at a terminal of 80 columns."""
-
-    def __init__(self, environment: dict[str, str], *arguments: str, program: str = "daycare") -> None:
-        self.child = pexpect.spawn(
-            sys.executable,
-            ["-m", program, *arguments],
-            env=environment | {"NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"},
-            encoding="utf-8",
-            timeout=DEADLINE_S,
-            dimensions=(40, 80),
-        )
-
-    def sees(self, *texts: str) -> None:
-        for text in texts:
-            self.child.expect_exact(text)
-
-    def sees_in_any_order(self, *texts: str) -> None:
-        left = list(texts)
-        while left:
-            left.pop(self.child.expect_exact(left))
-
-    def types(self, text: str) -> None:
-        self.child.send(text)
-
-    def presses_ctrl_d(self) -> None:
-        """Leave; once more if it came while the window was being drawn, when the terminal itself takes it."""
-        for _ in range(3):
-            self.child.send(CTRL_D)
-            if self.child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=DEADLINE_S / 3) == 0:
-                return
-
-    def leaves(self, code: int = 0) -> None:
-        self.child.expect(pexpect.EOF)
-        self.child.close()
-        assert self.child.exitstatus == code
-
-    def end(self) -> None:
-        self.child.close(force=True)
+from tests.terminal import ALT_ENTER, CTRL_C, PROMPT, Terminal, Terminals
 
 
 @pytest.fixture
-def terminal(fake: FakeDaemon, environment: dict[str, str]) -> Iterator[Terminal]:
-    person = Terminal(environment, "chat")
-    yield person
-    person.end()
+def terminal(fake: FakeDaemon, terminals: Terminals) -> Terminal:
+    return terminals("chat")
 
 
 def test_pipe_sends_each_line_and_prints_each_answer(fake: FakeDaemon, daycare: Daycare) -> None:
@@ -90,9 +41,9 @@ def test_reply_is_shown_once_and_confirmed(fake: FakeDaemon, terminal: Terminal)
     assert len(set(keys)) == 2
 
 
-def test_what_came_while_away_is_shown_with_its_time(fake: FakeDaemon, environment: dict[str, str]) -> None:
+def test_what_came_while_away_is_shown_with_its_time(fake: FakeDaemon, terminals: Terminals) -> None:
     fake.reply("your train leaves at six")
-    person = Terminal(environment, "chat")
+    person = terminals("chat")
     person.sees("(2023-11-14 22:13:20)", "your train leaves at six")
     fake.wait_for(lambda: not fake.unconfirmed)
     person.types("/exit\r")
@@ -170,9 +121,9 @@ def test_message_sent_while_the_daemon_is_away_arrives_once(fake: FakeDaemon, te
     assert len(fake.messages) == 1
 
 
-def test_key_typed_at_the_prompt_is_not_echoed(fake: FakeDaemon, environment: dict[str, str]) -> None:
+def test_key_typed_at_the_prompt_is_not_echoed(fake: FakeDaemon, terminals: Terminals) -> None:
     fake.canned["PUT", "/v1/keys/openai"] = (200, {})
-    person = Terminal(environment, "keys", "add", "openai")
+    person = terminals("keys", "add", "openai")
     person.sees("value of openai (not shown): ")
     person.types("s3cret\r")
     person.sees("stored openai")

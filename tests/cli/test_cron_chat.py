@@ -5,12 +5,12 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from tests.cli.conftest import Daycare
-from tests.cli.test_chat import PROMPT, Terminal
+from tests.terminal import PROMPT, Terminals
 
 
-def test_the_answer_of_a_job_appears_in_an_open_chat(daycare: Daycare, environment: dict[str, str]) -> None:
+def test_the_answer_of_a_job_appears_in_an_open_chat(daycare: Daycare, terminals: Terminals) -> None:
     daycare("init", "--yes")
-    person = Terminal(environment, "chat")
+    person = terminals("chat")
     person.sees(PROMPT)
     person.types("what is 3*4?\r")
     person.sees("3*4 = 12")

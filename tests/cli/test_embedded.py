@@ -16,9 +16,10 @@ from daycare.cli.chat_screen import Screen
 from daycare.cli.client import Client
 from daycare.cli.home import connect
 from daycare.store.home import Home, HomeLock
+from tests import program
 from tests.cli import stand_in
 from tests.cli.fake_daemon import OWNER, FakeDaemon
-from tests.cli.test_chat import PROMPT, Terminal
+from tests.terminal import PROMPT, Terminals
 
 Alone = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -26,10 +27,7 @@ Alone = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def alone(environment: dict[str, str]) -> Alone:
     def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [sys.executable, "-m", "tests.cli.stand_in", *arguments],
-            env=environment, input=stdin, capture_output=True, text=True, timeout=40, check=False,
-        )  # fmt: skip
+        return program.call(arguments, env=environment, stdin=stdin, module="tests.cli.stand_in", deadline_s=40)
 
     return run
 
@@ -103,10 +101,8 @@ def test_first_run_without_a_terminal_takes_defaults(home: Path, alone: Alone) -
     assert (home / "config.toml").exists()
 
 
-def test_first_run_in_a_terminal_asks_five_questions_and_opens_the_chat(
-    home: Path, environment: dict[str, str]
-) -> None:
-    person = Terminal(environment, program="tests.cli.stand_in")
+def test_first_run_in_a_terminal_asks_five_questions_and_opens_the_chat(home: Path, terminals: Terminals) -> None:
+    person = terminals(module="tests.cli.stand_in")
     person.sees("called?")
     person.types("Cy\r")
     person.sees("call you?")
@@ -127,9 +123,9 @@ def test_first_run_in_a_terminal_asks_five_questions_and_opens_the_chat(
 
 
 def test_window_runs_the_agents_itself_when_its_daemon_stays_away(
-    fake: FakeDaemon, home: Path, environment: dict[str, str]
+    fake: FakeDaemon, home: Path, terminals: Terminals
 ) -> None:
-    person = Terminal(environment, "chat", program="tests.cli.stand_in")
+    person = terminals("chat", module="tests.cli.stand_in")
     person.sees(PROMPT)
     person.types("one\r")
     person.sees("echo: one")
@@ -169,10 +165,10 @@ def test_window_gives_up_with_the_name_of_who_is_in_the_way(
     assert "daycare run (pid" in follower.failure.message
 
 
-def test_window_that_is_terminated_stops_its_daemon_in_order(home: Path, environment: dict[str, str]) -> None:
-    person = Terminal(environment, "chat", program="tests.cli.stand_in")
+def test_window_that_is_terminated_stops_its_daemon_in_order(home: Path, terminals: Terminals) -> None:
+    person = terminals("chat", module="tests.cli.stand_in")
     person.sees(PROMPT)
     assert (home / "daycare.sock").exists()
-    person.child.kill(signal.SIGTERM)
+    person.process.send_signal(signal.SIGTERM)
     person.leaves(128 + signal.SIGTERM)
     assert not (home / "daycare.sock").exists()

@@ -1,7 +1,7 @@
 """`daycare pair` against the real daemon: one that lives as long as the command, over a store with strangers in it."""
 
 import json
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,23 @@ from daycare.store.records import Knock, User
 from daycare.store.sqlite.store import open_store
 from tests.cli.conftest import Daycare
 from tests.cli.fake_daemon import FakeDaemon
-from tests.cli.test_chat import CTRL_C, CTRL_D, Terminal
+from tests.terminal import CTRL_C, CTRL_D, Terminal, Terminals
 
 CODE = "7K1M-20DA"
 
 
-@pytest.fixture
-def house(daycare: Daycare, home: Path) -> Path:
+@pytest.fixture(scope="module")
+def prepared(home_of_ann: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home whose operator is Ann, in Berlin, with a Ben as well; a stranger of his name has knocked."""
-    done = daycare("init", "--yes", "--user-name", "Ann", "--zone", "Europe/Berlin")
-    assert done.returncode == 0, done.stderr
+    home = tmp_path_factory.mktemp("pair")
+    shutil.copytree(home_of_ann, home, dirs_exist_ok=True)
     knock(home)
+    return home
+
+
+@pytest.fixture
+def house(prepared: Path, home: Path) -> Path:
+    shutil.copytree(prepared, home, dirs_exist_ok=True)
     return home
 
 
@@ -112,12 +118,11 @@ def test_a_group_cannot_become_a_person(house: Path, daycare: Daycare) -> None:
 
 
 @pytest.fixture
-def person(house: Path, environment: dict[str, str]) -> Iterator[Terminal]:
-    terminal = Terminal(environment, "pair", "approve", CODE)
+def person(house: Path, terminals: Terminals) -> Terminal:
+    terminal = terminals("pair", "approve", CODE)
     terminal.sees("Ben, telegram:42, a person, 1 message since ")
     terminal.sees("Who is it?", "1  you, ann (Ann)", "2  ben (Ben the first)", "n  somebody new", "[n] ")
-    yield terminal
-    terminal.end()
+    return terminal
 
 
 def test_a_number_chooses_somebody_who_is_there(person: Terminal, daycare: Daycare) -> None:
@@ -151,9 +156,9 @@ def test_leaving_lets_nobody_in(person: Terminal, daycare: Daycare, key: str) ->
     assert "telegram:42" not in str(people(daycare))
 
 
-def test_for_a_group_only_groups_are_offered(house: Path, environment: dict[str, str]) -> None:
+def test_for_a_group_only_groups_are_offered(house: Path, terminals: Terminals) -> None:
     knock(house, "telegram:-100", "The Family", "0000-0000", "group")
-    terminal = Terminal(environment, "pair", "approve", "0000-0000")
+    terminal = terminals("pair", "approve", "0000-0000")
     terminal.sees("The Family, telegram:-100, a group", "Which group is it?")
     terminal.child.expect(r"n  a new one.*\[n\] ")
     assert "ann" not in terminal.child.before

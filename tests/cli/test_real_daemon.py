@@ -1,25 +1,12 @@
 """The program against the real daemon: one evening of somebody who changes their mind a lot."""
 
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Daycare
-from tests.cli.test_chat import PROMPT, Terminal
-
-
-@pytest.fixture
-def running(environment: dict[str, str], home: Path) -> Iterator[subprocess.Popen[str]]:
-    """`daycare run` of the home; what it logs is shown when the test fails."""
-    command = [sys.executable, "-m", "daycare", "run"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        yield process
-        process.terminate()
-        print(process.communicate(timeout=30)[1][-5_000:])
+from tests import program
+from tests.cli.conftest import Daycare, wait_until_it_works
+from tests.terminal import PROMPT, Terminals
 
 
 def test_first_question_is_answered_from_nothing(daycare: Daycare, home: Path) -> None:
@@ -35,11 +22,10 @@ def test_message_sent_without_a_daemon_is_answered_by_the_next_one(daycare: Dayc
 
 
 def test_second_daemon_of_a_home_is_refused_in_words_or_json(
-    daycare: Daycare, running: subprocess.Popen[str], home: Path
+    daycare: Daycare, running: program.Started, home: Path
 ) -> None:
-    give_up = time.monotonic() + 20
-    while '"mode": "run"' not in daycare("status", "--json").stdout:
-        assert time.monotonic() < give_up
+    wait_until_it_works(home)
+    assert '"mode": "run"' in daycare("status", "--json").stdout
     refused = daycare("run")
     assert (refused.returncode, refused.stdout) == (75, "")
     assert f"in use by daycare run (pid {running.pid})" in refused.stderr, "the process that was started is the daemon"
@@ -47,14 +33,14 @@ def test_second_daemon_of_a_home_is_refused_in_words_or_json(
 
 
 def test_chat_goes_on_through_takeover_restart_and_stop(
-    daycare: Daycare, environment: dict[str, str], request: pytest.FixtureRequest
+    daycare: Daycare, terminals: Terminals, request: pytest.FixtureRequest
 ) -> None:
     daycare("init", "--yes")
-    person = Terminal(environment, "chat")
+    person = terminals("chat", module="tests.cli.anew")
     person.sees(PROMPT)
     person.types("what is 3*4?\r")
     person.sees("3*4 = 12")
-    process: subprocess.Popen[str] = request.getfixturevalue("running")
+    process: program.Started = request.getfixturevalue("running")
     person.sees("(connected again)")
     assert '"mode": "run"' in daycare("status", "--json").stdout
     person.types("what is 5*5?\r")

@@ -28,7 +28,7 @@ def text(words: str) -> dict[str, Any]:
 
 async def ask(server: FakeAnthropic, *messages: dict[str, Any], **rest: Any) -> httpx.Response:
     body = {"model": "fake-small", "max_tokens": 2000, "messages": messages, **rest}
-    async with httpx.AsyncClient(trust_env=False, headers=HEADERS) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=False, headers=HEADERS) as client:
         return await client.post(server.base_url + "/v1/messages", json=body)
 
 

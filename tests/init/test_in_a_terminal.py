@@ -3,66 +3,34 @@
 import json
 import re
 import sqlite3
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import pexpect
 import pytest
 
 from daycare.config import load
 from daycare.ops.probing import StoredSecrets
 from tests.init.conftest import KEY, SECRETS, TOKEN, Town
+from tests.terminal import CTRL_C, CTRL_D, Terminal
 
 DEADLINE_S = 30.0
-CTRL_C, CTRL_D = "\x03", "\x04"
-
-
-class Person:
-    """Somebody who answers what is asked."""
-
-    def __init__(self, environment: dict[str, str], *words: str) -> None:
-        self.seen: list[str] = []
-        self.child = pexpect.spawn(
-            sys.executable, ["-m", "daycare", *words], env=environment, encoding="utf-8", timeout=DEADLINE_S,
-            dimensions=(60, 200),
-        )  # fmt: skip
-
-    def sees(self, *texts: str) -> None:
-        for text in texts:
-            self.child.expect_exact(text)
-            self.seen.append(self.child.before + text)
-
-    def answers(self, question: str, answer: str = "") -> None:
-        self.sees(question)
-        self.child.send(f"{answer}\r")
-
-    def leaves(self, code: int = 0) -> None:
-        self.child.expect(pexpect.EOF)
-        self.seen.append(self.child.before)
-        self.child.close()
-        assert self.child.exitstatus == code, self.said
-
-    @property
-    def said(self) -> str:
-        return "".join(self.seen)
 
 
 @pytest.fixture
 def people(environment: dict[str, str], town: Town) -> Iterator[Any]:
-    made: list[Person] = []
+    made: list[Terminal] = []
+    with ExitStack() as stack:
 
-    def person(*words: str, **more: str) -> Person:
-        own = {"OLLAMA_HOST": "127.0.0.1:9", "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"} | more
-        made.append(Person(environment | own, *words))
-        return made[-1]
+        def person(*words: str, **more: str) -> Terminal:
+            env = environment | {"OLLAMA_HOST": "127.0.0.1:9"} | more
+            made.append(stack.enter_context(Terminal(env, *words, size=(60, 200), deadline_s=DEADLINE_S)))
+            return made[-1]
 
-    yield person
+        yield person
     for each in made:
-        each.child.close(force=True)
         assert not [secret for secret in SECRETS if secret in each.said]
 
 
@@ -106,7 +74,7 @@ def test_an_empty_home_ends_in_a_chat_and_is_changed_later(home: Path, town: Tow
     ann.sees("/help for commands")
     ann.answers(">", "good morning")
     ann.sees("echo: [", "] good morning")
-    ann.child.send(CTRL_D)
+    ann.presses_ctrl_d()
     ann.leaves()
     assert "wrong-0123456789" not in ann.said
     config = load(home)
@@ -163,7 +131,7 @@ def test_leaving_at_a_question_writes_nothing(home: Path, town: Town, people: An
     if "Write" in last:
         eve.answers("[none]")
     eve.sees(last)
-    eve.child.send(key)
+    eve.types(key)
     eve.leaves(130)
     assert "stopped: nothing was written" in eve.said
     assert list(home.iterdir()) == []

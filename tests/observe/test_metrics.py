@@ -124,7 +124,7 @@ async def test_there_is_one_request_and_nothing_else() -> None:
 
     async with trio.open_nursery() as nursery:
         port = await nursery.start(serve, "127.0.0.1:0", text)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, verify=False) as client:
             answer = await client.get("/metrics")
             assert (answer.text, answer.status_code) == ("x 1\n", 200)
             assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")

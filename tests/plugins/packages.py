@@ -105,9 +105,13 @@ plugin = Plugin(name="rowdy-tool", tools=(StructTool("rowdy_tool", Nothing, run,
 }
 
 
-def install(site: Path, work: Path, distribution: str, modules: Mapping[str, str]) -> None:
-    """Build a package with an entry point for each module, and install it into `site` without any network."""
-    project = work / distribution
+def install(site: Path, work: Path, distributions: Mapping[str, Mapping[str, str]]) -> None:
+    """Build packages with an entry point for each module, and install them into `site` without any network."""
+    projects = [str(_project(work / name, name, modules)) for name, modules in distributions.items()]
+    pip(["install", "--no-build-isolation", "--no-compile", "--target", str(site), *projects])
+
+
+def _project(project: Path, distribution: str, modules: Mapping[str, str]) -> Path:
     project.mkdir()
     points = "\n".join(f'{module.replace("_", "-")} = "{module}:plugin"' for module in modules)
     (project / "pyproject.toml").write_text(
@@ -126,7 +130,7 @@ py-modules = {list(modules)}
     )
     for module, source in modules.items():
         (project / f"{module}.py").write_text(source)
-    pip(["install", "--no-build-isolation", "--target", str(site), str(project)])
+    return project
 
 
 def pip(arguments: list[str]) -> None:

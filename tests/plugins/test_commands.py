@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from daycare.plugins.checking import check
 from tests import program
 
 ROOT = Path(__file__).parents[2]
@@ -96,11 +97,18 @@ def _copy(folder: Path) -> Path:
         ("from daycare.plugin import Plugin\nplugin = Plugin(name='a', setup=lambda c: 1 / 0)", "ZeroDivisionError"),
     ],
 )
-def test_problem_is_named_and_fails_the_check(source: str, told: str, daycare: Daycare, tmp_path: Path) -> None:
+def test_problem_is_named_and_fails_the_check(
+    source: str, told: str, daycare: Daycare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "odd_plugin.py").write_text(source)
-    for wanted in ("odd_plugin.py", "odd_plugin", "odd_plugin:plugin"):
-        found = verdict(daycare, wanted)
-        assert told in "\n".join(found["problems"]), found
+    found = verdict(daycare, "odd_plugin.py")
+    assert told in "\n".join(found["problems"]), found
+    monkeypatch.chdir(tmp_path)
+    for wanted in ("odd_plugin", "odd_plugin:plugin"):
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        [report] = check(wanted)
+        sys.modules.pop("odd_plugin", None)
+        assert told in "\n".join(report.problems), report
 
 
 def test_import_of_our_inside_is_warned_of(daycare: Daycare, tmp_path: Path) -> None:

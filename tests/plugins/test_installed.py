@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import trio
 
 from daycare.flow import Flow
 from daycare.testing.openai_server import Call, FakeOpenAI
+from tests import program
 from tests.plugins.packages import LODGER, ROWDY, install
 
 
@@ -24,8 +25,7 @@ from tests.plugins.packages import LODGER, ROWDY, install
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two installed packages of plugins."""
     site, work = tmp_path_factory.mktemp("site"), tmp_path_factory.mktemp("work")
-    install(site, work, "daycare-lodger", {"lodger": LODGER})
-    install(site, work, "daycare-rowdy", ROWDY)
+    install(site, work, {"daycare-lodger": {"lodger": LODGER}, "daycare-rowdy": ROWDY})
     return site
 
 
@@ -42,12 +42,12 @@ class Installation:
     env: dict[str, str]
     home: Path
     server: FakeOpenAI
-    process: trio.Process
+    process: program.Started
 
     async def daycare(self, *arguments: str, stdin: str = "") -> str:
         done = await run(self.env, *arguments, stdin=stdin)
         assert done.returncode == 0, (done.stdout, done.stderr)
-        return done.stdout.decode()
+        return done.stdout
 
     async def talk(self, text: str) -> str:
         return (await self.daycare("send", "--wait", "--timeout", "60", text)).strip()
@@ -56,15 +56,15 @@ class Installation:
         listed = json.loads(await self.daycare("plugins", "list", "--json"))["plugins"]
         return {each["name"]: each for each in listed}
 
+    async def ended(self) -> int:
+        return await trio.to_thread.run_sync(self.process.wait, 60)
+
     def log(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.home / "daycare.log").read_text().splitlines()]
 
 
-async def run(env: dict[str, str], *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[bytes]":
-    return await trio.run_process(
-        [sys.executable, "-m", "daycare", *arguments],
-        env=env, stdin=stdin.encode(), capture_stdout=True, capture_stderr=True, check=False,
-    )  # fmt: skip
+async def run(env: dict[str, str], *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+    return await trio.to_thread.run_sync(partial(program.call, arguments, env=env, stdin=stdin, deadline_s=90))
 
 
 @asynccontextmanager
@@ -76,22 +76,10 @@ async def installation(home: Path, site: Path, config: str) -> AsyncIterator[Ins
         (home / "config.toml").write_text(
             f'{config}\n[models]\ndefault = "fake/fake-large"\n[providers.fake]\nbase_url = "{server.base_url}"\n'
         )
-        async with trio.open_nursery() as nursery:
-            process = await nursery.start(
-                lambda task_status: trio.run_process(
-                    [sys.executable, "-m", "daycare", "run"],
-                    env=env,
-                    capture_stderr=True,
-                    check=False,
-                    task_status=task_status,
-                )
-            )
-            with trio.fail_after(90):
-                while b'"mode": "run"' not in (await run(env, "status", "--json")).stdout:
-                    assert process.returncode is None
-                yield Installation(env, home, server, process)
-            if process.returncode is None:
-                process.kill()
+        with program.start(["run"], env=env) as process, trio.fail_after(90):
+            while '"mode": "run"' not in (await run(env, "status", "--json")).stdout:
+                assert process.poll() is None, process.said()
+            yield Installation(env, home, server, process)
 
 
 LODGING = """
@@ -146,12 +134,11 @@ async def test_broken_packages_are_left_out_told_of_and_harm_nobody(home: Path, 
         house.server.enqueue(text="Cheers.")
         assert await house.talk("one more") == "Cheers."
         doctor = await run(house.env, "doctor")
-        assert b"rowdy-collide: " in doctor.stdout
+        assert "rowdy-collide: " in doctor.stdout
         failures = [line for line in house.log() if line["event"] == "plugin.failed"]
         assert set(expected) | {"rowdy-start"} <= {line["plugin"] for line in failures}
         assert (await run(house.env, "stop")).returncode == 0
-        with trio.fail_after(20):
-            assert await house.process.wait() == 0
+        assert await house.ended() == 0
 
 
 async def test_deaf_and_leaking_plugins_cost_neither_answers_nor_the_end(home: Path, site: Path) -> None:
@@ -164,8 +151,7 @@ async def test_deaf_and_leaking_plugins_cost_neither_answers_nor_the_end(home: P
         assert "looks like a leak" in told["rowdy-leak"]["problem"]
         assert told["lodger"]["health"] == "serves water"
         house.process.send_signal(signal.SIGTERM)
-        with trio.fail_after(60):
-            assert await house.process.wait() == 0, "it was asked to leave, and did, without the deaf one"
+        assert await house.ended() == 0, "it was asked to leave, and did, without the deaf one"
         assert (home / "plugins" / "lodger" / "life").read_text().endswith("gone\n")
         assert any(line["event"] == "plugin.failed" and line["part"] == "stop" for line in house.log())
 
@@ -175,4 +161,4 @@ async def test_name_that_the_owner_typed_stops_the_start(home: Path, site: Path)
     env = {**os.environ, "PYTHONPATH": str(site), "DAYCARE_HOME": str(home)}
     done = await run(env, "run")
     assert done.returncode == 78
-    assert b"ldoger" in done.stderr and b"[plugins] load" in done.stderr
+    assert "ldoger" in done.stderr and "[plugins] load" in done.stderr

@@ -7,6 +7,7 @@ import json
 import time
 import tomllib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,7 @@ DANGERS = [case for case in CASES if case.label == "danger"]
 CLEAN = [case for case in CASES if case.label == "clean"]
 
 
+@cache
 def worst(text: str) -> str:
     return max((finding.severity for finding in scan(text)), key=["warning", "danger"].index, default="clean")
 
@@ -233,13 +235,20 @@ async def test_reading_gently_finds_the_same(text: str) -> None:
 
 
 def seconds(text: str) -> float:
-    """Return the processor time of one scan, the better of two."""
-    times = []
-    for _ in range(2):
-        began = time.thread_time()
-        scan(text)
-        times.append(time.thread_time() - began)
-    return min(times)
+    """Return the processor time of one scan."""
+    began = time.thread_time()
+    scan(text)
+    return time.thread_time() - began
+
+
+def at_best(holds: Callable[[], bool], times: int) -> bool:
+    """Tell whether it holds once: neighbours on the machine make a scan slower, and nothing makes it quicker."""
+    return any(holds() for _ in range(times))
+
+
+@cache
+def ordinary_seconds() -> float:
+    return min(seconds(filled(ORDINARY, 30_000)) for _ in range(3))
 
 
 def filled(unit: str, size_bytes: int) -> str:
@@ -306,18 +315,29 @@ def test_a_hundred_kilobytes_take_little_time(text: str, most_s: float) -> None:
     """
     text = filled(text, 100_000)
     gc.collect()
-    taken, counted = zip(*((seconds(text), counting_seconds()) for _ in range(5)), strict=True)
-    assert min(taken) <= most_s * max(1.0, min(counted) / 0.1), (taken, counted)
+    taken: list[float] = []
+    counted: list[float] = []
+
+    def little() -> bool:
+        taken.append(seconds(text))
+        counted.append(counting_seconds())
+        return min(taken) <= most_s * max(1.0, min(counted) / 0.1)
+
+    assert at_best(little, 8), (taken, counted)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_text_makes_it_slow(name: str) -> None:
-    assert seconds(filled(HOSTILE[name], 30_000)) <= WORST_RATIO * seconds(filled(ORDINARY, 30_000))
+    text = filled(HOSTILE[name], 30_000)
+    assert seconds(text) <= WORST_RATIO * ordinary_seconds() or at_best(
+        lambda: seconds(text) <= WORST_RATIO * seconds(filled(ORDINARY, 30_000)), 3
+    )
 
 
 @pytest.mark.parametrize("name", ["all dangers", "base64", "spaced out", "many 'a'", "many '#'", "many 'a@'"])
 def test_time_grows_with_the_length_only(name: str) -> None:
-    assert seconds(filled(HOSTILE[name], 60_000)) <= 3 * seconds(filled(HOSTILE[name], 30_000)) + 0.01
+    half, whole = filled(HOSTILE[name], 30_000), filled(HOSTILE[name], 60_000)
+    assert at_best(lambda: seconds(whole) <= 3 * seconds(half) + 0.01, 3)
 
 
 @settings(deadline=None, max_examples=25)

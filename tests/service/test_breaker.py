@@ -18,8 +18,9 @@ from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.pigeon import NAME, Pigeon
-from tests.crash.process import Home, Process, status
+from tests.crash.process import Home, status
 from tests.service.faults import FAULT
+from tests.telegram.campaign.warm import Kennel
 
 NESTLING = "nestling"  # a second connector
 
@@ -180,6 +181,12 @@ async def test_after_an_orderly_end_nothing_is_kept_down(tmp_path: Path, autojum
 # -- with real processes -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def kennel() -> Iterator[Kennel]:
+    with Kennel() as opened:
+        yield opened
+
+
 @pytest.fixture
 def home() -> Iterator[Home]:
     made = Home()
@@ -192,13 +199,13 @@ def home() -> Iterator[Home]:
     made.remove()
 
 
-async def test_a_plugin_that_kills_the_daemon_is_kept_down_while_the_api_stays_up(home: Home) -> None:
+async def test_a_plugin_that_kills_the_daemon_is_kept_down_while_the_api_stays_up(home: Home, kennel: Kennel) -> None:
     deadly = {FAULT: "die", "DAYCARE_BREAKER": "on"}
     for _ in range(UNCLEAN_STARTS_MAX):
-        process = Process(home, environment=deadly)
+        process = kennel.start(home, environment=deadly)
         assert await process.died(20.0)
         await process.kill()
-    process = Process(home, environment=deadly)
+    process = kennel.start(home, environment=deadly)
     try:
         assert await process.ready() is not None
         shown = (await status(home.socket))["connectors"]["pigeon"]
@@ -214,16 +221,16 @@ async def test_a_plugin_that_kills_the_daemon_is_kept_down_while_the_api_stays_u
 
 
 @pytest.mark.parametrize("how", ["environment", "config"])
-async def test_with_the_breaker_off_connectors_start_whatever_came_before(home: Home, how: str) -> None:
+async def test_with_the_breaker_off_connectors_start_whatever_came_before(home: Home, kennel: Kennel, how: str) -> None:
     if how == "config":
         config = home.path / "config.toml"
         config.write_text("[daemon]\nbreaker = false\n" + config.read_text())
     environment = {"DAYCARE_BREAKER": "off" if how == "environment" else "on"}
     for _ in range(2):
-        process = Process(home, environment=environment)
+        process = kennel.start(home, environment=environment)
         await process.ready()
         await process.kill()
-    process = Process(home, environment=environment)
+    process = kennel.start(home, environment=environment)
     try:
         await process.ready()
         assert (await status(home.socket))["connectors"]["pigeon"]["state"] == "up"
@@ -232,8 +239,8 @@ async def test_with_the_breaker_off_connectors_start_whatever_came_before(home: 
         await process.kill()
 
 
-async def test_being_told_to_end_while_it_starts_is_no_crash(home: Home) -> None:
-    process = Process(home, environment={"DAYCARE_BREAKER": "on"})
+async def test_being_told_to_end_while_it_starts_is_no_crash(home: Home, kennel: Kennel) -> None:
+    process = kennel.start(home, environment={"DAYCARE_BREAKER": "on"})
     try:
         with trio.fail_after(20.0):
             while not (home.path / "starts.json").exists():

@@ -19,15 +19,22 @@ from daycare.store.sqlite.store import open_store
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from tests.crash.load import client_of
-from tests.crash.process import Home, Process, status
+from tests.crash.process import Home, status
 from tests.service.faults import FAULT
 from tests.service.manager import Manager, manager
+from tests.telegram.campaign.warm import Kennel
 
 
 @pytest.fixture
 def systemd(tmp_path: Path) -> Iterator[Manager]:
     with manager(tmp_path) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def kennel() -> Iterator[Kennel]:
+    with Kennel() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -84,7 +91,7 @@ def test_a_start_that_works_gets_more_time_and_one_that_waits_gets_none(
     monkeypatch.setattr("daycare.ops.watchdog.START_LOOK_S", 0.1)
     notify = Notify.found(systemd.environment())
     with Starting(notify):
-        assert sum(range(30_000_000))
+        assert sum(range(10_000_000))
     assert "EXTEND_TIMEOUT_USEC=60000000" in systemd.lines()
     with Starting(notify):
         threading.Event().wait(0.5)
@@ -96,9 +103,9 @@ def test_a_start_that_works_gets_more_time_and_one_that_waits_gets_none(
 
 
 async def test_a_daemon_is_ready_when_its_api_answers_gives_signs_of_life_and_says_that_it_stops(
-    home: Home, systemd: Manager
+    home: Home, kennel: Kennel, systemd: Manager
 ) -> None:
-    process = Process(home, environment=systemd.environment(watchdog_s=1.5))
+    process = kennel.start(home, environment=systemd.environment(watchdog_s=1.5))
     try:
         await systemd.hears("READY=1")
         assert (await status(home.socket))["working"]
@@ -114,8 +121,8 @@ async def test_a_daemon_is_ready_when_its_api_answers_gives_signs_of_life_and_sa
         await process.kill()
 
 
-async def test_a_loop_that_hangs_gives_no_sign_of_life(home: Home, systemd: Manager) -> None:
-    process = Process(home, environment=systemd.environment(watchdog_s=0.6) | {FAULT: "pause"})
+async def test_a_loop_that_hangs_gives_no_sign_of_life(home: Home, kennel: Kennel, systemd: Manager) -> None:
+    process = kennel.start(home, environment=systemd.environment(watchdog_s=0.6) | {FAULT: "pause"})
     try:
         await systemd.hears("READY=1")
         longest, before = 0.0, trio.current_time()
@@ -166,7 +173,7 @@ async def test_long_work_on_the_whole_file_is_seen_to_get_on(tmp_path: Path) -> 
 
         def work(db: apsw.Connection) -> None:
             db.execute(
-                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT sum(x) FROM n"
+                "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 500000) SELECT sum(x) FROM n"
             )
 
         await store._writer.alone(lambda db: work(db))
@@ -214,8 +221,10 @@ async def test_a_platform_that_is_away_is_degraded_and_no_reason_to_be_killed(
 
 
 @pytest.mark.parametrize("fault", ["block", "stay"])
-async def test_a_daemon_that_hangs_leaves_in_time_all_the_same(home: Home, systemd: Manager, fault: str) -> None:
-    process = Process(home, environment=systemd.environment() | {FAULT: fault})
+async def test_a_daemon_that_hangs_leaves_in_time_all_the_same(
+    home: Home, kennel: Kennel, systemd: Manager, fault: str
+) -> None:
+    process = kennel.start(home, environment=systemd.environment() | {FAULT: fault})
     try:
         await systemd.hears("READY=1")
         await trio.sleep(1.3)
@@ -226,8 +235,10 @@ async def test_a_daemon_that_hangs_leaves_in_time_all_the_same(home: Home, syste
         await process.kill()
 
 
-async def test_a_restart_is_one_also_when_a_plugin_ignores_its_end(home: Home, systemd: Manager) -> None:
-    process = Process(home, environment=systemd.environment() | {FAULT: "stay"})
+async def test_a_restart_is_one_also_when_a_plugin_ignores_its_end(
+    home: Home, kennel: Kennel, systemd: Manager
+) -> None:
+    process = kennel.start(home, environment=systemd.environment() | {FAULT: "stay"})
     try:
         await systemd.hears("READY=1")
         first = await status(home.socket)

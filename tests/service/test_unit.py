@@ -14,7 +14,7 @@ import pytest
 from daycare.base.errors import InvalidError
 from daycare.cli.systemctl import Systemctl
 from daycare.ops.unit import MARK, Unit, check_unit_name, program
-from tests.cli.conftest import Daycare, daycare, environment, home
+from tests.cli.conftest import Daycare, daycare, environment, home, wait_until_it_works
 
 __all__ = ["daycare", "environment", "home"]
 
@@ -211,6 +211,7 @@ def test_a_daemon_in_the_foreground_keeps_the_home_until_it_is_stopped(
         [sys.executable, "-m", "daycare", "run"], env=environment, stderr=subprocess.DEVNULL
     ) as process:
         try:
+            wait_until_it_works(home)
             said = daycare("send", "--wait", "hello", deadline_s=60)
             done = daycare("service", "install")
             process.terminate()

@@ -3,7 +3,7 @@
 import pytest
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
-from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES, TIMERS_MAX_PER_AGENT
+from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
 from daycare.store.contract import Store
 from tests.store.samples import (
     EPOCH_MS,
@@ -162,10 +162,12 @@ async def test_a_timer_that_is_refused_becomes_a_dead_letter_and_the_next_still_
     assert await store.timers.find() == []
 
 
-async def test_timers_are_bounded_per_agent(store: Store) -> None:
+async def test_timers_are_bounded_per_agent(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 20
+    monkeypatch.setattr("daycare.store.sqlite.timers.TIMERS_MAX_PER_AGENT", most)
     agent, turn, _ = await begin(store, "a")
     other = await store.agents.create(new_agent("/u1/agent/x"))
-    for number in range(TIMERS_MAX_PER_AGENT):
+    for number in range(most):
         await store.timers.add(timer(agent, str(number), number))
     with pytest.raises(BusyError):
         await store.timers.add(timer(agent, "one too many", 5))

@@ -10,7 +10,6 @@ from daycare.base.limits import (
     PAIR_NOTICE_S,
     PAIR_NOTICES_MAX,
     PAIR_TRIES_MAX,
-    STRANGERS_MAX,
 )
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash, new_code
@@ -77,17 +76,21 @@ async def test_a_connector_shows_so_many_codes_an_hour_whoever_knocks(store: Sto
     assert await knock(store, "telegram:new")
 
 
-async def test_the_bound_forgets_those_without_a_code_first(store: Store, clock: HandClock) -> None:
+async def test_the_bound_forgets_those_without_a_code_first(
+    store: Store, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A flood of new names may neither void a code that is out, nor let one be shown a second time within the hour."""
+    most = 2 * PAIR_NOTICES_MAX
+    monkeypatch.setattr("daycare.store.sqlite.strangers.STRANGERS_MAX", most)
     codes = [await knock(store, f"telegram:{number}") for number in range(PAIR_NOTICES_MAX)]
     await store.strangers.deny("telegram:0")
     clock.ms += 1_000
     flood = [
         Knock(key=f"telegram:f{number}", connector=BOT, kind="person", name="", code_hash=WRONG)
-        for number in range(STRANGERS_MAX + 50)
+        for number in range(most + 50)
     ]
     await store.intake.take(BOT, flood)
-    assert len(await store.strangers.find(limit=5_000)) == STRANGERS_MAX
+    assert len(await store.strangers.find(limit=5_000)) == most
     assert [await is_valid(store, code) for code in codes] == [False] + [True] * (PAIR_NOTICES_MAX - 1)
     denied = await known(store, "telegram:0")
     assert denied is not None and denied.denied

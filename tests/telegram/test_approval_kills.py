@@ -8,7 +8,6 @@ import json
 import os
 import random
 import shutil
-import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +21,7 @@ import trio
 from daycare.store.records_documents import digest
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.telegram_server import FakeTelegram, Message
-from tests.crash.process import REPOSITORY
+from tests import program
 from tests.slices import sliced
 from tests.telegram.campaign import approve, papers
 from tests.telegram.campaign.killer import Asked, Call, Commit, Killer, Point
@@ -98,12 +97,20 @@ STEPS: Final = (
 
 
 @pytest.fixture(scope="module")
-def household(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def kennel() -> Iterator[Kennel]:
+    """Where daemons come from. None of this is about Telegram's pace."""
+    with Kennel(pace=False) as kennel:
+        yield kennel
+
+
+@pytest.fixture(scope="module")
+def household(tmp_path_factory: pytest.TempPathFactory, kennel: Kennel) -> Path:
     """A home at rest, in which the bot's token is kept and its people are known."""
     folder = tmp_path_factory.mktemp("household")
 
     async def furnish() -> None:
         async with staged(Report("approve", SEED), poll_s=1) as stage:
+            stage.starter = kennel.start
             await stage.introduce(rooms_of(stage.server, PEOPLE))
             assert stage.process is not None
             await stage.process.stop()
@@ -111,13 +118,6 @@ def household(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     trio.run(furnish)
     return folder
-
-
-@pytest.fixture(scope="module")
-def kennel() -> Iterator[Kennel]:
-    """Where daemons come from."""
-    with Kennel() as kennel:
-        yield kennel
 
 
 Opened = Callable[[Report], Any]
@@ -153,7 +153,7 @@ async def judged(stage: Stage, phones: Sequence[Phone], report: Report) -> paper
     return found
 
 
-@pytest.mark.parametrize(("plan", "point", "states"), sliced(STEPS, 3))
+@pytest.mark.parametrize(("plan", "point", "states"), sliced(STEPS, 5))
 async def test_killed_when(opened: Opened, plan: Plan, point: Point, states: tuple[str, ...]) -> None:
     """Killed there it is pending or carried out, never half; and with a new daemon it comes to its end, once."""
     report = Report("approve", SEED, papers.KINDS)
@@ -212,18 +212,12 @@ async def test_a_phone_and_the_api_race_and_who_loses_is_told(opened: Opened) ->
 class AtTerminal(Phone):
     """A person who also has a terminal."""
 
-    race_s = 1.0  # as long as it takes until the command has come to the point
+    race_s = 0.3  # as long as it takes until the command has come to the point
 
     async def decide_elsewhere(self, deed: Deed, verdict: str) -> str:
         options = [*(["--yes"] if verdict == "approve" else []), "--user", deed.user, "--json"]
-        home = str(self.stage.home.path)
-        done = await trio.run_process(
-            [sys.executable, "-m", "daycare", "--home", home, "approvals", verdict, str(deed.no), *options],
-            env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
-        )
+        command = ["--home", str(self.stage.home.path), "approvals", verdict, str(deed.no), *options]
+        done = await trio.to_thread.run_sync(partial(program.call, command, env=os.environ, deadline_s=DIES_S))
         if done.returncode:
             return str(json.loads(done.stderr)["error"]["code"])
         return str(json.loads(done.stdout)["state"])
@@ -234,6 +228,7 @@ async def test_a_phone_and_a_terminal_race_and_who_loses_is_told(opened: Opened)
     async with opened(report) as (stage, killer):
         phones = [AtTerminal(stage, room, random.Random(SEED + room.number)) for room in stage.rooms[1:]]
         killer.start(None)
+        program.call(["--version"], env=os.environ, deadline_s=DIES_S)  # all is imported when the race begins
         async with trio.open_nursery() as nursery:
             for phone in phones:
                 nursery.start_soon(phone.do, "race")

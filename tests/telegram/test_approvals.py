@@ -1,6 +1,7 @@
 """The approval desk on a phone: a diff with buttons, an edit by reply, a group in which one person decides."""
 
 import copy
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from daycare.testing.scripted import Scripted
 from daycare.testing.telegram_faults import bad_gateway
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_world import Message
+from daycare_plugins.telegram import connector, governor
+from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
 from tests.approvals.story import asking, desk_of, memory_of, overwrite, remembered
 from tests.telegram.bots import until
 from tests.telegram.test_house import daemon
@@ -20,6 +23,9 @@ from tests.telegram.test_house import daemon
 @pytest.fixture
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    quick = partial(Governor, person=Rate(STEP_S, 3))  # none of this is about Telegram's pace
+    monkeypatch.setattr(connector, "Governor", quick)
+    monkeypatch.setattr(governor, "ASKED_S", 0.1)
     return tmp_path
 
 

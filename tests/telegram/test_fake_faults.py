@@ -73,7 +73,7 @@ async def test_an_update_is_given_out_again_when_the_answer_was_lost() -> None:
 
 
 async def test_a_download_can_fail() -> None:
-    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         file_id = server.document(5, 5, b"x" * 1000).wire["document"]["file_id"]
         path = (await done(server, "getFile", file_id=file_id))["file_path"]
         url = f"{server.base_file_url}{server.token}/{path}"

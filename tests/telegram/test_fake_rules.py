@@ -275,7 +275,7 @@ async def test_commands_are_checked_and_kept_by_scope() -> None:
 
 
 async def test_files_are_checked() -> None:
-    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         ann = server.person(5)
         huge = server.document(ann, ann, None, "huge.bin", size=20_000_001).wire["document"]["file_id"]
         large = server.document(ann, ann, None, "large.bin", size=20_000_000).wire["document"]["file_id"]

@@ -86,7 +86,7 @@ async def _content(bot: telegram.Bot, file_id: str) -> bytes:
 
 
 async def test_parameters_come_as_json_as_a_form_or_in_the_url() -> None:
-    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         server.person(5)
         url = f"{server.base_url}{server.token}/sendMessage"
         keyboard = '{"inline_keyboard":[[{"text":"a","callback_data":"b"}]]}'
@@ -109,7 +109,7 @@ async def test_parameters_come_as_json_as_a_form_or_in_the_url() -> None:
 
 
 async def test_wrong_tokens_methods_and_paths_have_their_own_answers() -> None:
-    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         root = server.base_url.removesuffix("/bot")
         wanted = {
             f"/bot{server.token}/flyAway": (404, "Not Found"),
@@ -234,7 +234,7 @@ async def test_allowed_updates_choose_what_is_made_and_stay_chosen() -> None:
 
 
 async def test_malformed_updates_go_out_as_they_stand() -> None:
-    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False) as client:
+    async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         ann = server.person(5)
         number = server.raw_update({"message": {"message_id": "no number"}})
         server.raw_update({"update_id": 1, "unheard_of": {}})
@@ -288,7 +288,7 @@ async def test_ten_thousand_updates_pass_in_seconds() -> None:
             server.say(ann, ann, str(number))
         got: list[str] = []
         offset = 0
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=False) as client:
             url = f"{server.base_url}{server.token}/getUpdates"
             with trio.fail_after(20):
                 while updates := (await client.post(url, json={"offset": offset})).json()["result"]:

@@ -57,7 +57,7 @@ async def stage() -> AsyncGenerator[Stage, None]:
 
 async def reached(host: Host, state: str, within_s: float = 45.0) -> Health:
     """Wait for a state; it must come in time."""
-    await until(lambda: host.health.state == state, within_s)
+    await until(lambda: host.health.state == state, within_s, 0.1)
     return host.health
 
 
@@ -136,7 +136,7 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
                         await trio.sleep(chance.choice([0.0, 0.001, 0.5, 3.0, 40.0]))
             stage.network.broken = None
             async with bot_over(host, server, stage.network):
-                await until(lambda: not len(server.queue), 600)
+                await until(lambda: not len(server.queue), 600, 1.0)
                 await trio.sleep(60)
 
     trio.run(play, clock=clock)

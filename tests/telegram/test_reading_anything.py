@@ -11,8 +11,10 @@ from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare_plugins.telegram.context import CONTEXT_MAX_CHARS
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
+from tests.slices import WHOLE
 from tests.telegram.samples import EVERY
 
+EXAMPLES = 1_500 if WHOLE else 400
 BOT = Bot(2**52, "helper_bot")
 RULES = [
     Rules(connector="telegram"),
@@ -114,7 +116,9 @@ def check_inbound(item: Inbound) -> None:
         json.loads(file.reference)
 
 
-@settings(max_examples=1_500, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(mutated(), st.sampled_from(RULES), st.booleans())
 def test_a_damaged_update_is_read_parked_or_ignored(update: Any, rules: Rules, known: bool) -> None:
     done = read(update, BOT, rules, lambda key: known)
@@ -124,7 +128,7 @@ def test_a_damaged_update_is_read_parked_or_ignored(update: Any, rules: Rules, k
         check(one)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=EXAMPLES // 5, deadline=None)
 @given(_JSON)
 def test_any_json_at_all_is_read_parked_or_ignored(tree: Any) -> None:
     check(read(tree, BOT, RULES[0]))

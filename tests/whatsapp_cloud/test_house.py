@@ -14,6 +14,7 @@ from daycare.store.records import Reply
 from daycare.testing.graph_server import error, lost, stalled, unreached
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted, call, say
+from daycare_plugins.whatsapp_cloud import failures
 from tests.approvals.story import asking, desk_of, remembered
 from tests.whatsapp_cloud.houses import ANN, BEN, KEY, PATH, Stage, health, open_stage, until
 
@@ -112,8 +113,9 @@ async def test_a_status_that_comes_after_the_restart_confirms_too(stage: Stage) 
     assert texts(stage) == ["before the kill"]
 
 
-async def test_paces_and_outages_lose_nothing(stage: Stage) -> None:
+async def test_paces_and_outages_lose_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, model = stage.graph, stage.model
+    monkeypatch.setitem(failures.CODES, 131056, failures.CODES[131056]._replace(wait_s=0.5))
     async with stage.daemon(confirm_s=0) as house:
         await until(lambda: graph.calls)
         graph.fault("messages", error(131000, 500, "Something went wrong"))

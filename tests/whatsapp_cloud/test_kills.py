@@ -1,5 +1,6 @@
 """A daemon that dies at each commit of a conversation: what was said is answered once, and nothing is said twice."""
 
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -8,14 +9,14 @@ import trio
 
 from daycare.testing.faults import Killed, Switch
 from daycare.testing.scripted import Scripted, say
+from tests.slices import sliced
 from tests.whatsapp_cloud.houses import ANN, Stage, health, open_stage, until
 
 MARK = "(this may be a duplicate)\n"
 COMMITS = 12  # of a message, its turn, its reply and the statuses of that, and some more
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("commit", range(1, COMMITS + 1))
+@pytest.mark.parametrize(("commit", "when"), sliced(list(product(range(1, COMMITS + 1), ("before", "after"))), 3))
 async def test_a_kill_at_any_commit_loses_and_doubles_nothing(
     tmp_path: Path, commit: int, when: Literal["before", "after"]
 ) -> None:

@@ -10,15 +10,18 @@ from daycare.store.records import DeadLetter, Reply, User
 from daycare.testing.graph_server import error, lost
 from daycare.testing.house import House
 from daycare.testing.scripted import say
+from daycare_plugins.whatsapp_cloud import connector
 from daycare_plugins.whatsapp_cloud.outgoing import DUPLICATE
 from tests.whatsapp_cloud.houses import ANN, BEN, PATH, Stage, open_stage, until
 
 DAY_S = 86_400.0
+HELD_LOOK_S = 0.3
 ASKED = "please_write"
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncGenerator[Stage, None]:
+async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Stage, None]:
+    monkeypatch.setattr(connector, "HELD_LOOK_S", HELD_LOOK_S)
     async with open_stage(tmp_path) as found:
         yield found
 
@@ -85,7 +88,7 @@ async def test_a_template_whose_answer_is_lost_is_not_sent_again(stage: Stage) -
         stage.graph.fault("messages", lost(silent=True))
         await remind(house, "the first")
         await stage.sent(2)
-        await trio.sleep(4)  # it is looked at again within this time
+        await trio.sleep(4 * HELD_LOOK_S)  # it is looked at again within this time
     assert kinds(stage) == ["text", "template"]
 
 

@@ -16,6 +16,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,27 +24,42 @@ from typing import Any, Final, Self
 from tests.crash.process import REPOSITORY, Home, Process
 
 _IMPORTED: Final = (
-    "daycare.cli.daemon",
-    "daycare.daemon",
+    "cryptography.fernet",
+    "cuid2",
     "daycare.api.app",
     "daycare.api.server",
+    "daycare.cli.daemon",
+    "daycare.daemon",
+    "daycare.inference.anthropic",
+    "daycare.inference.offline",
     "daycare.inference.openai",
+    "daycare.memory.matrix",
+    "daycare.memory.question",
+    "daycare.memory.scene",
+    "daycare_migrations",
     "daycare_plugins.telegram.outgoing",
+    "daycare_plugins.telegram.plugin",
     "daycare_plugins.telegram.serving",
+    "daycare_plugins.whatsapp_cloud.plugin",
     "httpcore",
     "hypercorn.trio",
     "structlog",
+    "tests.telegram.campaign.mind",
 )
+_NO_PACE: Final = "--no-pace"
 _POLL_S: Final = 0.005
 
 
 class Kennel:
-    """The process that they come from. Where it ends, they end."""
+    """The process that they come from. Where it ends, they end.
 
-    def __init__(self) -> None:
+    Without `pace` their bots send much faster than Telegram would allow: most tests would wait for nothing else.
+    """
+
+    def __init__(self, *, pace: bool = True) -> None:
         self._lock = threading.Lock()
         self._parent = subprocess.Popen(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-m", __name__, *([] if pace else [_NO_PACE])],
             env=dict(os.environ) | {"PYTHONPATH": str(REPOSITORY)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,6 +125,8 @@ class _Child:
 def _serve() -> None:
     for name in _IMPORTED:
         import_module(name)
+    if _NO_PACE in sys.argv:
+        _hurry()
     gc.freeze()  # what is here already is not looked at, so not copied, in every daemon anew
     alive: set[int] = set()
     for line in sys.stdin:
@@ -125,6 +143,14 @@ def _serve() -> None:
     for pid in alive:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
+
+
+def _hurry() -> None:
+    from daycare_plugins.telegram import connector, governor
+
+    quick = governor.Rate(governor.STEP_S, 3)
+    connector.Governor = partial(governor.Governor, person=quick)  # type: ignore[assignment, attr-defined]
+    governor.ASKED_S = 0.1  # type: ignore[misc]
 
 
 def _status(pid: int) -> int | None:
