@@ -10,11 +10,23 @@ Ts = TypeVarTuple("Ts")
 
 
 def run(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """`trio.run`, but an error comes bare, without the groups that nurseries put around it; so does an exit."""
+    """`trio.run`, but an error comes bare, without the groups that nurseries put around it; so does an exit.
+
+    A handler of signals raises an exit wherever it finds the program; where that is the loop itself, trio takes it for
+    a defect of its own.
+    """
     try:
         return trio.run(main, *args)
     except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-            error = error.exceptions[0]
-        raise error from None
+        raise _bared(group) from None
+    except trio.TrioInternalError as error:
+        cause = _bared(error.__cause__ or error)
+        if isinstance(cause, SystemExit):
+            raise cause from None
+        raise
+
+
+def _bared(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

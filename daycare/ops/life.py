@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final
@@ -37,7 +37,7 @@ class Life:
         home: Home,
         clock: Clock,
         again: Callable[[], object],
-        early: Sequence[int] = (),
+        early: list[int],
         *,
         breaker: bool = True,
         environment: Mapping[str, str] = os.environ,
@@ -78,6 +78,21 @@ class Life:
     def _ended(self) -> None:
         if self._starts is not None:
             self._starts.end()
+
+    def note_signals(self) -> None:
+        """Let a wish to end wait until the daemon listens: raised where the loop begins, it would break the loop.
+
+        Until then the store is opened. What takes long there, like a migration, is cut off in time, as by any crash.
+        """
+
+        def note(number: int, _frame: object) -> None:
+            if self._early:
+                self._leaving.at_once(128 + number, f"{signal.Signals(number).name} came twice")
+            self._early.append(number)
+            self._leaving.arm(CLOSE_MAX_S)
+
+        for number in ending():
+            signal.signal(number, note)
 
     # -- with the loop -------------------------------------------------------------------------------------------------
 

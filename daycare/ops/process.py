@@ -5,7 +5,6 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -50,7 +49,7 @@ def become_daemon(path: Path, *, as_json: bool, breaker: bool = True) -> NoRetur
     )
 
 
-def run(path: Path, *, as_json: bool = False, early: Sequence[int] = ()) -> int:
+def run(path: Path, *, as_json: bool = False, early: list[int] | None = None) -> int:
     """Run a home's daemon in the foreground until a signal or `daycare stop`; return the exit code.
 
     `early` gets the numbers of signals that come before the daemon listens for them.
@@ -65,8 +64,9 @@ def run(path: Path, *, as_json: bool = False, early: Sequence[int] = ()) -> int:
             own.log_level, home.log_file, stderr=True, max_mb=own.log_max_mb, pretty=own.log_format == "pretty"
         )
         again = partial(become_daemon, home.path, as_json=as_json)
-        life = Life(home, SystemClock(), again, early, breaker=config.daemon.breaker)
+        life = Life(home, SystemClock(), again, [] if early is None else early, breaker=config.daemon.breaker)
         with life.span():
+            life.note_signals()
             daemon = bare.run(_foreground, home, config, life)
     if daemon.stop.restart:
         again()

@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.limits import HOLD_S, HOLD_TRY_S, UNCLEAN_STARTS_MAX, UNCLEAN_WITHIN_S
+from daycare.base.clock import SystemClock
+from daycare.base.limits import CLOSE_MAX_S, HOLD_S, HOLD_TRY_S, UNCLEAN_STARTS_MAX, UNCLEAN_WITHIN_S
 from daycare.ops.holding import Holding
+from daycare.ops.leaving import Leaving
+from daycare.ops.life import Life
 from daycare.ops.starts import Record, Starts, Verdict
+from daycare.ops.stop import ending
+from daycare.store.home import Home as StoredHome
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import OWNER, House, open_house
@@ -237,6 +242,30 @@ async def test_with_the_breaker_off_connectors_start_whatever_came_before(home: 
         assert not (home.path / "starts.json").exists()
     finally:
         await process.kill()
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Those that the test sets go with it."""
+    before = {number: signal.getsignal(number) for number in ending()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_wish_to_end_that_comes_before_the_daemon_listens_is_kept_for_it(
+    home: Home, handlers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early: list[int] = []
+    life = Life(StoredHome(home.path), SystemClock(), again=list, early=early)
+    armed: list[float] = []
+    monkeypatch.setattr(Leaving, "arm", lambda _, seconds: armed.append(seconds))
+    monkeypatch.setattr(Leaving, "sweep", lambda _: 0)  # it would end what other tests have started
+    with life.span():
+        life.note_signals()
+        signal.raise_signal(signal.SIGTERM)
+        trio.run(trio.lowlevel.checkpoint)
+    assert (early, armed) == ([signal.SIGTERM], [CLOSE_MAX_S])
 
 
 async def test_being_told_to_end_while_it_starts_is_no_crash(home: Home, kennel: Kennel) -> None:
