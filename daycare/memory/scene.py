@@ -47,6 +47,11 @@ class Scene:
         """How many memories there are."""
         return self._structure.living
 
+    @property
+    def behind(self) -> bool:
+        """Whether there may be texts that nobody has looked at."""
+        return self._looked < self._structure.size
+
     def catch_up(self) -> bool:
         """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more."""
         latest = self._store.latest(self._scope)  # before what is read: what changes meanwhile is looked at next time

@@ -93,6 +93,15 @@ class Search:
     async def _find(self, query: Query, scope: str) -> Sequence["Scored"]:
         kept = self._kept(scope)
         await kept.turn.acquire()
+        aside = False
+        try:
+            aside = not _at_hand(kept.scene, query)
+            if not aside:
+                return kept.scene.find(query, _count(query))
+        finally:
+            if not aside:
+                kept.turn.release()
+                _look_ahead(kept)
         answer = _Answer()
         trio.lowlevel.spawn_system_task(self._answer, query, kept, answer)
         await answer.there.wait()
@@ -100,10 +109,10 @@ class Search:
         return answer.found.unwrap()
 
     async def _answer(self, query: Query, kept: "_Kept", answer: "_Answer") -> None:
-        answer.found = await outcome.acapture(_found, kept.scene, query)
+        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query)
         kept.turn.release()
         answer.there.set()
-        await _look_ahead(kept)
+        _look_ahead(kept)
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
@@ -124,24 +133,28 @@ class Search:
         return self._embedding.model if self._embedding is not None else ""
 
 
-async def _found(scene: "Scene", query: Query) -> Sequence["Scored"]:
-    count = 2 * query.limit + _SPARE  # some will say the same, or only repeat others
-    more = scene.catch_up()
-    if not more and scene.size <= SEARCH_INLINE_ROWS and scene.at_hand(query):
-        return scene.find(query, count)
-
-    def find() -> Sequence["Scored"]:
-        if more:
-            scene.catch_up_all()
-        return scene.find(query, count)
-
-    return await to_thread.run_sync(find)
+def _at_hand(scene: "Scene", query: Query) -> bool:
+    """Return whether a search takes some milliseconds only, and holds nobody up."""
+    return not scene.catch_up() and scene.size <= SEARCH_INLINE_ROWS and scene.at_hand(query)
 
 
-async def _look_ahead(kept: "_Kept") -> None:
-    """Look at the texts of a small scope, between questions; in a large one a search takes its time anyway."""
-    if kept.ahead.locked() or kept.scene.size > SEARCH_INLINE_ROWS:
-        return
+def _found(scene: "Scene", query: Query) -> Sequence["Scored"]:
+    scene.catch_up_all()
+    return scene.find(query, _count(query))
+
+
+def _count(query: Query) -> int:
+    return 2 * query.limit + _SPARE  # some will say the same, or only repeat others
+
+
+def _look_ahead(kept: "_Kept") -> None:
+    """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
+    if not kept.ahead.locked() and kept.scene.size <= SEARCH_INLINE_ROWS and kept.scene.behind:
+        trio.lowlevel.spawn_system_task(_looking_ahead, kept)
+
+
+async def _looking_ahead(kept: "_Kept") -> None:
+    """Look at texts between questions."""
     async with kept.ahead:
         more = True
         while more:
