@@ -40,7 +40,8 @@ async def test_only_the_bot_that_was_touched_asks_who_it_is_again(
                 for word in WORDS[2:]:
                     server.say(5, 5, word)
             await until(lambda: server.sent(5)[-1].text == "echo: five", 20)
-            assert greeted() == 2 and house.daemon.connectors["telegram"] is not before
+            await until(lambda: greeted() == 2)  # the old connection may have answered all of them
+            assert house.daemon.connectors["telegram"] is not before
             [asked] = [request for request in house.model.history if "five" in request.messages[-1].text]
             heard = [message.text.partition("] ")[2] for message in asked.messages if message.role == "user"]
             assert " ".join(heard).split() == list(WORDS)  # some in one turn, as they came together
