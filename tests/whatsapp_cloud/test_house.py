@@ -56,7 +56,7 @@ async def test_a_person_is_answered_and_a_stranger_shown_a_code(stage: Stage) ->
 
 async def test_while_an_agent_works_the_message_is_read_and_typing_is_shown(stage: Stage) -> None:
     async with stage.daemon():
-        stage.model.enqueue(say("done"))
+        stage.model.enqueue(1.0, say("done"))  # an answer that is there at once needs no typing
         message = stage.graph.say(ANN, "hi")
         await stage.sent(1)
     assert stage.graph.read[0]["message_id"] == message["id"]
