@@ -355,7 +355,6 @@ async def test_the_loop_is_never_held_long(unit: str) -> None:
     text = filled(unit, 100_000)
     scan(text[:2_000])
     gc.collect()
-    gc.freeze()
     gc.disable()
     held: list[float] = []
     done = False
@@ -375,9 +374,9 @@ async def test_the_loop_is_never_held_long(unit: str) -> None:
             done = True
     finally:
         gc.enable()
-        gc.unfreeze()
     assert len(held) > 20
-    assert sorted(held)[-3] <= 0.005  # two may be the machine's
+    most_s = 0.005 * max(1.0, counting_seconds() / 0.1)
+    assert sorted(held)[-3] <= most_s  # two may be the machine's
 
 
 def test_findings_are_bounded() -> None:
