@@ -186,12 +186,6 @@ async def test_after_an_orderly_end_nothing_is_kept_down(tmp_path: Path, autojum
 # -- with real processes -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def kennel() -> Iterator[Kennel]:
-    with Kennel() as opened:
-        yield opened
-
-
 @pytest.fixture
 def home() -> Iterator[Home]:
     made = Home()

@@ -31,12 +31,6 @@ def systemd(tmp_path: Path) -> Iterator[Manager]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def kennel() -> Iterator[Kennel]:
-    with Kennel() as opened:
-        yield opened
-
-
 @pytest.fixture
 def home() -> Iterator[Home]:
     made = Home()
