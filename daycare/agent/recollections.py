@@ -60,7 +60,9 @@ class Recollections:
         self.search = Search(store, section.retrieval, self.embedding)
         if self.embedding is not None:
             self.embedding.on_made = self.search.embedded
-        self.scribe = Scribe(store, directory, section.ingestion)
+        self.scribe = Scribe(
+            store, directory, section.ingestion, self.embedding.at_once if self.embedding is not None else None
+        )
         self.chunking = Chunking(store, directory.get)
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
         self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)

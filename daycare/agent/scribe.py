@@ -6,7 +6,7 @@ remembered is marked as an echo, by comparing it with what is remembered: so it 
 a crash. People who repeat themselves are heard.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import trio
@@ -32,17 +32,24 @@ from daycare.memory.chunks import chunks
 from daycare.memory.echo import repeats
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
-from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
+EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]
 
 
 class Scribe:
-    """Writes the log. `wake` is called after a commit that may have ended a turn."""
+    """Writes the log. `wake` is called after a commit that may have ended a turn.
 
-    def __init__(self, store: Store, directory: Directory, section: IngestionSection) -> None:
+    `embed` gives the vectors of texts if that is no more work than to write them; they are kept together then.
+    """
+
+    def __init__(
+        self, store: Store, directory: Directory, section: IngestionSection, embed: EmbedAtOnce | None = None
+    ) -> None:
         self._store = store
         self._directory = directory
+        self._embed = embed
         self.section = section
         self._news = trio.Event()
 
@@ -81,7 +88,8 @@ class Scribe:
             for entry in entries_of(agent, people[agent.user], turn):
                 entries.append(replace(entry, role=ECHO) if await self._is_echo(entry) else entry)
         if turns:
-            await self._store.memories.log(turns, entries)
+            vectors = await self._embed([entry.text for entry in entries]) if self._embed is not None else None
+            await self._store.memories.log(turns, entries, vectors)
         return len(turns) == SCRIBE_TURNS
 
     async def _is_echo(self, entry: NewMemory) -> bool:

@@ -1,5 +1,7 @@
 """Vectors of memories: made in the background, a few at a time, and never waited for by an answer.
 
+An embedder that is quick makes those of what was just said before it is written, so that one commit keeps both.
+
 Rows say what has no vector of the present model yet, so a new model, a crash or an outage need no bookkeeping: what is
 missing is made, the newest first, while search goes on over what is there; once nothing is missing, vectors of other
 models are deleted. An embedder that fails, or answers what cannot be right, is asked again later and later; until then
@@ -22,8 +24,9 @@ from daycare.base.limits import (
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
 )
+from daycare.base.recollection import LOCAL_EMBEDDER
 from daycare.store.contract_memories import MemoryStore
-from daycare.store.records_memories import NewVector, VectorModel
+from daycare.store.records_memories import NewVector, NewVectors, VectorModel
 
 if TYPE_CHECKING:
     from daycare.memory.arrays import Floats
@@ -32,10 +35,14 @@ Embed = Callable[[Sequence[str]], Awaitable[memoryview]]
 
 
 class Model(NamedTuple):
-    """An embedder that is ready: the name that vectors of it are stored under, and how it is asked."""
+    """An embedder that is ready: the name that vectors of it are stored under, and how it is asked.
+
+    A `quick` one takes less time for a text than a commit does.
+    """
 
     identity: str
     embed: Embed
+    quick: bool = False
 
 
 _LENGTH_TOLERANCE: Final = 0.05  # of a vector that should have length 1; it is made so anyway
@@ -77,6 +84,7 @@ class Embedding:
         self._store = store
         self._load = load
         self._embed: Embed | None = None
+        self._quick = False
         self._on_trouble = on_trouble
         self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
         self._news = trio.Event()
@@ -147,6 +155,18 @@ class Embedding:
         vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
 
+    async def at_once(self, texts: Sequence[str]) -> NewVectors | None:
+        """Return the vectors of texts that are about to be kept, None if the embedder is not quick, or not well."""
+        if self._embed is None or not self._quick or self.trouble is not None or not texts:
+            return None
+        try:
+            found = await self._ask([text[:EMBED_TEXT_MAX_CHARS] for text in texts])
+        except DaycareError:
+            return None  # who makes them in the background finds the same, and says so
+        from daycare.memory.vectors import packed  # late, as below
+
+        return NewVectors(self.model, self.dimensions, packed(found))
+
     async def state(self) -> EmbedderState:
         """Return how the embedder is and how far it has come."""
         missing, total = await self._store.pending(self.model)
@@ -162,7 +182,7 @@ class Embedding:
         )
 
     async def _open(self) -> None:
-        self.model, self._embed = await self._load()
+        self.model, self._embed, self._quick = await self._load()
         known = {each.model: each.dimensions for each in await self._store.vector_models()}
         self.dimensions = self.dimensions or known.get(self.model, 0)
 
@@ -195,7 +215,9 @@ class Embedding:
                 return {hashes[0]: b""}
             half = len(texts) // 2
             return await self._make(hashes[:half], texts[:half]) | await self._make(hashes[half:], texts[half:])
-        return {hash_: row.astype("<f2").tobytes() for hash_, row in zip(hashes, found, strict=True)}
+        from daycare.memory.vectors import packed  # late, as below
+
+        return dict(zip(hashes, packed(found), strict=True))
 
     async def _ask(self, texts: Sequence[str]) -> "Floats":
         """Ask the embedder and check what it says: as many vectors as texts, finite, alike in length, none zero."""
@@ -237,4 +259,4 @@ async def load_local(kind: str, folder: Path) -> Model:
     from daycare.memory.local import open_local, threaded  # late: it brings numpy
 
     local = await trio.to_thread.run_sync(open_local, kind, folder)
-    return Model(local.identity, threaded(local))
+    return Model(local.identity, threaded(local), quick=kind == LOCAL_EMBEDDER)

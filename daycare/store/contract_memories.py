@@ -13,6 +13,7 @@ from daycare.store.records_memories import (
     MemoryCounts,
     NewMemory,
     NewVector,
+    NewVectors,
     Postings,
     Shape,
     Tier,
@@ -36,11 +37,15 @@ class MemoryStore(Protocol):
         """Return ended turns that are not in the log, those of one agent in the order in which they ended."""
         ...
 
-    async def log(self, turns: Sequence[EndedTurn], entries: Sequence[NewMemory]) -> list[int]:
+    async def log(
+        self, turns: Sequence[EndedTurn], entries: Sequence[NewMemory], vectors: NewVectors | None = None
+    ) -> list[int]:
         """Keep what was said in these turns and count them as logged, together; return the entries' numbers.
 
-        Idempotent: entries of a turn that is logged already, or whose words were forgotten meanwhile, are left out
-        (number 0). A turn may have no entries. Raises `ConflictError` for a turn that has not ended.
+        `vectors` are those of the entries, where they are known already. If they do not fit the model's others, the
+        entries are kept without. Idempotent: entries of a turn that is logged already, or whose words were forgotten
+        meanwhile, are left out (number 0). A turn may have no entries. Raises `ConflictError` for a turn that has not
+        ended.
         """
         ...
 

@@ -1,5 +1,6 @@
 """What a store takes and hands out of memories: what was said, and what was learned from it."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -205,6 +206,14 @@ class NewVector(msgspec.Struct, frozen=True):
     no: int
     hash: str
     data: bytes
+
+
+class NewVectors(msgspec.Struct, frozen=True):
+    """The vectors of some texts by one model, in the order of the texts: `data` as of `NewVector`."""
+
+    model: str
+    dimensions: int
+    data: Sequence[bytes]
 
 
 class VectorModel(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from daycare.memory.common_words import COMMON
 from daycare.memory.gazetteer import GIVEN, PLACES
 from daycare.memory.stop_words import EVERY_STOP_WORD, STOP_WORDS
 from daycare.store.contract import Store
-from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, Tier
+from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors, Tier
 
 from . import population
 
@@ -181,9 +181,10 @@ def batch(first: int, said_: Sequence[str], rows: Sequence[Floats], scope: str =
 
 
 async def keep(store: Store, new: Batch) -> None:
-    """Add messages and their vectors: one commit, and one for each model."""
-    numbers = await store.memories.log(new.turns, new.entries)
-    for dimensions, data in new.vectors.items():
+    """Add messages and their vectors: one commit for each model."""
+    (dimensions, data), *others = new.vectors.items()
+    numbers = await store.memories.log(new.turns, new.entries, NewVectors(model(dimensions), dimensions, data))
+    for dimensions, data in others:
         each = [NewVector(*it) for it in zip(numbers, new.hashes, data, strict=True)]
         await store.memories.embed(model(dimensions), dimensions, each)
 

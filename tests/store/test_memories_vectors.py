@@ -1,16 +1,33 @@
 """Vectors: each memory has at most one of a model, of the text that it has now, and what has none is found quickly."""
 
 import struct
+from contextlib import closing
+from pathlib import Path
 
+import apsw
 import pytest
+import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.errors import BusyError, ConflictError
 from daycare.store.contract import Store
-from daycare.store.records_memories import NewVector, Seen, Tier, VectorPage
+from daycare.store.records_memories import NewVector, NewVectors, Seen, Tier, VectorPage
 from daycare.store.sqlite.store import open_store
-from tests.store.remembering import MODEL, SCOPE, embedded, entry, fact, hash_of, learned, logged, only, vector
+from tests.store.remembering import (
+    MODEL,
+    SCOPE,
+    embedded,
+    entries_of,
+    entry,
+    fact,
+    hash_of,
+    learned,
+    logged,
+    only,
+    said,
+    vector,
+)
 from tests.store.samples import HandClock
 
 
@@ -204,3 +221,76 @@ async def test_whatever_happens_exactly_what_has_no_vector_waits_for_one(steps: 
             assert [no for (no,) in db.execute("SELECT DISTINCT doc FROM memory_postings ORDER BY doc")] == living
             names = db.execute("SELECT DISTINCT no FROM memory_names ORDER BY no").fetchall()
             assert {no for (no,) in names} <= set(living)
+
+
+# -- with what was said ------------------------------------------------------------------------------------------------
+
+
+def halves_of(*values: float) -> bytes:
+    return struct.pack(f"<{len(values)}e", *values)
+
+
+async def test_what_was_said_and_its_vectors_are_kept_together(store: Store) -> None:
+    for text in ("one", "two", "three"):
+        await said(store, text)
+    turns = await store.memories.unlogged(10)
+    entries = [each for turn in turns for each in entries_of(turn)]
+    new = NewVectors(MODEL, 2, [halves_of(1, 2), b"", halves_of(5, 6)])
+    one, two, three = await store.memories.log(turns, entries, new)
+    assert halves(store.memories.vectors_of(MODEL, [one, two, three])) == [1, 2, 5, 6]
+    assert await without(store) == [], "the second has none, and needs to be asked for no more"
+    assert await store.memories.pending(MODEL) == (0, 3)
+    assert await store.memories.log(turns, entries, new) == [0, 0, 0]
+    assert await store.memories.pending(MODEL) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "new", [NewVectors(MODEL, 3, [halves_of(1, 2, 3)]), NewVectors(MODEL, 2, [halves_of(1, 2, 3)])]
+)
+async def test_what_was_said_is_kept_though_its_vector_does_not_fit(store: Store, new: NewVectors) -> None:
+    [known] = await logged(store, "known")
+    await store.memories.embed(MODEL, 2, [vector(known, "known", 1, 2)])
+    await said(store, "new")
+    [turn] = await store.memories.unlogged(10)
+    [no] = await store.memories.log([turn], entries_of(turn), new)
+    assert (await only(store, no)).text == "new"
+    assert await without(store) == [no], "it is made later"
+
+
+async def test_vectors_of_what_is_left_out_are_left_out(store: Store) -> None:
+    await said(store, "once")
+    await said(store, "twice")
+    turns = await store.memories.unlogged(10)
+    [first] = await store.memories.log(turns[:1], entries_of(turns[0]))
+    both = [each for turn in turns for each in entries_of(turn)]
+    zero, second = await store.memories.log(turns, both, NewVectors(MODEL, 1, [halves_of(1), halves_of(2)]))
+    assert (zero, await without(store)) == (0, [first])
+    assert halves(store.memories.vectors_of(MODEL, [first, second])) == [2]
+
+
+async def test_vectors_that_share_a_commit_with_new_words_are_counted_once(tmp_path: Path) -> None:
+    """What the index of words writes for others in the same transaction is no vector."""
+    async with open_store(str(tmp_path / "daycare.db"), HandClock()) as store:
+        for round_ in range(1, 21):  # tasks start in any order: the words come first in half of the rounds
+            [known] = await logged(store, f"known {round_}")
+            await said(store, f"new {round_}")
+            [turn] = await store.memories.unlogged(10)
+            async with trio.open_nursery() as nursery:  # the writer takes all that waits into one commit
+                nursery.start_soon(store.memories.log, [turn], entries_of(turn))
+                nursery.start_soon(store.memories.embed, MODEL, 1, [vector(known, f"known {round_}", 1)])
+            assert await store.memories.pending(MODEL) == (round_, 2 * round_)
+
+
+async def test_vectors_that_were_counted_too_high_are_counted_again(tmp_path: Path) -> None:
+    file = tmp_path / "daycare.db"
+    async with open_store(str(file), HandClock()) as store:
+        await logged(store, "one", "two")
+        await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+        await embedded(store, "other")
+        [no, *_] = await without(store)
+        await store.memories.embed(MODEL, 1, [vector(no, text, 1) for text in ("one", "two", "theirs")])
+    with closing(apsw.Connection(str(file))) as db:
+        db.execute("UPDATE memory_embedded SET vectors = vectors + 3; PRAGMA user_version = 8")
+    async with open_store(str(file), HandClock()) as store:
+        assert (await store.memories.pending(MODEL), await store.memories.pending("other")) == ((2, 3), (0, 3))
+        assert len(await without(store)) == 2

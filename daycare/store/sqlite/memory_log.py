@@ -5,17 +5,19 @@ are few, so a look at what is new reads nothing else. A turn's own commit has no
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Final, NamedTuple
 
 import apsw
 import msgspec
 
-from daycare.base.errors import ConflictError
+from daycare.base.errors import BusyError, ConflictError
 from daycare.base.messages import Message
-from daycare.store.records_memories import EndedTurn, NewMemory
+from daycare.store.records_memories import EndedTurn, NewMemory, NewVector, NewVectors
 from daycare.store.sqlite.memory_part import Part
-from daycare.store.sqlite.memory_rows import fetch, insert, those
+from daycare.store.sqlite.memory_rows import fetch, hash_of, insert, those
+from daycare.store.sqlite.memory_vectors import keep_vectors
 from daycare.store.sqlite.writer import Tx
 
 _LAST: Final = 2**62
@@ -29,9 +31,12 @@ class MemoryLog(Part):
         """Return ended turns that are not in the log."""
         return _unlogged(self._reader, limit)
 
-    async def log(self, turns: Sequence[EndedTurn], entries: Sequence[NewMemory]) -> list[int]:
+    async def log(
+        self, turns: Sequence[EndedTurn], entries: Sequence[NewMemory], vectors: NewVectors | None = None
+    ) -> list[int]:
         """Keep what was said in these turns and count them as logged, together."""
-        return await self._write(lambda tx: _log(tx, turns, entries), sum(len(it.text) for it in entries))
+        size = sum(len(it.text) for it in entries) + (sum(map(len, vectors.data)) if vectors else 0)
+        return await self._write(lambda tx: _log(tx, turns, entries, vectors), size)
 
 
 class _Ended(NamedTuple):
@@ -114,7 +119,7 @@ def _with_messages(db: apsw.Connection, turns: Sequence[_Ended]) -> list[EndedTu
     ]
 
 
-def _log(tx: Tx, turns: Sequence[EndedTurn], entries: Sequence[NewMemory]) -> list[int]:
+def _log(tx: Tx, turns: Sequence[EndedTurn], entries: Sequence[NewMemory], vectors: NewVectors | None) -> list[int]:
     new = _not_logged(tx, {it.turn for it in turns})
     open_ = fetch(
         tx.db,
@@ -131,6 +136,15 @@ def _log(tx: Tx, turns: Sequence[EndedTurn], entries: Sequence[NewMemory]) -> li
     for no, it in zip(found, entries, strict=True):
         if no:
             by_agent.setdefault(it.agent_id, []).append((no, it))
+    if vectors is not None:
+        each = zip(found, entries, vectors.data, strict=True)
+        with suppress(ConflictError, BusyError):  # the model's vectors are others by now: these are made later
+            keep_vectors(
+                tx,
+                vectors.model,
+                vectors.dimensions,
+                [NewVector(no, hash_of(it.text).hex(), data) for no, it, data in each if no],
+            )
     for mine in by_agent.values():
         _count(tx, mine[0][0], mine[-1][0], mine[-1][1])
     for first, last in _runs(new):

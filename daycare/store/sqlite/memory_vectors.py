@@ -88,7 +88,9 @@ class MemoryVectors(Part):
 
     async def embed(self, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
         """Keep vectors; those of memories that were changed or forgotten meanwhile are left out."""
-        return await self._write(lambda tx: _embed(tx, model, dimensions, vectors), sum(len(it.data) for it in vectors))
+        return await self._write(
+            lambda tx: keep_vectors(tx, model, dimensions, vectors), sum(len(it.data) for it in vectors)
+        )
 
     def vectors(self, scope: str, model: str, *, after: int = 0, page: int = 4_096) -> Iterator[VectorPage]:
         """Yield a scope's vectors of one model, in order of number."""
@@ -204,7 +206,8 @@ def _one(db: apsw.Connection, sql: str, bindings: tuple[Any, ...]) -> tuple[Any,
     return row
 
 
-def _embed(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
+def keep_vectors(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
+    """Add vectors in this transaction; return how many. Raises before it changes anything."""
     at = _registered(tx, model, dimensions, vectors)
     by_scope: dict[int, list[tuple[int, bytes, int, bytes]]] = {}
     for it in vectors:
@@ -212,14 +215,14 @@ def _embed(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) ->
         by_scope.setdefault(it.no >> SCOPE_BITS, []).append(row)
     kept = 0
     for scope, rows in by_scope.items():
-        before = tx.db.total_changes()
+        known = _there(tx.db, rows)
         tx.db.executemany(
             "INSERT INTO memory_vectors (key, hash, user, origin, data)"
             " SELECT ?, substr(hash, 1, 8), user, origin, ? FROM memories"
             " WHERE no = ? AND hash = ? AND text IS NOT NULL ON CONFLICT DO NOTHING",
             rows,
         )
-        added = tx.db.total_changes() - before
+        added = _there(tx.db, rows) - known  # `total_changes` counts what the index of words writes in between, too
         tx.run(
             "INSERT INTO memory_embedded (model, scope, user, origin, vectors)"
             " SELECT ?, no, user, origin, ? FROM memory_scopes WHERE no = ?"
@@ -228,6 +231,12 @@ def _embed(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) ->
         )
         kept += added
     return kept
+
+
+def _there(db: apsw.Connection, rows: Sequence[tuple[int, bytes, int, bytes]]) -> int:
+    """Return how many of these have a vector."""
+    keys = those(key for key, *_ in rows)
+    return count(db, "SELECT count(*) FROM memory_vectors WHERE key IN (SELECT value FROM carray(?))", (keys,))
 
 
 def _registered(tx: Tx, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
