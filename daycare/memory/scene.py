@@ -165,7 +165,7 @@ class Scene:
             return None
         block = self._block_of(model, len(query.vector))
         if block is None:
-            block = self._block = VectorBlock(len(query.vector))
+            block = self._block = VectorBlock(len(query.vector), expected=self.size)
             self._block_model, self._fresh = model, []
             for page in self._store.vectors(self._scope, model):
                 block.extend(page)

@@ -56,12 +56,16 @@ class _Living:
 
 
 class VectorBlock:
-    """Vectors of length 1 by number. `exact_max_bytes` is how large a matrix may be before bits take its place."""
+    """Vectors of length 1 by number. `exact_max_bytes` is how large a matrix may be before bits take its place.
 
-    def __init__(self, dimensions: int, exact_max_bytes: int = EXACT_MAX_BYTES) -> None:
+    If so many rows are `expected` that they will, and the first of them come as a page, no matrix is made before.
+    """
+
+    def __init__(self, dimensions: int, exact_max_bytes: int = EXACT_MAX_BYTES, *, expected: int = 0) -> None:
         assert 0 < dimensions <= DIMENSIONS_MAX, f"{dimensions} dimensions"
         self.dimensions = dimensions
         self._exact_max_bytes = exact_max_bytes
+        self._outgrown = 4 * dimensions * expected > exact_max_bytes
         self._matrix = Matrix(dimensions)
         self._signs: Signs | None = None
         self._sample = _Sample(dimensions)
@@ -205,6 +209,8 @@ class VectorBlock:
         flags[held.size : total] = True
         held.living.flags = flags
         order = _ordered(held, numbers)
+        if self._outgrown and not held.size and len(rows) >= SAMPLE_ROWS:
+            self._signs = Signs(widened(rows).mean(axis=0))
         if self._signs is None:
             self._matrix.extend(widened(rows))
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())

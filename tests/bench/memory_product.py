@@ -105,7 +105,7 @@ async def _vectors_alone(location: Path, task: memory_scan.Task) -> dict[str, An
             return [(number & _NO_BITS) - 1 for number in block.search(query, memory_scan.TOP, fetch).numbers.tolist()]
 
         begin, worked = time.perf_counter(), time.process_time()
-        block = VectorBlock(task.dimensions)
+        block = VectorBlock(task.dimensions, expected=task.count)
         for page in store.memories.vectors(memories.SCOPE, model):
             block.extend(page)
         found: dict[str, Any] = {

@@ -398,3 +398,18 @@ def test_numpy_computes_in_one_thread_and_programs_started_later_do_not_hear_of_
     environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1"]
+
+
+@pytest.mark.parametrize(("first", "exact"), [(2_000, False), (500, True)])
+def test_a_block_that_will_be_large_has_bits_from_its_first_page_on(first: int, exact: bool) -> None:
+    held = Rows(64, 1_000_000)
+    held.block = VectorBlock(64, 1_000_000, expected=10_000)
+    rows = made(10_000, 64, 1)
+    held.put(range(1, first + 1), rows[:first])
+    assert held.block.exact == exact, "a few vectors may be all that there are yet"
+    held.put(range(first + 1, 10_001), rows[first:])
+    assert not held.block.exact
+    hits = 0
+    for query, true in compared(held.rows, rows[::500]):
+        hits += len({*held.search(query, 10).numbers.tolist()} & {*sorted(true, key=true.__getitem__)[-10:]})
+    assert hits >= 0.9 * 200

@@ -7,8 +7,9 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from importlib import resources
 from itertools import count as count_from
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import apsw
 
@@ -79,6 +80,9 @@ def apart(reader: apsw.Connection) -> Iterator[apsw.Connection]:
             db.close()
 
 
+_next_row: Final = apsw.Cursor.__next__
+
+
 class _ReadingCursor(apsw.Cursor):
     """Turns SQLite's errors into ours at whichever row they come up. (No context manager: this is on every path.)"""
 
@@ -96,7 +100,7 @@ class _ReadingCursor(apsw.Cursor):
 
     def fetchall(self) -> list[Any]:
         try:
-            return super().fetchall()
+            return list(map(_next_row, repeat(self)))  # its own would call ours for each row, which takes twice as long
         except apsw.Error as error:
             raise described(self.connection.filename, error) from error
 
