@@ -8,7 +8,7 @@ that). The newest rows lie in a tail, row by row, until they fill a panel: many 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daycare.memory.arrays import Floats, Numbers, np
+from daycare.memory.arrays import Floats, Numbers, distinct, np
 
 PANEL_ROWS: Final = 2_048  # the best of those tried; their sums, 8 KB, stay in the first-level cache
 _TAIL_ROWS: Final = 32  # room in a new tail
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
         """Return some rows."""
         found = np.empty((len(places), self.tail.shape[1]), np.float32)
         panels = places // PANEL_ROWS
-        for number in np.unique(panels).tolist():
+        for number in distinct(panels).tolist():
             here, inside = panels == number, places[panels == number] % PANEL_ROWS
             found[here] = self.panels[number][:, inside].T if number < len(self.panels) else self.tail[inside]
         return found
@@ -69,7 +69,7 @@ class Matrix:
     def clear(self, places: Numbers) -> None:
         """Overwrite rows."""
         panels = places // PANEL_ROWS
-        for number in np.unique(panels).tolist():
+        for number in distinct(panels).tolist():
             inside = places[panels == number] % PANEL_ROWS
             if number < len(self.rows.panels):
                 self.rows.panels[number][:, inside] = 0

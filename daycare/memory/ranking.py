@@ -14,7 +14,7 @@ from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
 from daycare.memory.analysis import Term
-from daycare.memory.arrays import Floats, NDArray, Numbers, np
+from daycare.memory.arrays import Floats, NDArray, Numbers, distinct, np
 from daycare.memory.question import Question
 from daycare.memory.structure import NOWHERE, TIERS, Limits, Places, Structure
 from daycare.memory.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
@@ -153,7 +153,7 @@ def rank(
     if weights.tiers:
         factors = np.array([log(max(weights.tiers.get(tier, 1.0), 1e-9)) for tier in TIERS], np.float32)
         parts["tier"] = factors[structure.tier[places]]
-    best = _best(_summed(parts), places, READ_MAX)
+    best = _best(_summed(list(parts.values())), places, READ_MAX)
     places = places[best]
     parts = {name: part[best] for name, part in parts.items()}
     return Ranked(places, parts, structure.before[places], answers[best])
@@ -237,13 +237,18 @@ class _Scene:
     def _nearest(self, near: Nearness) -> Numbers:
         """Note all cosines, and return where the best are that may be found. Most are below the mean and no best."""
         numbers, known = near.numbers, near.scores
-        if (numbers[1:] < numbers[:-1]).any():
+        begin = self.structure.row(numbers)
+        if begin is None and (numbers[1:] < numbers[:-1]).any():
             order = np.argsort(numbers)
             numbers, known = numbers[order], known[order]
-        places, there = self.structure.sought(numbers)
-        known = known if len(places) == len(known) else known[there]
         known = (known - np.float32(near.mean)) / np.float32(near.deviation or 1)
-        self.cosines[places] = known
+        if begin is not None:
+            places = np.arange(begin, begin + len(known))
+            self.cosines[begin : begin + len(known)] = known
+        else:
+            places, there = self.structure.sought(numbers)
+            known = known if len(places) == len(known) else known[there]
+            self.cosines[places] = known
         for among in (np.flatnonzero(known > 1), np.arange(len(known))):
             among = among[self.structure.admits(places[among], self._limits)]
             if len(among) >= NEAR_MAX:
@@ -396,10 +401,10 @@ def _of_speakers(codes: Places, question: Question) -> Floats:
 
 def _joined(found: Collection[Postings]) -> tuple[Numbers, int]:
     """Return the numbers of memories with any of some words, and how many there are."""
-    numbers = np.frombuffer(b"".join(each.numbers for each in found), "<i8")
+    numbers = np.frombuffer(b"".join([each.numbers for each in found]), "<i8")
     if len(found) > 1:
-        numbers = np.unique(numbers)
-    return numbers, max([len(numbers), *(each.memories for each in found)])
+        numbers = distinct(numbers)
+    return numbers, max([len(numbers), *[each.memories for each in found]])
 
 
 def _rarity(memories: int, having: int) -> float:
@@ -418,17 +423,18 @@ def _has(traits: NDArray[np.uint16], trait: int) -> Floats:
 
 
 def _scored(numbers: Numbers, parts: Mapping[str, Floats], count: int) -> list[Scored]:
-    scores = _summed(parts)
+    added = np.array(list(parts.values()))
+    scores = _summed(added)
     best = _best(scores, numbers, count)
-    signals, rows = tuple(parts), np.stack(list(parts.values()), axis=1)[best].tolist()
+    signals, rows = tuple(parts), added[:, best].T.tolist()
     return [
         Scored(no, score, signals, row)
         for no, score, row in zip(numbers[best].tolist(), scores[best].tolist(), rows, strict=True)
     ]
 
 
-def _summed(parts: Mapping[str, Floats]) -> Floats:
-    found: Floats = np.add.reduce(list(parts.values())).astype(np.float32)
+def _summed(parts: Sequence[Floats] | Floats) -> Floats:
+    found: Floats = np.add.reduce(parts).astype(np.float32)
     return found
 
 

@@ -1,19 +1,22 @@
-"""One scope as search sees it: its structure and its vectors in memory, following the rows of the store."""
+"""One scope as search sees it: its structure, its vectors and, of a small one, its words in memory.
+
+All of that follows the rows of the store.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from daycare.base.limits import SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
+from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
 from daycare.base.recollection import RetrievalSection
 from daycare.memory import ranking
-from daycare.memory.arrays import np
+from daycare.memory.inverted import InvertedIndex
 from daycare.memory.queries import Query
 from daycare.memory.question import People, Question, read
 from daycare.memory.ranking import Group, Nearness, Scored, Weights
 from daycare.memory.structure import Limits, Structure
 from daycare.memory.vectors import VectorBlock
 from daycare.store.contract_memories import MemoryStore
-from daycare.store.records_memories import Shape, Tier, VectorPage
+from daycare.store.records_memories import Postings, Shape, Tier, VectorPage
 
 _AHEAD_ROWS: Final = 64  # texts looked at before others have a turn: a millisecond
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
@@ -35,7 +38,8 @@ class Scene:
         changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
         self._weights = Weights(recency=section.weights.recency, tiers=changed)
         self._structure = Structure()
-        self._looked = 0  # places before it were looked at ahead of the questions
+        self._words = InvertedIndex()
+        self._looked = 0  # places before it were looked at ahead of the questions, and have their words in the index
         self._last = 0
         self._latest = (0, 0)  # when it was caught up: the store's numbers of the latest memory and the latest change
         self._block: VectorBlock | None = None
@@ -46,6 +50,11 @@ class Scene:
     def size(self) -> int:
         """How many memories there are."""
         return self._structure.living
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory is taken for it, about."""
+        return self._structure.nbytes + self._words.nbytes + (self._block.nbytes if self._block is not None else 0)
 
     @property
     def behind(self) -> bool:
@@ -59,7 +68,8 @@ class Scene:
             return False
         changed = self._store.gone_since(self._scope, self._latest[1]) if self._last else []
         if changed is None:
-            self._structure, self._block, self._last, self._looked = Structure(), None, 0, 0
+            self._structure, self._block, self._last = Structure(), None, 0
+            self._begin_looking()
         elif changed:
             self._revise(changed)
         shapes = self._store.shapes(self._scope, after=self._last, limit=SEARCH_READ_ROWS)
@@ -120,18 +130,14 @@ class Scene:
         return ranking.finish(structure, ranked, question, count, self._weights)
 
     def look_ahead(self) -> bool:
-        """Look at some texts that no question has led to yet; return whether there are more.
+        """Look at some texts that no question has led to yet, and index their words; return whether there are more.
 
-        Else each question pays for those that it is the first to find, a quarter of its time in a small scope.
+        Else each question of a small scope pays for those that it is the first to find, and for the store's index.
         """
-        structure = self._structure
-        places = self._looked + np.flatnonzero(structure.traits[self._looked :] == 0)[:_AHEAD_ROWS]
-        if not len(places):
-            self._looked = structure.size
-            return False
-        structure.look(self._store.texts(self._scope, structure.numbers[places].tolist()))
-        self._looked = int(places[-1]) + 1
-        return True
+        end = min(self._looked + _AHEAD_ROWS, self._structure.size)
+        self._look(self._structure.numbers[self._looked : end].tolist())
+        self._looked = end
+        return self.behind
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
@@ -140,24 +146,53 @@ class Scene:
             self._structure.append(shapes)
             self._last = shapes[-1].no
             self.embedded([shape.no for shape in shapes])
+            if self.size > SEARCH_INLINE_ROWS and self._looked:
+                self._begin_looking()  # the words of a large scope are the store's to find
 
     def _revise(self, changed: Sequence[int]) -> None:
         there = self._store.shapes_of(self._scope, changed)
         self._structure.renew(changed, there)
+        self._words.remove(changed)
+        if self._words.worn:
+            self._begin_looking()
+        else:
+            seen = self._structure.numbers[: self._looked]
+            self._look([shape.no for shape in there if len(seen) and shape.no <= seen[-1]])
         if self._block is not None:
             self._block.remove(changed)
         self.embedded([shape.no for shape in there])
+
+    def _begin_looking(self) -> None:
+        self._words, self._looked = InvertedIndex(), 0
+
+    def _look(self, numbers: Sequence[int]) -> None:
+        rows = self._store.worded(self._scope, numbers) if numbers else []
+        self._structure.look({no: text for no, text, _ in rows})
+        for no, _, stems in rows:
+            self._words.put(no, stems)
 
     def _groups(self, question: Question) -> list[Group]:
         """Return where the question's terms are: first their words, then, as far as it goes, what they may mean."""
         words = dict.fromkeys(word for term in question.terms for word in term.words)
         kin = dict.fromkeys(word for term in question.terms for word in term.kin if word not in words)
-        postings = self._store.postings(self._scope, list(words), postings_max=SEARCH_POSTINGS_MAX)
+        postings = self._postings(list(words), SEARCH_POSTINGS_MAX)
         left = SEARCH_POSTINGS_MAX - sum(each.listed for each in postings)
         if kin and left > 0:
-            others = self._store.postings(self._scope, list(kin), postings_max=left)
+            others = self._postings(list(kin), left)
             postings += [each for each in others if each.listed == each.memories]  # part of one would mislead
         return ranking.gather(question.terms, {word: each for each in postings for word in each.words})
+
+    def _postings(self, words: Sequence[str], most: int) -> list[Postings]:
+        """Return where words are: from memory if all of the scope is there, or nearly all."""
+        if self.size <= SEARCH_INLINE_ROWS and self._structure.size - self._looked <= _AHEAD_ROWS:
+            while self.behind:
+                self.look_ahead()
+            by_stem: dict[str, list[str]] = {}
+            for word, stems in zip(words, self._store.stems(words), strict=True):
+                for stem in stems:
+                    by_stem.setdefault(stem, []).append(word)
+            return self._words.postings(by_stem, most)
+        return self._store.postings(self._scope, words, postings_max=most)
 
     def _near(self, query: Query) -> Nearness | None:
         model = self._model()
@@ -184,7 +219,9 @@ class Scene:
 
     def _block_of(self, model: str, dimensions: int) -> VectorBlock | None:
         block = self._block
-        return block if block and self._block_model == model and block.dimensions == dimensions else None
+        if block is None or block.worn or (self._block_model, block.dimensions) != (model, dimensions):
+            return None
+        return block
 
     def _is_mine(self, number: int) -> bool:
         return self._last >> 32 == number >> 32

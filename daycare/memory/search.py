@@ -1,4 +1,4 @@
-"""Searching what is remembered: words from the store's index, vectors from a block in memory, ranked by structure.
+"""Searching what is remembered: words from an index, vectors from a block in memory, ranked by structure.
 
 What is kept in memory of a scope follows from its rows: it is made at the first question, brought up to date before
 each answer, and dropped at will. One question of a scope is looked at at a time; in large scopes, and where much is to
@@ -18,7 +18,7 @@ import trio
 from trio import to_thread
 
 from daycare.base.errors import DaycareError
-from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_SCOPES_MAX
+from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCOPES_MAX
 from daycare.base.recollection import RetrievalSection
 from daycare.memory.embedding import Embedding
 from daycare.memory.queries import Hit, Query
@@ -124,10 +124,15 @@ class Search:
         if kept is None:
             scene = Scene(self._store.memories, scope, self._model, self.section)
             kept = self._scenes[scope] = _Kept(scene, trio.Semaphore(1), trio.Lock())
+            self._make_room()
         self._scenes.move_to_end(scope)
-        while len(self._scenes) > SEARCH_SCOPES_MAX:
-            self._scenes.popitem(last=False)
         return kept
+
+    def _make_room(self) -> None:
+        """Keep nothing of the scopes that were not asked for the longest, if all take too much with a new one."""
+        taken = sum(kept.scene.nbytes for kept in self._scenes.values())
+        while len(self._scenes) > 1 and (len(self._scenes) > SEARCH_SCOPES_MAX or taken > SEARCH_MAX_BYTES):
+            taken -= self._scenes.popitem(last=False)[1].scene.nbytes
 
     def _model(self) -> str:
         return self._embedding.model if self._embedding is not None else ""

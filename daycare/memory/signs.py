@@ -11,7 +11,7 @@ comparison runs over memory that the processor's cache holds, and growing copies
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np
+from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np
 
 PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the second-level cache
 _FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
@@ -67,7 +67,7 @@ class Signs:
 
     def clear(self, places: Numbers) -> None:
         """Overwrite rows."""
-        for panel in np.unique(places // PANEL_ROWS).tolist():
+        for panel in distinct(places // PANEL_ROWS).tolist():
             self._panels[panel][:, places[places // PANEL_ROWS == panel] % PANEL_ROWS] = 0
 
     def only(self, places: Numbers) -> "Signs":
@@ -76,7 +76,7 @@ class Signs:
         for first in range(0, len(places), PANEL_ROWS):
             part = places[first : first + PANEL_ROWS]
             panel = np.zeros((self._words, PANEL_ROWS), np.uint64)
-            for number in np.unique(part // PANEL_ROWS).tolist():
+            for number in distinct(part // PANEL_ROWS).tolist():
                 here = part // PANEL_ROWS == number
                 panel[:, : len(part)][:, here] = self._panels[number][:, part[here] % PANEL_ROWS]
             other._panels.append(panel)
@@ -121,7 +121,7 @@ def distances(panels: Sequence[Words], places: Numbers, query: Query) -> Distanc
     """Return of some rows the summed sizes of the query where their signs differ."""
     found = np.empty(len(places), np.uint16)
     panel_of = places // PANEL_ROWS
-    for number in np.unique(panel_of).tolist():
+    for number in distinct(panel_of).tolist():
         here = panel_of == number
         differ = panels[number][:, places[here] % PANEL_ROWS] ^ query.signs[:, None]
         ones = np.bitwise_count(differ & query.ones[:, None]).sum(axis=0, dtype=np.uint16)

@@ -120,6 +120,11 @@ class Structure:
         return self.size - self.removed
 
     @property
+    def nbytes(self) -> int:
+        """How much memory the arrays take."""
+        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+
+    @property
     def sessions(self) -> int:
         """How many conversations there are."""
         return len(self._last)
@@ -132,7 +137,7 @@ class Structure:
         if self._numbers[self.size - 1] - first == self.size - 1:  # no number is left out
             at = numbers - first
             there = (at >= 0) & (at < self.size)
-        elif (begin := self._row(numbers)) is not None:
+        elif (begin := self.row(numbers)) is not None:
             at = np.arange(begin, begin + len(numbers))
             there = np.ones(len(numbers), np.bool_)
         else:
@@ -141,6 +146,15 @@ class Structure:
         if self.removed:
             there[there] = self._living[at[there]]
         return at if there.all() else at[there], there
+
+    def row(self, numbers: Numbers) -> int | None:
+        """Return where numbers begin that stand beside each other: those of a small block of vectors nearly always."""
+        if not self.size or not len(numbers):
+            return None
+        begin = int(np.searchsorted(self.numbers, numbers[0]))
+        end = begin + len(numbers)
+        beside = end <= self.size and self._numbers[end - 1] == numbers[-1]
+        return begin if beside and (self._numbers[begin:end] == numbers).all() else None
 
     def places(self, numbers: Numbers) -> Numbers:
         """Return where memories are; those that are not there are left out."""
@@ -254,13 +268,6 @@ class Structure:
         known = at < len(logs)
         known[known] = turns[at[known]] == self._turns[facts[known]]
         self._anchor[facts[known]] = logs[at[known]]
-
-    def _row(self, numbers: Numbers) -> int | None:
-        """Return where numbers begin that stand beside each other: those of a small block of vectors nearly always."""
-        begin = int(np.searchsorted(self.numbers, numbers[0]))
-        end = begin + len(numbers)
-        beside = end <= self.size and self._numbers[end - 1] == numbers[-1]
-        return begin if beside and (self._numbers[begin:end] == numbers).all() else None
 
     def _know(self, shapes: Sequence[Shape]) -> None:
         """Take in what else is known of agents, speakers and conversations that have a code since now."""

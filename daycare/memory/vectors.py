@@ -7,25 +7,21 @@ one in a thousand is missing.
 A block may be searched in other threads while one thread, always the same, changes it.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, np, widened
+from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np, widened
 from daycare.memory.matrix import Matrix, Rows
 from daycare.memory.signs import DIMENSIONS_MAX, Signs, Words, shortlist
 from daycare.store.records_memories import VectorPage
 
 EXACT_MAX_BYTES: Final = 16 * 1024 * 1024  # of a matrix: a scan of about 1 ms; 10,900 rows of 384 dimensions
-BLOCKS_MAX_BYTES: Final = 256 * 1024 * 1024  # of all blocks: dozens of owners, or one with a million rows three times
-SLOW_BYTES: Final = 6 * 1024 * 1024  # of bits, or ten times as much of a matrix: about 5 ms; more belongs into a thread
 SHORTLIST: Final = 400  # rows whose cosines are computed at least ...
 SHORTLIST_FOLD: Final = 4  # ... and for each that is wanted: so 94 to 98 % of these are among them
 SAMPLE_ROWS: Final = 1_024  # of a large block, for mean and deviation: to within 2 %
 _SPARE_ROWS: Final = 1_024  # removed rows that are worth no tidying up; past it when a quarter of all is removed
 
 Fetch = Callable[[Sequence[int]], VectorPage]
-Where = Callable[[Numbers], Bools]
 
 
 class Found(NamedTuple):
@@ -84,12 +80,6 @@ class VectorBlock:
         return self._signs is None
 
     @property
-    def slow(self) -> bool:
-        """Whether a search takes so long that it belongs into a thread."""
-        row_bytes = 4 * self.dimensions / 10 if self.exact else 8 * -(-self.dimensions // 64)
-        return self._held.size * row_bytes > SLOW_BYTES
-
-    @property
     def worn(self) -> bool:
         """Whether so much was removed that it is to be made anew: its centre and sample are those of other rows."""
         return not self.exact and 2 * self.size < self._sample.seen
@@ -119,7 +109,7 @@ class VectorBlock:
         """Remove rows, those of them that are there. Nothing of their vectors is left."""
         held = self._held
         places = _places(held, np.asarray(numbers, np.int64))
-        places = np.unique(places[places >= 0])
+        places = distinct(places[places >= 0])
         if not len(places):
             return
         held.living.flags[places] = False
@@ -132,26 +122,21 @@ class VectorBlock:
         if self._removed > max(_SPARE_ROWS, held.size // 4):
             self._tidy()
 
-    def retain(self, numbers: Sequence[int] | Numbers) -> None:
-        """Remove all rows but these."""
-        known = self._held.numbers[: self._held.size]
-        self.remove(known[~np.isin(known, np.asarray(numbers, np.int64))])
-
     # -- searching ---------------------------------------------------------------------------------------------------
 
-    def search(self, query: Floats, count: int, fetch: Fetch, where: Where | None = None) -> Found:
-        """Return the nearest `count` rows, the nearest first, of those whose numbers `where` says True for.
+    def search(self, query: Floats, count: int, fetch: Fetch) -> Found:
+        """Return the nearest `count` rows, the nearest first.
 
         `fetch` reads rows of the store by their numbers; it is not called if the block is `exact`.
         """
         held = self._held
         if held.exact is not None:
-            found = self._compared(held, held.exact, query, where)
+            found = self._compared(held, held.exact, query)
         else:
             assert self._signs is not None
             mean, deviation = _spread(self._sample.rows @ query)
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
-            places = shortlist(held.panels, _eligible(held, where), self._signs.query(query), wanted)
+            places = shortlist(held.panels, _eligible(held), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
             found = Found(np.array(page.numbers, np.int64), widened(self._read(page)) @ query, mean, deviation)
         return Found(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
@@ -161,32 +146,12 @@ class VectorBlock:
         held = self._held
         return None if held.exact is None else self._compared(held, held.exact, query)
 
-    def of(self, query: Floats, numbers: Sequence[int] | Numbers, fetch: Fetch) -> Floats:
-        """Return the cosines of some rows; not a number for those that are not there."""
-        held = self._held
-        wanted = np.asarray(numbers, np.int64)
-        places = _places(held, wanted)
-        there = places >= 0
-        found = np.full(len(wanted), np.nan, np.float32)
-        if not there.any():
-            return found
-        if held.exact is not None:
-            found[there] = held.exact.at(places[there]) @ query
-            found[there & ~held.living.flags[places]] = np.nan
-        else:
-            page = fetch(np.unique(wanted[there]).tolist())
-            known, scores = np.array(page.numbers, np.int64), widened(self._read(page)) @ query
-            at = np.searchsorted(known, wanted[there])
-            at[at == len(known)] -= 1
-            found[there] = np.where(known[at] == wanted[there], scores[at], np.nan) if len(known) else np.nan
-        return found
-
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _compared(self, held: _Held, rows: Rows, query: Floats, where: Where | None = None) -> Found:
+    def _compared(self, held: _Held, rows: Rows, query: Floats) -> Found:
         scores = rows.cosines(query)
         mean, deviation = self._spread(scores)
-        numbers, eligible = held.numbers[: held.size], _eligible(held, where)
+        numbers, eligible = held.numbers[: held.size], _eligible(held)
         if not eligible.all():
             numbers, scores = numbers[eligible], scores[eligible]
         return Found(numbers, scores, mean, deviation)
@@ -279,58 +244,6 @@ class _Sample:
             self._numbers, self.rows = self._numbers[~gone], self.rows[~gone]
 
 
-class Blocks:
-    """Blocks by (scope, model), those that were not asked for the longest dropped when all are too large together."""
-
-    def __init__(self, bytes_max: int = BLOCKS_MAX_BYTES) -> None:
-        self._bytes_max = bytes_max
-        self._blocks: OrderedDict[tuple[str, str], VectorBlock] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    @property
-    def nbytes(self) -> int:
-        """How much memory all of them take."""
-        return sum(block.nbytes for block in self._blocks.values())
-
-    def get(self, scope: str, model: str) -> VectorBlock | None:
-        """Return a block, None if it has to be made."""
-        block = self._blocks.get((scope, model))
-        if block is None or block.worn:
-            return None
-        self._blocks.move_to_end((scope, model))
-        return block
-
-    def put(self, scope: str, model: str, block: VectorBlock) -> None:
-        """Keep a block, and drop others for it."""
-        self._blocks[scope, model] = block
-        self._blocks.move_to_end((scope, model))
-        self._trim()
-
-    def extend(self, scope: str, model: str, page: VectorPage) -> None:
-        """Add rows to a block, if it is there."""
-        block = self._blocks.get((scope, model))
-        if block is not None:
-            block.extend(page)
-            self._trim()
-
-    def remove(self, scope: str, numbers: Sequence[int]) -> None:
-        """Remove rows from the blocks of a scope."""
-        for (owner, _), block in self._blocks.items():
-            if owner == scope:
-                block.remove(numbers)
-
-    def drop(self, scope: str | None = None, model: str | None = None) -> None:
-        """Drop the blocks of a scope, of a model, of both, or all."""
-        for key in [key for key in self._blocks if scope in (None, key[0]) and model in (None, key[1])]:
-            del self._blocks[key]
-
-    def _trim(self) -> None:
-        while len(self._blocks) > 1 and self.nbytes > self._bytes_max:
-            self._blocks.popitem(last=False)
-
-
 def packed(vectors: Floats) -> list[bytes]:
     """Return rows as the store keeps them: float16, little-endian."""
     return [row.tobytes() for row in vectors.astype("<f2")]
@@ -340,12 +253,9 @@ def _spread(scores: Floats) -> tuple[float, float]:
     return (float(scores.mean()), float(scores.std())) if len(scores) else (0.0, 0.0)
 
 
-def _eligible(held: _Held, where: Where | None = None) -> Bools:
+def _eligible(held: _Held) -> Bools:
     """Return which rows may be found. To be asked after comparing floats: one overwritten meanwhile is none of them."""
-    living = held.living.flags[: held.size].copy()
-    if where is not None:
-        living &= where(held.numbers[: held.size])
-    return living
+    return held.living.flags[: held.size].copy()
 
 
 def _best(numbers: Numbers, scores: Floats, count: int) -> tuple[Numbers, Floats]:

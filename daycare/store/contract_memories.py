@@ -132,6 +132,14 @@ class MemoryStore(Protocol):
         """Return the texts of those of the memories that are in this scope."""
         ...
 
+    def worded(self, scope: str, numbers: Sequence[int]) -> list[tuple[int, str, list[str]]]:
+        """Return (number, text, words as the index has them) of those of the memories that are in this scope."""
+        ...
+
+    def stems(self, words: Sequence[str]) -> list[list[str]]:
+        """Return each of these words as the index has it: in parts if it cuts it, of none if it leaves it out."""
+        ...
+
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
         """Return those of the memories that are in these scopes, in the order of `numbers`."""
         ...

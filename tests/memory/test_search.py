@@ -183,15 +183,41 @@ async def test_between_questions_texts_are_looked_at_so_that_later_ones_need_not
     await search.find(ask("Where is word7?"))
     await trio.sleep(1)
     read: list[int] = []
-    texts = store.memories.texts
+    texts, worded = store.memories.texts, store.memories.worded
 
     def noted(scope: str, numbers: Sequence[int]) -> dict[int, str]:
         read.extend(numbers)
         return texts(scope, numbers)
 
+    def noted_too(scope: str, numbers: Sequence[int]) -> list[tuple[int, str, list[str]]]:
+        read.extend(numbers)
+        return worded(scope, numbers)
+
     monkeypatch.setattr(store.memories, "texts", noted)
+    monkeypatch.setattr(store.memories, "worded", noted_too)
     assert (await search.find(ask("What about word123?")))[0].memory.text.startswith("word123 ")
     assert read == []
     [new] = await logged(store, "word7 went away")
     await search.find(ask("Where is word7?"))
-    assert read == [new], "what was added since is looked at by the question that finds it"
+    assert read == [new], "what was added since is looked at by the next question"
+
+
+async def test_scopes_that_take_too_much_memory_make_room_for_the_one_that_is_asked(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for user in ("u1", "u2", "u3"):
+        await logged(store, *(f"the piano {number}" for number in range(50)), to=f"/{user}/telegram", scope=user)
+    search = Search(store, RetrievalSection(), None)
+
+    async def asked(*scopes: str) -> list[str]:
+        for scope in scopes:
+            assert await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+        return [*search._scenes]
+
+    assert await asked("u1", "u2", "u1") == ["u2", "u1"]
+    takes = max(kept.scene.nbytes for kept in search._scenes.values())
+    assert takes > 50 * 70
+    monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 2 * takes - 1)
+    assert await asked("u3") == ["u1", "u3"], "it was asked longer ago"
+    monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 1)
+    assert await asked("u2") == ["u2"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.memory.arrays import Bools, Floats, Numbers, np, widened
+from daycare.memory.arrays import Floats, np, widened
 from daycare.memory.signs import PANEL_ROWS, Signs, distances, nearest, shortlist
-from daycare.memory.vectors import SAMPLE_ROWS, Blocks, Found, VectorBlock, packed
+from daycare.memory.vectors import SAMPLE_ROWS, Found, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
 
 EXACT, BITS = 1 << 30, 0  # bytes that a matrix may have
@@ -118,23 +118,6 @@ def test_a_large_block_knows_mean_and_deviation_of_all_its_cosines_nearly() -> N
 
 
 @pytest.mark.parametrize("exact_max_bytes", [EXACT, BITS])
-def test_only_rows_that_the_condition_allows_are_found(exact_max_bytes: int) -> None:
-    held = filled(5_000, 64, exact_max_bytes)
-    query = made(1, 64, 4)[0]
-    asked: list[int] = []
-
-    def where(numbers: Numbers) -> Bools:
-        asked.append(len(numbers))
-        return np.equal(numbers % 100, 7)
-
-    found = held.block.search(query, 1_000, held.fetch, where)
-    assert asked == [5_000]
-    assert {*found.numbers.tolist()} == {*range(7, 5_000, 100)}
-    none = held.block.search(query, 10, held.fetch, lambda numbers: np.zeros(len(numbers), np.bool_))
-    assert not len(none.numbers)
-
-
-@pytest.mark.parametrize("exact_max_bytes", [EXACT, BITS])
 def test_of_a_removed_row_nothing_is_left_in_memory(exact_max_bytes: int) -> None:
     held = filled(500, 64, exact_max_bytes)
     victim = held.rows[123]
@@ -147,7 +130,6 @@ def test_of_a_removed_row_nothing_is_left_in_memory(exact_max_bytes: int) -> Non
     for panel in state.panels:
         assert not panel[:, 122].any()
     assert not (held.block._sample.rows @ victim > 0.99).any()
-    assert np.isnan(held.block.of(victim, [123], held.fetch)).all()
 
 
 @pytest.mark.parametrize("exact_max_bytes", [EXACT, BITS])
@@ -170,20 +152,6 @@ def test_a_row_that_the_store_lost_after_the_look_at_the_bits_is_left_out() -> N
     assert 5 not in found.numbers
 
 
-@pytest.mark.parametrize("exact_max_bytes", [EXACT, BITS])
-def test_the_cosines_of_some_rows_come_in_the_order_asked_for(exact_max_bytes: int) -> None:
-    held = filled(500, 64, exact_max_bytes)
-    query = made(1, 64, 5)[0]
-    wanted = [400, 3, 1_000, 77, 3]
-    found = held.block.of(query, wanted, held.fetch)
-    assert np.isnan(found[2])
-    rest = [0, 1, 3, 4]
-    assert found[rest] == pytest.approx([float(held.rows[wanted[at]] @ query) for at in rest], abs=1e-6)
-    del held.rows[400], held.rows[77]
-    if not held.block.exact:
-        assert np.isnan(held.block.of(query, wanted, held.fetch)).tolist() == [True, False, True, True, False]
-
-
 def test_all_cosines_are_told_of_a_small_block_only() -> None:
     held = filled(300, 64, EXACT)
     held.remove([1, 2])
@@ -203,7 +171,6 @@ def test_an_empty_block_finds_nothing(exact_max_bytes: int) -> None:
     for _ in range(2):
         found = held.search(query, 5)
         assert (len(found.numbers), found.mean, found.deviation) == (0, 0.0, 0.0)
-        assert np.isnan(held.block.of(query, [1], held.fetch)).all()
         held.put([1], query[None, :])
         held.remove([1])
 
@@ -225,12 +192,7 @@ def test_after_any_changes_a_block_holds_what_the_store_holds(seed: int, exact_m
             last = max([last, *numbers])
         else:
             gone = draw.sample(range(1, last + 2), draw.randint(0, last))
-            if draw.random() < 0.5:
-                held.remove(gone)
-            else:
-                kept = set(held.rows) - set(gone)
-                held.block.retain(sorted(kept))
-                held.rows = {number: held.rows[number] for number in kept}
+            held.remove(gone)
             continue
         held.put(numbers, made(len(numbers), 32, seed + step) if numbers else np.empty((0, 32), np.float32))
     assert held.block.size == len(held.rows)
@@ -242,8 +204,6 @@ def test_after_any_changes_a_block_holds_what_the_store_holds(seed: int, exact_m
     assert dict(zip(found.numbers.tolist(), found.scores.tolist(), strict=True)) == pytest.approx(
         {number: true[number] for number in found.numbers.tolist()}, abs=1e-5
     )
-    some = held.block.of(query, range(1, last + 1), held.fetch)
-    assert {at + 1 for at in np.flatnonzero(~np.isnan(some)).tolist()} == {*true}
 
 
 def test_tidying_up_keeps_every_row_that_is_left() -> None:
@@ -272,14 +232,12 @@ def test_a_block_is_searched_by_threads_while_it_changes() -> None:
     def look(seed: int) -> None:
         draw = np.random.default_rng(seed)
         while not over.is_set():
-            query, some = rows[draw.integers(0, 6_000)], np.unique(draw.integers(1, 6_000, 50))
+            query = rows[draw.integers(0, 6_000)]
             found = held.block.search(query, 20, fetch)
-            known = held.block.of(query, some, fetch)
-            for numbers, scores in ((found.numbers, found.scores), (some[known == known], known[known == known])):
-                true = rows[numbers - 1] @ query
-                off = np.abs(true - scores) > 1e-5
-                if off.any():
-                    wrong.append(f"{numbers[off]} {scores[off]} {true[off]}")
+            true = rows[found.numbers - 1] @ query
+            off = np.abs(true - found.scores) > 1e-5
+            if off.any():
+                wrong.append(f"{found.numbers[off]} {found.scores[off]} {true[off]}")
 
     threads = [threading.Thread(target=look, args=(seed,)) for seed in range(3)]
     for thread in threads:
@@ -341,46 +299,7 @@ def test_a_block_shrinks_to_bits_when_it_grows_large_and_says_what_it_takes() ->
     assert (before, held.block.exact) == (True, False)
     assert large == pytest.approx(10_000 * 384 * 4, rel=0.01)
     assert held.block.nbytes < 3_000_000
-    assert not held.block.slow
     assert held.search(rows[11_500], 1).numbers.tolist() == [11_501]
-
-
-def test_blocks_that_were_not_asked_for_the_longest_make_room() -> None:
-    blocks = Blocks(bytes_max=3_000_000)
-    for scope in ("ann", "ben", "eve"):
-        blocks.put(scope, "m", filled(2_000, 100, EXACT).block)  # 0.8 MB each
-    assert blocks.get("ann", "m") is not None
-    page = page_of(range(5_001, 7_501), made(2_500, 100, 8))
-    blocks.extend("eve", "m", page)
-    assert [blocks.get(scope, "m") is not None for scope in ("ann", "ben", "eve")] == [True, False, True]
-    assert blocks.nbytes <= 3_000_000
-    blocks.extend("ben", "m", page)  # it is made anew when it is asked for
-    assert len(blocks) == 2
-    blocks.put("ann", "other", filled(9_000, 100, EXACT).block)  # too large alone: it stays, for it is in use
-    assert [blocks.get("ann", "other") is not None, len(blocks)] == [True, 1]
-
-
-def test_a_large_block_that_lost_most_of_its_rows_is_made_anew() -> None:
-    blocks = Blocks()
-    held = filled(3_000, 16, BITS)
-    blocks.put("ann", "m", held.block)
-    blocks.remove("ann", range(1, 1_400))
-    assert blocks.get("ann", "m") is held.block
-    blocks.remove("ann", range(1_400, 1_600))
-    assert blocks.get("ann", "m") is None
-
-
-def test_a_forgotten_memory_leaves_the_blocks_of_its_scope_whatever_their_model() -> None:
-    blocks = Blocks()
-    for scope, model in (("ann", "a"), ("ann", "b"), ("ben", "a")):
-        blocks.put(scope, model, filled(100, 16, EXACT).block)
-    blocks.remove("ann", [7, 8])
-    sizes = {key: block.size for key, block in blocks._blocks.items()}
-    assert sizes == {("ann", "a"): 98, ("ann", "b"): 98, ("ben", "a"): 100}
-    blocks.drop(model="a")
-    assert [*blocks._blocks] == [("ann", "b")]
-    blocks.drop("ann")
-    assert not len(blocks)
 
 
 def test_every_finite_half_is_widened_as_numpy_does_it() -> None:

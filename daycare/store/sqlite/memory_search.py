@@ -164,6 +164,23 @@ class MemorySearch(Part):
             )
         return dict(rows)
 
+    def worded(self, scope: str, numbers: Sequence[int]) -> list[tuple[int, str, list[str]]]:
+        """Return (number, text, words as the index has them) of those of the memories that are in this scope."""
+        with self._lent() as db:
+            stems = stemmer(db)
+            rows = fetch(
+                db,
+                "SELECT no, text, indexed FROM memories WHERE no IN (SELECT value FROM carray(?))"
+                " AND no >> 32 = (SELECT no FROM memory_scopes WHERE scope = ?) AND text IS NOT NULL ORDER BY no",
+                (those(numbers), scope),
+            )
+            return [(no, text, stems(indexed or text)) for no, text, indexed in rows]
+
+    def stems(self, words: Sequence[str]) -> list[list[str]]:
+        """Return each of these words as the index has it."""
+        with self._lent() as db:
+            return [*map(stemmer(db), words)]
+
     # -- some --------------------------------------------------------------------------------------------------------
 
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:

@@ -1,0 +1,78 @@
+"""The index of words of one small scope in memory: what the store's says of it, found ten times as fast.
+
+It is made from the rows, a few at a time, and thrown away at will. A number that rises costs an entry for each of its
+words; what was changed or removed is kept aside, and so much of it that it counts is a reason to begin anew.
+"""
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from daycare.store.records_memories import Postings
+
+_ASIDE_MAX: Final = 200  # numbers beside the lists: each is looked at for each word that is asked for
+_ENTRY_BYTES: Final = 8
+_WORD_BYTES: Final = 200  # of a word, its list and its place in the table
+_NOWHERE: Final = array("q")
+
+
+class InvertedIndex:
+    """Which memories have a word. It is for who asks to know whether all are in it."""
+
+    def __init__(self) -> None:
+        self._where: dict[str, array[int]] = {}
+        self._last = 0
+        self._entries = 0
+        self._gone: set[int] = set()  # in the lists, but not to be found there
+        self._late: dict[int, frozenset[str]] = {}  # not in the lists
+
+    @property
+    def worn(self) -> bool:
+        """Whether so much was changed that it is to be made anew."""
+        return len(self._gone) + len(self._late) > _ASIDE_MAX
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory it takes, about."""
+        return _ENTRY_BYTES * self._entries + _WORD_BYTES * len(self._where)
+
+    def put(self, number: int, stems: Iterable[str]) -> None:
+        """Add a memory with its words, or those that it has now."""
+        if number <= self._last:
+            self._gone.add(number)
+            self._late[number] = frozenset(stems)
+            return
+        self._last = number
+        for stem in set(stems):
+            self._where.setdefault(stem, array("q")).append(number)
+            self._entries += 1
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Remove memories."""
+        for number in numbers:
+            self._late.pop(number, None)
+            if number <= self._last:
+                self._gone.add(number)
+
+    def postings(self, words: Mapping[str, Sequence[str]], most: int) -> list[Postings]:
+        """Return where words are, the rarest first, as far as they have `most` entries together.
+
+        `words` are those asked for by their stems. What has too many entries by itself is left out, as the store does
+        where there are others; a scope that is small enough for this has no such word.
+        """
+        found = [(stem, self._numbers(stem)) for stem in words]
+        listed: list[Postings] = []
+        for stem, numbers in sorted(found, key=lambda it: len(it[1])):
+            most -= len(numbers)
+            if most < 0:
+                break
+            if numbers:
+                listed.append(Postings(stem, tuple(dict.fromkeys(words[stem])), len(numbers), numbers.tobytes()))
+        return listed
+
+    def _numbers(self, stem: str) -> "array[int]":
+        found = self._where.get(stem, _NOWHERE)
+        if self._gone:
+            late = [number for number, stems in self._late.items() if stem in stems]
+            found = array("q", sorted([number for number in found if number not in self._gone] + late))
+        return found

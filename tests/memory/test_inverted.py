@@ -1,0 +1,159 @@
+"""The index of words in memory finds what the store's finds, whatever was added, changed and forgotten since."""
+
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from daycare.base.recollection import RetrievalSection
+from daycare.memory import scene as scenes
+from daycare.memory.inverted import InvertedIndex
+from daycare.memory.scene import Scene
+from daycare.store.contract import Store
+from daycare.store.records_memories import Lesson, Postings, Seen, Tier
+from daycare.store.sqlite.store import open_store
+from tests.store.remembering import SCOPE, entity, learned, logged
+from tests.store.samples import EPOCH_MS, HandClock
+
+WORDS = ("piano", "pianos", "running", "runs", "caf\u00e9", "Zug", "x1", "42", "maxRetryCount", "\u732b", "a", "b")
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    async with open_store("memory:", HandClock(), inline=True) as opened:
+        yield opened
+
+
+def listed(found: Sequence[Postings]) -> dict[str, tuple[tuple[str, ...], int, bytes]]:
+    return {each.stem: (each.words, each.memories, each.numbers) for each in found}
+
+
+def model(held: Mapping[int, set[str]], stem: str) -> bytes:
+    return b"".join(no.to_bytes(8, "little") for no in sorted(held) if stem in held[no])
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 1_000_000))
+def test_after_any_changes_it_has_each_word_where_it_is(seed: int) -> None:
+    draw = random.Random(seed)
+    index, held = InvertedIndex(), dict[int, set[str]]()
+    last = 0
+    for _ in range(draw.randrange(1, 60)):
+        kind = draw.random()
+        stems = set(draw.choices("abcde", k=draw.randrange(4)))
+        if kind < 0.6:
+            last += draw.randrange(1, 3)
+            index.put(last, [*stems, *stems])
+            held[last] = stems
+        elif kind < 0.8 and held:
+            no = draw.choice([*held])
+            index.put(no, stems)
+            held[no] = stems
+        else:
+            gone = draw.sample(range(last + 3), min(2, last))
+            index.remove(gone)
+            held = {no: had for no, had in held.items() if no not in gone}
+    found = listed(index.postings({stem: [stem] for stem in "abcdef"}, 10**6))
+    wanted = {stem: model(held, stem) for stem in "abcdef"}
+    assert found == {stem: ((stem,), len(no) // 8, no) for stem, no in wanted.items() if no}
+
+
+def test_the_rarest_words_come_first_as_far_as_their_entries_go() -> None:
+    index = InvertedIndex()
+    for no in range(1, 11):
+        index.put(no, ["every", *(["some"] if no > 6 else []), *(["one"] if no == 3 else [])])
+    words = {stem: [stem] for stem in ("every", "some", "one", "none")}
+    assert [each.stem for each in index.postings(words, 15)] == ["one", "some", "every"]
+    assert [each.stem for each in index.postings(words, 14)] == ["one", "some"]
+    assert index.postings(words, 0) == index.postings({}, 9) == []
+
+
+def test_so_much_beside_its_lists_that_it_counts_is_a_reason_to_begin_anew() -> None:
+    index = InvertedIndex()
+    for no in range(1, 1_001):
+        index.put(no, ["word"])
+    assert index.nbytes >= 8_000
+    index.remove(range(1, 201))
+    few = index.worn
+    index.remove([201])
+    assert (few, index.worn) == (False, True)
+
+
+async def changed(store: Store, draw: random.Random, numbers: list[int]) -> None:
+    """Say, learn, describe anew, or forget something."""
+    kind = draw.random()
+    text = " ".join(draw.choices(WORDS, k=draw.randrange(1, 8)))
+    if kind < 0.5 or not numbers:
+        numbers += await logged(store, text)
+    elif kind < 0.75:
+        source = (await logged(store, text))[0]
+        numbers += [source, *await learned(store, entity(draw.choice(WORDS), source, description=text))]
+    elif kind < 0.9 and (known := await store.memories.find(SCOPE, Tier.ENTITY)):
+        [source] = await logged(store, text)
+        it = draw.choice(known)
+        after = await store.memories.mark("id-u1-telegram")
+        seen = Seen(no=it.no, sources=(source,), at_ms=EPOCH_MS, text=f"{it.text} {text}", entity=it.entity)
+        lesson = Lesson(agent_id="id-u1-telegram", after=after, through=source, seen=(seen,))
+        assert await store.memories.learn(lesson) is not None
+        numbers.append(source)
+    else:
+        await store.memories.forget(SCOPE, [numbers.pop(draw.randrange(len(numbers)))])
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_small_scope_has_the_postings_that_the_store_has(
+    seed: int, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.memory.inverted._ASIDE_MAX", 5)
+    draw = random.Random(seed)
+    scene = Scene(store.memories, SCOPE, lambda: "", RetrievalSection())
+    numbers: list[int] = []
+    for _ in range(40):
+        for _ in range(draw.randrange(1, 4)):
+            await changed(store, draw, numbers)
+        assert not scene.catch_up()
+        while scene.behind:
+            scene.look_ahead()
+        words = draw.sample(WORDS, 5)
+        known = store.memories.postings(SCOPE, words, postings_max=10_000)
+        with monkeypatch.context() as patched:
+            patched.setattr(store.memories, "postings", None)
+            found = scene._postings(words, 10_000)
+        assert listed(found) == listed(known), f"seed {seed}"
+
+
+async def test_a_large_scope_asks_the_store_and_a_small_one_until_its_words_are_there(
+    store: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    await logged(store, *(f"word{number}" for number in range(150)))
+    asked: list[Sequence[str]] = []
+    postings = store.memories.postings
+
+    def noted(scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
+        asked.append(terms)
+        return postings(scope, terms, postings_max=postings_max)
+
+    monkeypatch.setattr(store.memories, "postings", noted)
+    scene = Scene(store.memories, SCOPE, lambda: "", RetrievalSection())
+    scene.catch_up()
+
+    def look_up() -> bool:
+        """Return whether the store was asked."""
+        asked.clear()
+        assert [each.stem for each in scene._postings(["word7"], 10)] == ["word7"]
+        return bool(asked)
+
+    assert look_up(), "150 are too many to be read before an answer"
+    while scene.look_ahead():
+        await trio.lowlevel.checkpoint()
+    assert not look_up()
+    monkeypatch.setattr(scenes, "SEARCH_INLINE_ROWS", 150)
+    assert not look_up()
+    await logged(store, "one more")
+    scene.catch_up()
+    assert look_up()
+    assert scene._words.nbytes == 0, "the words of a large scope are not kept"
