@@ -8,17 +8,17 @@ Words count as in BM25, by how rare they are in the scope, over stretches of a c
 neighbours on each side, with four. So the index needs no second column, and no length of a text.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
-from daycare.memory.analysis import Term
-from daycare.memory.arrays import Floats, NDArray, Numbers, distinct, np
+from daycare.memory.arrays import Floats, NDArray, Numbers, np
+from daycare.memory.groups import Group
 from daycare.memory.question import Question
 from daycare.memory.structure import NOWHERE, TIERS, Limits, Places, Structure
 from daycare.memory.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
-from daycare.store.records_memories import Postings, Tier
+from daycare.store.records_memories import Tier
 
 ALL_MAX: Final = 2_048  # memories of a scope of which every one is scored; in larger ones those that are likely ...
 WORDED_MAX: Final = 300  # ... by their words (with 500, and 200 vectors, 993 of 1,000 found are the same) ...
@@ -61,19 +61,6 @@ class Weights(NamedTuple):
     tiers: Mapping[Tier, float] = {}
 
 
-class Group(NamedTuple):
-    """Where a term of the question is: memories with its word, and with another one that may be meant by it.
-
-    Numbers rise, each once. `own_in` and `kin_in` are how many have them; they may be more than are listed.
-    """
-
-    own: Numbers
-    own_in: int
-    kin: Numbers
-    kin_in: int
-    weight: float = 1.0
-
-
 class Nearness(NamedTuple):
     """Cosines with the question, of all memories or of some, and mean and deviation of those of all."""
 
@@ -107,21 +94,6 @@ class Scored(NamedTuple):
     def parts(self) -> dict[str, float]:
         """What each signal adds."""
         return {signal: value for signal, value in zip(self.signals, self.added, strict=True) if value}
-
-
-def gather(terms: Sequence[Term], found: Mapping[str, Postings]) -> list[Group]:
-    """Return where each term is, from the postings of words; each stem counts for the first term that has it."""
-    groups: list[Group] = []
-    taken: set[str] = set()
-    for term in terms:
-        own = {found[word].stem: found[word] for word in term.words if word in found}
-        kin = {found[word].stem: found[word] for word in term.kin if word in found}
-        own = {stem: each for stem, each in own.items() if stem not in taken}
-        kin = {stem: each for stem, each in kin.items() if stem not in taken and stem not in own}
-        taken |= own.keys()
-        if own or kin:
-            groups.append(Group(*_joined(own.values()), *_joined(kin.values()), term.weight))
-    return groups
 
 
 def rank(
@@ -397,14 +369,6 @@ def _of_speakers(codes: Places, question: Question) -> Floats:
     for code, weight in question.speakers.items():
         found[codes == code] = weight
     return found
-
-
-def _joined(found: Collection[Postings]) -> tuple[Numbers, int]:
-    """Return the numbers of memories with any of some words, and how many there are."""
-    numbers = np.frombuffer(b"".join([each.numbers for each in found]), "<i8")
-    if len(found) > 1:
-        numbers = distinct(numbers)
-    return numbers, max([len(numbers), *[each.memories for each in found]])
 
 
 def _rarity(memories: int, having: int) -> float:

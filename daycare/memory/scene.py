@@ -9,10 +9,11 @@ from typing import Final
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
 from daycare.base.recollection import RetrievalSection
 from daycare.memory import ranking
+from daycare.memory.groups import Group, gather
 from daycare.memory.inverted import InvertedIndex
 from daycare.memory.queries import Query
 from daycare.memory.question import People, Question, read
-from daycare.memory.ranking import Group, Nearness, Scored, Weights
+from daycare.memory.ranking import Nearness, Scored, Weights
 from daycare.memory.structure import Limits, Structure
 from daycare.memory.vectors import VectorBlock
 from daycare.store.contract_memories import MemoryStore
@@ -180,7 +181,7 @@ class Scene:
         if kin and left > 0:
             others = self._postings(list(kin), left)
             postings += [each for each in others if each.listed == each.memories]  # part of one would mislead
-        return ranking.gather(question.terms, {word: each for each in postings for word in each.words})
+        return gather(question.terms, {word: each for each in postings for word in each.words})
 
     def _postings(self, words: Sequence[str], most: int) -> list[Postings]:
         """Return where words are: from memory if all of the scope is there, or nearly all."""

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,7 @@ def main() -> None:
     """Run one benchmark and print what it found."""
     args = _parser().parse_args()
     result: dict[str, Any] = {"bench": args.name, "rounds": args.rounds, **_BENCHMARKS[args.name].run(args)}
-    for line in _table(result):
-        print(line)
+    print("\n".join(_table(result)), file=sys.stderr if args.json else sys.stdout)
     if args.json:
         print(json.dumps(result))
 
@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, module in _BENCHMARKS.items():
         assert module.__doc__ is not None
         one = names.add_parser(name, help=module.__doc__.splitlines()[0], description=module.__doc__)
-        one.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+        one.add_argument("--json", action="store_true", help="print one JSON object; the table goes to standard error")
         one.add_argument("--rounds", type=int, default=5, help="every figure is the median of so many rounds")
         one.add_argument("--dir", type=Path, default=_beside(), help="where temporary files go: the disk tested")
         one.add_argument("--deadline", type=float, default=300.0, help="seconds that one measurement may take")

@@ -14,7 +14,7 @@ import apsw
 
 from . import memory_adding, memory_scan
 from .apart import measured
-from .measure import median, rounded, say, scratch
+from .measure import median, median_ratio, rounded, say, scratch
 
 _SIZES = {10_000: (384, 1536), 100_000: (384, 1536), 1_000_000: (384,)}  # of each the vectors that are looked at
 _SHORT = {10_000: "10k", 100_000: "100k", 1_000_000: "1m"}
@@ -116,34 +116,33 @@ def _peers(args: argparse.Namespace, count: int, dimensions: int) -> dict[str, A
 
 def _added(args: argparse.Namespace) -> dict[str, Any]:
     """Return milliseconds for each message, of everybody with the same batches, by turns."""
-    found: dict[str, list[dict[str, float]]] = {"product": []}
-    found |= {} if args.no_peers else {name: [] for name in memory_adding.PEERS}
+    names = ["product", *([] if args.no_peers else memory_adding.PEERS)]
+    rounds: list[dict[str, dict[str, float]]] = []
     for number in range(args.rounds):
-        for name in ("product", *_in_question(found)) if number else found:
-            one = _one_added(args, name)
-            found[name] += [] if one is None else [one]
-    each = {name: median([one["each_ms"] for one in rounds]) for name, rounds in found.items()}
-    spent = {name: median([one["cpu_ms"] for one in rounds]) for name, rounds in found.items()}
-    return {
-        "vs_fastest": _times_fastest(each),
-        "vs_fastest_cpu": _times_fastest(spent),
+        asked = ["product", *_in_question(rounds[0])] if number else names
+        one = {name: _one_added(args, name) for name in (reversed(asked) if number % 2 else asked)}
+        rounds.append({name: figures for name, figures in one.items() if figures is not None})
+    result: dict[str, Any] = {
+        "vs_fastest": _times_fastest(rounds, "each_ms"),
+        "vs_fastest_cpu": _times_fastest(rounds, "cpu_ms"),
         "batch": args.batch,
-        **{f"{name}_ms": rounded(value, 4) for name, value in each.items()},
-        **{f"{name}_cpu_ms": rounded(value, 4) for name, value in spent.items()},
     }
+    for what, suffix in (("each_ms", "ms"), ("cpu_ms", "cpu_ms")):
+        for name in names:
+            result[f"{name}_{suffix}"] = rounded(median([one[name][what] for one in rounds if name in one]), 4)
+    return result
 
 
-def _in_question(found: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+def _in_question(first: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return which of the others may be the fastest, by the first round."""
-    first = {name: rounds[0]["each_ms"] for name, rounds in found.items() if name != "product" and rounds}
-    fastest = min((first[name] for name in memory_adding.EQUAL if name in first), default=0.0)
-    return [name for name, each_ms in first.items() if each_ms <= _TOO_SLOW * fastest]
+    fastest = min((first[name]["each_ms"] for name in memory_adding.EQUAL if name in first), default=0.0)
+    return [name for name, one in first.items() if name != "product" and one["each_ms"] <= _TOO_SLOW * fastest]
 
 
-def _times_fastest(each: Mapping[str, float | None]) -> float | None:
-    others = [value for name in memory_adding.EQUAL if (value := each.get(name)) is not None]
-    ours = each["product"]
-    return rounded(min(others) / ours, 2) if others and ours else None
+def _times_fastest(rounds: Sequence[Mapping[str, Mapping[str, float]]], what: str) -> float | None:
+    fastest = [min((one[name][what] for name in memory_adding.EQUAL if name in one), default=None) for one in rounds]
+    ours = [one["product"][what] if "product" in one else None for one in rounds]
+    return rounded(median_ratio(fastest, ours), 2)
 
 
 def _one_added(args: argparse.Namespace, name: str) -> dict[str, float] | None:

@@ -9,8 +9,9 @@ import pytest
 
 from daycare.memory import analysis, ranking
 from daycare.memory.arrays import np
+from daycare.memory.groups import Group, gather
 from daycare.memory.question import People, Question, Span, read
-from daycare.memory.ranking import Group, Nearness, Scored, Weights, finish, gather, plain, rank, unread
+from daycare.memory.ranking import Nearness, Scored, Weights, finish, plain, rank, unread
 from daycare.memory.structure import Limits, Structure
 from daycare.store.records_memories import Postings, Shape, Tier
 

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import tarfile
@@ -78,7 +79,7 @@ class Daemon:
                 stderr=stderr,
             )
             try:
-                await until(lambda: (self.home / "daycare.sock").exists() or process.poll() is not None, 30)
+                await until(lambda: self.listens() or process.poll() is not None, 30)
                 assert process.poll() is None, err.read_text()
                 yield
             finally:
@@ -88,6 +89,11 @@ class Daemon:
                     await self.client.aclose()
         for file in (out, err, *self.home.glob("*.log*")):
             self.outputs[file.name] = file.read_text()
+
+    def listens(self) -> bool:
+        """Return whether the socket answers: its file is there a moment before."""
+        with socket.socket(socket.AF_UNIX) as asking:
+            return asking.connect_ex(str(self.home / "daycare.sock")) == 0
 
     async def ask(self, method: str, route: str, body: Any = None) -> Any:
         answer = await self.client.request(method, route, json=body)
