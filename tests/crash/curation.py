@@ -55,6 +55,9 @@ load = ["daycare.testing.tools:plugin"]
 person = []
 operator = []
 
+[memory]
+embedder = "local"
+
 [memory.ingestion]
 daily_logs = {daily_logs}
 every_turns = {every_turns}
@@ -287,7 +290,7 @@ class CurationCampaign(Campaign):
                     await super()._quiet(crowd)
                     answer = await client.post("/v1/memories/process", json={})
                     answer.raise_for_status()
-                    if not answer.json()["woken"]:
+                    if not answer.json()["woken"] and await _embedded(client):
                         return
 
     def _judge(self) -> Verdict:
@@ -364,6 +367,7 @@ class Watch:
             if marks.get(agent, 0) < mark:
                 yield "broken", f"the mark of {agent} went back from {mark} to {marks.get(agent, 0)}"
         yield from self._sources(db)
+        yield from miscounted(db)
         self._there, self._marks = set(there), marks
 
     def _went(self, there: dict[int, Entry], marks: dict[str, int]) -> Iterator[Finding]:
@@ -390,6 +394,28 @@ class Watch:
 
 
 _NOTHING = Entry("", 0, (), ())
+
+
+async def _embedded(client: httpx.AsyncClient) -> bool:
+    """Return whether each memory has a vector."""
+    answer = await client.get("/v1/status")
+    answer.raise_for_status()
+    memory = answer.json()["memory"]
+    return bool(memory["embedded"] >= memory["memories"])
+
+
+def miscounted(db: apsw.Connection) -> Iterator[Finding]:
+    """Yield where vectors are not as many as are counted, or are of nothing."""
+    counted = dict(db.execute("SELECT model << 20 | scope, vectors FROM memory_embedded WHERE vectors > 0"))
+    there = dict(db.execute("SELECT key >> 32, count(*) FROM memory_vectors GROUP BY key >> 32"))
+    if counted != there:
+        yield "broken", f"vectors by model and scope are {there}, and counted as {counted}"
+    nothings = (
+        "SELECT count(*) FROM memory_vectors WHERE key & ? NOT IN (SELECT no FROM memories WHERE text IS NOT NULL)"
+    )
+    [(of_nothing,)] = db.execute(nothings, ((1 << 52) - 1,))
+    if of_nothing:
+        yield "broken", f"{of_nothing} vectors are of nothing that is remembered"
 
 
 def facts_of(db: apsw.Connection) -> Counter[str]:
@@ -459,6 +485,13 @@ def _left(db: apsw.Connection) -> Iterator[Finding]:
     )
     for no, text in db.execute(nowhere):
         yield "sourceless", f"{no}: {text}"
+    bare = (
+        "SELECT count(*) FROM memories m WHERE text IS NOT NULL AND EXISTS (SELECT 1 FROM memory_models)"
+        " AND NOT EXISTS (SELECT 1 FROM memory_models k JOIN memory_vectors v ON v.key = k.no << 52 | m.no)"
+    )
+    [(without,)] = db.execute(bare)
+    if without:
+        yield "unprocessed", f"{without} memories have no vector"
     for (text,) in db.execute("SELECT text FROM outbox WHERE text LIKE '%/memory%'"):
         yield "broken", f"a person was told of a memory worker: {text}"
 

@@ -11,11 +11,13 @@ from msgspec import json
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
+from daycare.store.sqlite.store import open_store
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted, say
-from tests.crash.curation import Watch, distilled, remembered, text_of
+from tests.crash.curation import Watch, distilled, miscounted, remembered, text_of
 from tests.crash.ledger import Finding, Ledger, Sent
 from tests.crash.mind import Errand, errand_of
+from tests.store.remembering import embedded, logged
 
 DIRECT = f"/{OWNER}/direct"
 LOOKED_AT = 3  # messages; one more is not
@@ -134,3 +136,26 @@ async def test_the_watch_sees_what_expired_too_early_and_a_mark_that_goes_back(
     assert past.look() == {"expired_uncurated"}
     past.damage("UPDATE memory_marks SET through = oldest")
     assert past.look() == {"broken"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memory_embedded SET vectors = vectors + 1",
+        "DELETE FROM memory_embedded",
+        "DELETE FROM memory_vectors WHERE key = (SELECT min(key) FROM memory_vectors)",
+        "DELETE FROM memories WHERE no = (SELECT min(no) FROM memories)",
+        "UPDATE memories SET text = NULL WHERE no = (SELECT min(no) FROM memories)",
+    ],
+)
+async def test_the_watch_sees_vectors_that_are_counted_wrongly_or_of_nothing(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "daycare.db"
+    async with open_store(str(file)) as store:
+        await logged(store, "one", "two")
+        await logged(store, "theirs", to="/u2/telegram", scope="u2", user="u2")
+        await embedded(store)
+    db = apsw.Connection(str(file))
+    assert list(miscounted(db)) == []
+    db.execute(damage)
+    assert [kind for kind, _ in miscounted(db)] == ["broken"]
+    db.close()
