@@ -59,8 +59,8 @@ class Scene:
 
     @property
     def behind(self) -> bool:
-        """Whether there may be texts that nobody has looked at."""
-        return self._looked < self._structure.size
+        """Whether it is small, and there are texts that nobody has looked at."""
+        return self.size <= SEARCH_INLINE_ROWS and self._looked < self._structure.size
 
     def catch_up(self) -> bool:
         """Follow what was changed or deleted, and read what was added, a bounded part; return whether there is more."""

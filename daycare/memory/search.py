@@ -154,7 +154,7 @@ def _count(query: Query) -> int:
 
 def _look_ahead(kept: "_Kept") -> None:
     """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
-    if not kept.ahead.locked() and kept.scene.size <= SEARCH_INLINE_ROWS and kept.scene.behind:
+    if kept.scene.behind and not kept.ahead.locked():
         trio.lowlevel.spawn_system_task(_looking_ahead, kept)
 
 
