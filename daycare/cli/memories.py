@@ -280,10 +280,12 @@ def _stats(found: Json) -> Any:
     if embedder.get("model"):
         dimensions = f", {embedder['dimensions']} dimensions" if embedder["dimensions"] else ""
         lines.append(("model", plain(f"{embedder['model']}{dimensions}")))
-    if "embedded" in embedder:
+    if "embedded" in embedder and not embedder["model"] and not embedder["trouble"]:
+        lines.append(("embedded", "not known before the embedder is loaded"))
+    elif "embedded" in embedder:
         done, total = embedder["embedded"], embedder["memories"]
         lines.append(("embedded", f"{done} of {total}{f' ({100 * done // total} %)' if done < total else ''}"))
-    lines += [(f"of {plain(name)}", f"{many}, until all have new ones") for name, many in _before(embedder)]
+        lines += [(f"of {plain(name)}", f"{many}, until all have new ones") for name, many in _before(embedder)]
     if embedder.get("trouble"):
         lines.append(("trouble", plain(embedder["trouble"])))
     return Group(table(("", f"of {found['agent']}#", "all#"), rows), "", pairs(lines))

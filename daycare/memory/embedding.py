@@ -20,6 +20,7 @@ from daycare.base.limits import (
     EMBED_BATCH,
     EMBED_DROP_ROWS,
     EMBED_PAUSE_S,
+    EMBED_QUESTION_S,
     EMBED_RETRY_BASE_S,
     EMBED_RETRY_MAX_S,
     EMBED_TEXT_MAX_CHARS,
@@ -89,6 +90,7 @@ class Embedding:
         self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
         self._news = trio.Event()
         self._renewed = trio.Event()
+        self._loaded = trio.Event()  # or it turned out that it can't be
 
     def wake(self) -> None:
         """There may be new memories."""
@@ -145,7 +147,12 @@ class Embedding:
         self.wake()
 
     async def question(self, text: str) -> "Floats":
-        """Return the vector of a question. Raises what the embedder does, at once while it is known to fail."""
+        """Return the vector of a question. Raises what the embedder does, at once while it is known to fail.
+
+        While it is loaded, that is waited for: else the first question after a start would be asked by words alone.
+        """
+        with trio.move_on_after(EMBED_QUESTION_S):
+            await self._loaded.wait()
         if self.trouble is not None:
             raise self.trouble
         from daycare.memory.analysis import (
@@ -185,6 +192,7 @@ class Embedding:
         self.model, self._embed, self._quick = await self._load()
         known = {each.model: each.dimensions for each in await self._store.vector_models()}
         self.dimensions = self.dimensions or known.get(self.model, 0)
+        self._loaded.set()
 
     async def _keep(self, rows: Sequence[tuple[int, str, str]]) -> None:
         texts = {hash_: text for _, hash_, text in rows}
@@ -244,6 +252,7 @@ class Embedding:
         return UnavailableError("EMBEDDING_GARBAGE", f"Embedding with {self.name}: {what}", hint=hint)
 
     def _fail(self, error: DaycareError) -> None:
+        self._loaded.set()
         if self.trouble is None:
             self._on_trouble(error)
         self.trouble = error

@@ -1,12 +1,15 @@
-"""A quick embedder's vectors of what was said are kept with it, in one commit; nothing is lost where it fails."""
+"""A quick embedder's vectors of what was said are kept with it, in one commit; questions wait until it is loaded."""
 
 from collections.abc import Sequence
 
+import pytest
 import trio
+from trio.testing import MockClock
 
 from daycare.actors.directory import Directory
 from daycare.agent.scribe import Scribe
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import BrokenError, UnavailableError
+from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.recollection import IngestionSection
 from daycare.memory.embedding import Embedding, Model
 from daycare.plugin import vectors
@@ -76,3 +79,41 @@ async def test_what_was_said_is_kept_where_its_embedder_fails_and_gets_its_vecto
         fake.well = True
         assert await embedding.catch_up() == 1
         assert await store.memories.unembedded(NAME, 10) == []
+
+
+async def test_a_question_waits_for_an_embedder_that_is_being_loaded(autojump_clock: MockClock) -> None:
+    fake = Fake()
+
+    async def load() -> Model:
+        await trio.sleep(1)
+        return await fake.load()
+
+    async with open_store("memory:", inline=True) as store, trio.open_nursery() as nursery:
+        embedding = Embedding(store.memories, "fake", load)
+        nursery.start_soon(embedding.run)
+        began = trio.current_time()
+        assert len(await embedding.question("classical musician")) == 2
+        assert trio.current_time() - began == pytest.approx(1)
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_question_does_not_wait_for_an_embedder_that_cannot_be_loaded(autojump_clock: MockClock) -> None:
+    async def broken() -> Model:
+        await trio.sleep(1)
+        raise BrokenError("EMBEDDER_MISSING", "loading the local embedder: the package wordllama is not installed")
+
+    async def stuck() -> Model:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with open_store("memory:", inline=True) as store:
+        for load, waited_s, why in ((broken, 1.0, "EMBEDDER_MISSING"), (stuck, EMBED_QUESTION_S, "EMBEDDER_LOADING")):
+            async with trio.open_nursery() as nursery:
+                embedding = Embedding(store.memories, "fake", load)
+                nursery.start_soon(embedding.run)
+                began = trio.current_time()
+                with pytest.raises((BrokenError, UnavailableError)) as told:
+                    await embedding.question("classical musician")
+                assert told.value.code == why
+                assert trio.current_time() - began == pytest.approx(waited_s)
+                nursery.cancel_scope.cancel()
