@@ -90,7 +90,7 @@ class Embedding:
         self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
         self._news = trio.Event()
         self._renewed = trio.Event()
-        self._loaded = trio.Event()  # or it turned out that it can't be
+        self._loading = trio.Lock()
 
     def wake(self) -> None:
         """There may be new memories."""
@@ -117,8 +117,7 @@ class Embedding:
 
     async def catch_up(self) -> int:
         """Make the vectors of a bounded number of memories; return of how many. Raises what the embedder does."""
-        if self._embed is None:
-            await self._open()
+        await self._open()
         rows = await self._store.unembedded(self.model, EMBED_BATCH)
         if not rows:
             return 0
@@ -127,16 +126,14 @@ class Embedding:
 
     async def make(self, rows: Sequence[tuple[int, str, str]]) -> int:
         """Make the vectors of these memories (number, hash, text) now; return of how many. Raises what it does."""
-        if self._embed is None:
-            await self._open()
+        await self._open()
         for at in range(0, len(rows), EMBED_BATCH):
             await self._keep(rows[at : at + EMBED_BATCH])
         return len(rows)
 
     async def renew(self) -> None:
         """Forget all vectors of the model, which is another one under the same name; they are made anew."""
-        if self._embed is None:
-            await self._open()
+        await self._open()
         others = [each.model for each in await self._store.vector_models() if each.model != self.model]
         while await self._store.drop_vectors(others, EMBED_DROP_ROWS):
             await trio.lowlevel.checkpoint()
@@ -149,12 +146,12 @@ class Embedding:
     async def question(self, text: str) -> "Floats":
         """Return the vector of a question. Raises what the embedder does, at once while it is known to fail.
 
-        While it is loaded, that is waited for: else the first question after a start would be asked by words alone.
+        It is loaded for that if nobody has done it yet: a command that needs a daemon for a moment asks at once.
         """
-        with trio.move_on_after(EMBED_QUESTION_S):
-            await self._loaded.wait()
         if self.trouble is not None:
             raise self.trouble
+        with trio.move_on_after(EMBED_QUESTION_S):
+            await self._open()
         from daycare.memory.analysis import (
             topic,
         )  # late: lists of words that a daemon without an embedder does not need
@@ -189,10 +186,14 @@ class Embedding:
         )
 
     async def _open(self) -> None:
-        self.model, self._embed, self._quick = await self._load()
-        known = {each.model: each.dimensions for each in await self._store.vector_models()}
-        self.dimensions = self.dimensions or known.get(self.model, 0)
-        self._loaded.set()
+        if self._embed is not None:
+            return
+        async with self._loading:
+            if self._embed is None:
+                model, embed, quick = await self._load()
+                known = {each.model: each.dimensions for each in await self._store.vector_models()}
+                self.dimensions = self.dimensions or known.get(model, 0)
+                self.model, self._embed, self._quick = model, embed, quick
 
     async def _keep(self, rows: Sequence[tuple[int, str, str]]) -> None:
         texts = {hash_: text for _, hash_, text in rows}
@@ -252,7 +253,6 @@ class Embedding:
         return UnavailableError("EMBEDDING_GARBAGE", f"Embedding with {self.name}: {what}", hint=hint)
 
     def _fail(self, error: DaycareError) -> None:
-        self._loaded.set()
         if self.trouble is None:
             self._on_trouble(error)
         self.trouble = error

@@ -81,10 +81,14 @@ async def test_what_was_said_is_kept_where_its_embedder_fails_and_gets_its_vecto
         assert await store.memories.unembedded(NAME, 10) == []
 
 
-async def test_a_question_waits_for_an_embedder_that_is_being_loaded(autojump_clock: MockClock) -> None:
+async def test_a_question_waits_for_an_embedder_that_is_being_loaded_and_it_is_loaded_once(
+    autojump_clock: MockClock,
+) -> None:
     fake = Fake()
+    loads: list[float] = []
 
     async def load() -> Model:
+        loads.append(trio.current_time())
         await trio.sleep(1)
         return await fake.load()
 
@@ -94,7 +98,16 @@ async def test_a_question_waits_for_an_embedder_that_is_being_loaded(autojump_cl
         began = trio.current_time()
         assert len(await embedding.question("classical musician")) == 2
         assert trio.current_time() - began == pytest.approx(1)
+        assert len(loads) == 1
         nursery.cancel_scope.cancel()
+
+
+async def test_a_question_loads_an_embedder_where_nothing_is_embedded_meanwhile() -> None:
+    fake = Fake()
+    async with open_store("memory:", inline=True) as store:
+        embedding = Embedding(store.memories, "fake", fake.load)
+        assert len(await embedding.question("classical musician")) == 2
+        assert embedding.model == NAME
 
 
 async def test_a_question_does_not_wait_for_an_embedder_that_cannot_be_loaded(autojump_clock: MockClock) -> None:
@@ -108,12 +121,9 @@ async def test_a_question_does_not_wait_for_an_embedder_that_cannot_be_loaded(au
 
     async with open_store("memory:", inline=True) as store:
         for load, waited_s, why in ((broken, 1.0, "EMBEDDER_MISSING"), (stuck, EMBED_QUESTION_S, "EMBEDDER_LOADING")):
-            async with trio.open_nursery() as nursery:
-                embedding = Embedding(store.memories, "fake", load)
-                nursery.start_soon(embedding.run)
-                began = trio.current_time()
-                with pytest.raises((BrokenError, UnavailableError)) as told:
-                    await embedding.question("classical musician")
-                assert told.value.code == why
-                assert trio.current_time() - began == pytest.approx(waited_s)
-                nursery.cancel_scope.cancel()
+            embedding = Embedding(store.memories, "fake", load)
+            began = trio.current_time()
+            with pytest.raises((BrokenError, UnavailableError)) as told:
+                await embedding.question("classical musician")
+            assert told.value.code == why
+            assert trio.current_time() - began == pytest.approx(waited_s)
