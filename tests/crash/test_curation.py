@@ -14,7 +14,8 @@ from daycare.settings import ModelsSection, ProviderSection, with_offline
 from daycare.store.sqlite.store import open_store
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted, say
-from tests.crash.curation import Watch, distilled, miscounted, remembered, text_of
+from tests.crash.curated import Watch, miscounted, remembered
+from tests.crash.curation import distilled, text_of
 from tests.crash.ledger import Finding, Ledger, Sent
 from tests.crash.mind import Errand, errand_of
 from tests.store.remembering import embedded, logged
