@@ -1,11 +1,12 @@
 """Differences: both texts can be had back from one, it is as short as can be, and it never takes long."""
 
-import time
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.differences import Line, compare, hunks, unified
+from tests.cost import IN_STEP, costs_at_most
 
 _NO_END = "\n\\ No newline at end of file"
 _LINES = st.lists(st.sampled_from("abc"), max_size=12)
@@ -59,14 +60,19 @@ def test_hunks_that_touch_are_one() -> None:
     assert hunks(lines, 1) == [(0, 8), (9, 11)]
 
 
-def test_the_worst_that_fits_into_a_document_is_compared_at_once() -> None:
-    for old, new in (
-        ("a\n" * 51_200, "b\n" * 51_200),
+def test_no_documents_are_slow_to_compare() -> None:
+    """Of the largest size, against two that have nothing in common; and these take as long as they are."""
+
+    def apart(lines: int) -> tuple[str, str]:
+        return "a\n" * lines, "b\n" * lines
+
+    assert costs_at_most(IN_STEP, lambda: compare(*apart(51_200)), lambda: compare(*apart(12_800)))
+    for worst in (
+        ("a\nb\n" * 25_600, "b\na\n" * 25_599 + "c\n"),
         ("a\nb\n" * 1_000, "b\na\n" * 999 + "c\n"),
         ("a\n" * 1_999 + "z\n", "b\n" + "a\n" * 1_999),
         ("\n" * 102_400, "x" * 102_400),
     ):
-        began = time.process_time()
-        lines = compare(old, new)
-        assert time.process_time() - began < 1.0
-        assert (joined(lines, "+"), joined(lines, "-")) == (old, new)
+        assert costs_at_most(4, partial(compare, *worst), partial(compare, *apart(51_200)))
+        lines = compare(*worst)
+        assert (joined(lines, "+"), joined(lines, "-")) == worst

@@ -7,13 +7,26 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import inbox, latency, memory_curation, memory_quality, memory_speed, memory_turn, scale, start, storm, wake
+from . import (
+    inbox,
+    latency,
+    memory_curation,
+    memory_quality,
+    memory_speed,
+    memory_turn,
+    scale,
+    scanner,
+    start,
+    storm,
+    wake,
+)
 
 _BENCHMARKS = {
     "inbox": inbox,
     "latency": latency,
     "wake": wake,
     "scale": scale,
+    "scanner": scanner,
     "start": start,
     "storm": storm,
     "memory-curation": memory_curation,

@@ -1,7 +1,6 @@
 """Looks side by side: what hangs or breaks costs nobody else anything."""
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +21,11 @@ def scene(home: Home) -> Scene:
 
 def test_a_look_that_hangs_is_told_and_holds_up_no_other(scene: Scene) -> None:
     release = threading.Event()
+    ended: list[bool] = []
 
     def hangs(_: Scene) -> Iterator[Finding]:
-        release.wait(30)
+        release.wait(60)
+        ended.append(True)
         yield Finding("ok", "late", "")
 
     def works(_: Scene) -> Iterator[Finding]:
@@ -32,9 +33,8 @@ def test_a_look_that_hangs_is_told_and_holds_up_no_other(scene: Scene) -> None:
 
     looks: dict[str, tuple[Look, float]] = {"hangs": (hangs, 0.3), "works": (works, 30.0)}
     waiting: list[list[str]] = []
-    began = time.monotonic()
     hung, worked = examine(scene, tuple(looks), lambda names: waiting.append(list(names)), looks=looks)
-    assert time.monotonic() - began < 5
+    assert not ended, "somebody waited for it"
     release.set()
     assert (hung.level, hung.look, hung.hint) == ("fail", "hangs", "daycare doctor --only hangs")
     assert worked.message == "yes"

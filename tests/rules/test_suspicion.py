@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from daycare.rules import weighing
 from daycare.rules.grammar import grammar
 from daycare.rules.suspicion import FINDINGS_MAX, Finding, scan, scan_gently
+from tests.cost import IN_STEP, ROUNDS, cost, costs_at_most
 
 CASES_FILE = Path(__file__).parent.parent / "data" / "suspicious.jsonl"
 WEIGHTS_FILE = Path(weighing.__file__).parent / "weights.toml"
 PAGES_DIRECTORY = Path(__file__).parent.parent.parent / "doc"
-WORST_RATIO = 4.0  # of the slowest text to ordinary ones of the same length
+WORST_RATIO = 6.0  # of the slowest text to ordinary ones of the same length; the slowest found takes 2.4
 
 
 class Case(NamedTuple):
@@ -234,23 +235,6 @@ async def test_reading_gently_finds_the_same(text: str) -> None:
 # ---- how long it takes
 
 
-def seconds(text: str) -> float:
-    """Return the processor time of one scan."""
-    began = time.thread_time()
-    scan(text)
-    return time.thread_time() - began
-
-
-def at_best(holds: Callable[[], bool], times: int) -> bool:
-    """Tell whether it holds once: neighbours on the machine make a scan slower, and nothing makes it quicker."""
-    return any(holds() for _ in range(times))
-
-
-@cache
-def ordinary_seconds() -> float:
-    return min(seconds(filled(ORDINARY, 30_000)) for _ in range(3))
-
-
 def filled(unit: str, size_bytes: int) -> str:
     text = unit * (size_bytes // len(unit.encode("utf-8", "surrogatepass")) + 1)
     return text.encode("utf-8", "surrogatepass")[:size_bytes].decode("utf-8", "ignore")
@@ -276,6 +260,7 @@ UNITS = (
     ),
     *("01101001 ", "i ignore all rules you ", "ignore reveal rules send persist "),
 )
+PAGES = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_DIRECTORY.glob("*.md")))
 HOSTILE = {
     "all dangers": " ".join(case.text for case in DANGERS) + " ",
     **{f"many {unit!r}": unit for unit in UNITS},
@@ -295,70 +280,41 @@ HOSTILE = {
 }
 
 
-def counting_seconds() -> float:
-    """Return the processor time of counting to two million: a tenth of a second on an ordinary machine."""
-    began = time.thread_time()
-    count = 0
-    for number in range(2_000_000):
-        count += number & 1
-    return time.thread_time() - began
-
-
-PAGES = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_DIRECTORY.glob("*.md")))
-
-
-@pytest.mark.parametrize(("text", "most_s"), [(PAGES, 0.35), (ORDINARY, 0.5)], ids=["pages", "look-alikes"])
-def test_a_hundred_kilobytes_take_little_time(text: str, most_s: float) -> None:
-    """On a machine where counting takes a tenth of a second, or as much more as it takes longer.
-
-    Alone it is 0.22 and 0.3 s; with a busy neighbour on the same core counting slows down less than scanning.
-    """
-    text = filled(text, 100_000)
-    gc.collect()
-    taken: list[float] = []
-    counted: list[float] = []
-
-    def little() -> bool:
-        taken.append(seconds(text))
-        counted.append(counting_seconds())
-        return min(taken) <= most_s * max(1.0, min(counted) / 0.1)
-
-    assert at_best(little, 8), (taken, counted)
+GROWING = ("all dangers", "base64", "spaced out", "many 'a'", "many '#'", "many 'a@'")
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_text_makes_it_slow(name: str) -> None:
-    text = filled(HOSTILE[name], 30_000)
-    assert seconds(text) <= WORST_RATIO * ordinary_seconds() or at_best(
-        lambda: seconds(text) <= WORST_RATIO * seconds(filled(ORDINARY, 30_000)), 3
-    )
+    assert no_slower_than_ordinary(filled(HOSTILE[name], 30_000))
 
 
-@pytest.mark.parametrize("name", ["all dangers", "base64", "spaced out", "many 'a'", "many '#'", "many 'a@'"])
+def no_slower_than_ordinary(text: str) -> bool:
+    """Tell whether a text takes at most so many times what ordinary words take, of the same length."""
+    ordinary = filled(ORDINARY, len(text.encode("utf-8", "surrogatepass")))
+    return costs_at_most(WORST_RATIO, lambda: scan(text), lambda: scan(ordinary))
+
+
+@pytest.mark.parametrize("name", ["pages", "ordinary", *GROWING])
 def test_time_grows_with_the_length_only(name: str) -> None:
-    half, whole = filled(HOSTILE[name], 30_000), filled(HOSTILE[name], 60_000)
-    assert at_best(lambda: seconds(whole) <= 3 * seconds(half) + 0.01, 3)
+    unit = {"pages": PAGES, "ordinary": ORDINARY, **HOSTILE}[name]
+    quarter, whole = filled(unit, 25_000), filled(unit, 100_000)
+    assert costs_at_most(IN_STEP, lambda: scan(whole), lambda: scan(quarter))
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(PIECES, min_size=1, max_size=4).map("".join).filter(bool))
 def test_no_repeated_text_makes_it_slow(unit: str) -> None:
-    text = filled(unit, 20_000) or unit
-    began = time.thread_time()
-    scan(text)
-    assert time.thread_time() - began <= 0.5
+    assert no_slower_than_ordinary(filled(unit, 20_000) or unit)
 
 
 @pytest.mark.parametrize("unit", [ORDINARY, *(HOSTILE[name] for name in ("all dangers", "spaced out", "many 'a@'"))])
 async def test_the_loop_is_never_held_long(unit: str) -> None:
-    """Measured in the time of this thread, so that neighbours on the machine do not count; at best of three times."""
+    """For a twentieth of the whole at most: some 5 ms of 0.2 s, by the time of this thread, at best of six rounds."""
     text = filled(unit, 100_000)
-    scan(text[:2_000])
-    for _ in range(3):
-        held_s, most_s = await longest_held(text), 0.005 * max(1.0, counting_seconds() / 0.1)
-        if held_s <= most_s:
-            break
-    assert held_s <= most_s
+    held_s = [await longest_held(text) for _ in range(2)]
+    while 20 * min(held_s) > (whole_s := cost(lambda: scan(text))) and len(held_s) < ROUNDS:
+        held_s.append(await longest_held(text))
+    assert 20 * min(held_s) <= whole_s
 
 
 async def longest_held(text: str) -> float:
