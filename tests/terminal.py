@@ -72,6 +72,14 @@ class Terminal:
         self.sees(question)
         self.types(f"{answer}\r")
 
+    def presses_ctrl_c(self, seen: str) -> None:
+        """Press it until something is seen: again if it came when the terminal itself takes it, between two prompts."""
+        for _ in range(round(self._deadline_s)):
+            self.types(CTRL_C)
+            if self.child.expect_exact([seen, TIMEOUT], timeout=1.0) == 0:
+                return
+        raise AssertionError(f"{seen!r} was not seen: {self.said}")
+
     def presses_ctrl_d(self) -> None:
         """Leave; once more if it came while the window was being drawn, when the terminal itself takes it."""
         for _ in range(round(self._deadline_s)):

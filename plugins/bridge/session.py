@@ -4,6 +4,7 @@ What a bridge says is bounded in every way: a line's length, what is not acknowl
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -212,6 +213,9 @@ class Session:
         if waiting is not None and waiting.answer is None:  # else nobody waits for it any more
             waiting.answer = frame
             waiting.done.set()
+            if isinstance(frame, Result):
+                self.alive_at = trio.current_time()
+                self._told(frame)  # not by who waits: what it said right after it is heard before that one goes on
 
     # == writing =======================================================================================================
 
@@ -247,12 +251,8 @@ class Session:
                 await trio.sleep(self._settings.heartbeat_s)
 
     async def _ping(self) -> None:
-        try:
-            answer = await self.request(lambda id_: bridge.Ping(id=id_), self._settings.deaf_s)
-        except DaycareError:
-            return  # it is told by time
-        self.alive_at = trio.current_time()
-        self._told(answer)
+        with suppress(DaycareError):  # it is told by time
+            await self.request(lambda id_: bridge.Ping(id=id_), self._settings.deaf_s)
 
     async def _read_errors(self) -> None:
         assert self._process.stderr is not None

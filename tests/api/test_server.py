@@ -218,7 +218,7 @@ async def test_client_that_goes_away_leaves_no_reader_behind(api: Api) -> None:
     before = api.bus.subscribers
     for _ in range(3):
         await read(api, 0)
-    with trio.fail_after(2):
+    with trio.fail_after(20):
         while api.bus.subscribers > before:
             await trio.sleep(0.01)
 
@@ -247,7 +247,7 @@ async def test_silence_is_broken_by_a_comment(autojump_clock: trio.testing.MockC
 async def test_open_stream_ends_whole_with_the_daemon(api: Api) -> None:
     async with watch(api) as reader:
         api.shutdown.set()
-        with trio.fail_after(2):
+        with trio.fail_after(20):
             with pytest.raises(EOFError):  # a stream cut in a chunk would be a protocol error
                 await reader.next()
             await api.ended.wait()
@@ -270,7 +270,7 @@ async def test_reader_that_hangs_does_not_hold_up_the_end(api: Api) -> None:
         api.bus.publish(notice("x" * 10_000))
     await trio.testing.wait_all_tasks_blocked(0.05)
     api.shutdown.set()
-    with trio.fail_after(2):
+    with trio.fail_after(20):
         await api.ended.wait()
     await stuck.aclose()
 
@@ -281,7 +281,7 @@ async def test_idle_and_half_said_connections_do_not_hold_up_the_end(api: Api) -
     await half.send_all(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
     await trio.testing.wait_all_tasks_blocked(0.05)
     api.shutdown.set()
-    with trio.fail_after(2):
+    with trio.fail_after(20):
         await api.ended.wait()
     await idle.aclose()
     await half.aclose()

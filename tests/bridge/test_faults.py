@@ -14,6 +14,33 @@ from daycare_plugins.bridge import keeper
 from tests.bridge.helpers import bridged, health, is_up, staged, until
 from tests.telegram.test_house import _echo
 
+OVERTAKES = """
+import json, os, pathlib, sys
+
+def said(*frames):
+    os.write(1, "".join(json.dumps(frame) + "\\n" for frame in frames).encode())
+
+def answered(frame, state):
+    return {"type": "result", "id": frame["id"], "state": state}
+
+said({"type": "hello", "version": 1, "name": "says"}, {"type": "state", "state": "connected"})
+pings = 0
+for line in sys.stdin:
+    frame = json.loads(line)
+    if frame["type"] == "ping":
+        pings += 1
+        if pings < 3:
+            said(answered(frame, "connected"))
+        elif pings == 3:
+            said(answered(frame, "connected"), {"type": "state", "state": "logged_out"})
+        else:
+            said(answered(frame, "logged_out"))
+        if pings == 6:
+            pathlib.Path(__file__).with_name("pings").touch()
+    elif frame["type"] == "stop":
+        break
+"""
+
 
 @pytest.mark.parametrize("point", ["spooled", "offered", "acknowledged", "sending", "sent", "answering"])
 async def test_a_death_at_any_point_loses_and_doubles_nothing(tmp_path: Path, point: str) -> None:
@@ -111,6 +138,17 @@ async def test_an_account_that_was_taken_away_is_left_alone_until_somebody_pairs
         found = await connector.pair("")  # type: ignore[attr-defined]
         assert (found.state, found.qr) == ("pairing", "2@fake-code")
         await until(lambda: there.connections == 2)
+
+
+async def test_a_state_that_follows_an_answer_at_once_holds(tmp_path: Path) -> None:
+    """Both come in one piece; the answer is the older one, and nobody is told that all is well again."""
+    script = tmp_path / "says.py"
+    script.write_text(OVERTAKES)
+    async with bridged(tmp_path, Scripted(), [sys.executable, str(script)]) as house:
+        await until(lambda: (tmp_path / "pings").exists())
+        assert health(house)["state"] == "refused"
+        told = [event["state"] for event in house.events("connector.health") if event["connector"] == "fake"]
+    assert told.count("refused") == 1 and "up" not in told[told.index("refused") :]
 
 
 async def test_one_restart_follows_when_it_is_asked_for(tmp_path: Path) -> None:

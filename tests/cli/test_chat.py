@@ -77,8 +77,7 @@ def test_ctrl_c_stops_the_turn_and_the_program_stays(fake: FakeDaemon, terminal:
     terminal.types(CTRL_C)
     terminal.sees_in_any_order("(stopped)", "command /stop")  # an event and an answer race
     fake.wait_for(lambda: not fake.unconfirmed)
-    terminal.types(CTRL_C)
-    terminal.sees("Ctrl-D to leave")
+    terminal.presses_ctrl_c("Ctrl-D to leave")
     terminal.presses_ctrl_d()
     terminal.leaves()
 

@@ -109,7 +109,7 @@ def test_an_empty_home_ends_in_a_chat_and_is_changed_later(home: Path, town: Tow
 
 def code(town: Town) -> str:
     """Return the code that the bot shows."""
-    for _ in range(200):
+    for _ in range(600):
         for message in reversed(list(town.telegram.sent(5))):
             if found := re.search(r"\b[0-9A-Z]{4}-[0-9A-Z]{4}\b", message.text or ""):
                 return found[0]

@@ -41,7 +41,7 @@ async def test_each_fault_reaches_the_real_client_as_it_should() -> None:
             before = len(server.sent(5))
             server.fault("sendMessage", fault)
             with pytest.raises(error):
-                await bot.send_message(5, "x", read_timeout=0.15)
+                await bot.send_message(5, "x", read_timeout=0.5)
             assert len(server.sent(5)) - before == effects, fault
             server.flood.forgive()
         assert (await bot.send_message(5, "fine")).text == "fine"

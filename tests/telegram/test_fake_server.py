@@ -1,5 +1,7 @@
 """The fake Telegram server: its protocol, its queue of updates, and the real client against it."""
 
+from functools import partial
+
 import httpx
 import telegram
 import trio
@@ -207,8 +209,11 @@ async def test_the_second_poll_ends_the_first_with_a_conflict() -> None:
 
 async def test_a_poll_whose_client_left_conflicts_with_nobody() -> None:
     async with FakeTelegram.serve() as server:
-        with trio.move_on_after(0.1):
-            await call(server, "getUpdates", timeout=50)
+        async with trio.open_nursery() as client:
+            client.start_soon(partial(call, server, "getUpdates", timeout=50))
+            while server.queue._poller is None:
+                await trio.sleep(0.005)
+            client.cancel_scope.cancel()
         with trio.fail_after(5):
             while server.queue._poller is not None:
                 await trio.sleep(0.005)

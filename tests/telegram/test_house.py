@@ -74,14 +74,16 @@ async def test_a_429_and_a_lost_answer_lose_nothing(locks: Path) -> None:
 
 
 async def test_over_kills_each_message_is_answered_and_in_order(locks: Path) -> None:
+    """One kill fewer than a turn may be interrupted by, however slow the machine: more make it a dead letter."""
     chance = random.Random(7)
     async with FakeTelegram.serve() as server:
-        for number in range(8):
+        for number in range(0, 8, 2):
             async with daemon(locks, server, Scripted(_echo)):
-                server.say(5, 5, f"m{number}")
-                await trio.sleep(chance.uniform(0.0, 0.4))
+                for each in (number, number + 1):
+                    server.say(5, 5, f"m{each}")
+                    await trio.sleep(chance.uniform(0.0, 0.2))
         async with daemon(locks, server, Scripted(_echo)):
-            await until(lambda: f"m{number}" in _said(server), 20)
+            await until(lambda: "m7" in _said(server), 20)
     said = _said(server)
     assert [said.index(f"m{number}") for number in range(8)] == sorted(said.index(f"m{n}") for n in range(8))
 
