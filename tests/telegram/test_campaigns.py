@@ -40,7 +40,7 @@ async def test_short_campaigns_break_no_promise() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, partial(receive.run, updates=120, chats=10, kills=2, seed=SEED))
         nursery.start_soon(run, partial(send.run, kills=3, chats=2, seed=SEED))
-        nursery.start_soon(run, partial(flood.run, answers=ANSWERS, chats=10, seed=SEED, on_its_way_s=1.0))
+        nursery.start_soon(run, partial(flood.run, answers=ANSWERS, chats=10, seed=SEED, on_its_way_s=3.0))
         nursery.start_soon(run, partial(outage.run, 1.0, 2, SEED, poll_s=1, short=True))
         nursery.start_soon(run, partial(approve.run, kills=2, chats=2, seed=SEED))
     for report in reports:
