@@ -8,6 +8,9 @@ import pytest
 
 from daycare.base.secrecy import forget_hidden
 from daycare.ops.process import tune
+from tests import chance
+
+chance.settle()
 
 _entry_points = cache(entry_points)
 

@@ -191,7 +191,9 @@ class Reader:
         begin = dates.begin_ms(begins[0], self._zone) if begins else None
         if not ends:
             return begin, None
-        return clause.line.at_ms if begin is None and claim else begin, dates.begin_ms(ends[0], self._zone)
+        begin = clause.line.at_ms if begin is None and claim else begin
+        end = dates.begin_ms(ends[0], self._zone)
+        return (begin if begin is None or begin < end else None), end  # "until Friday yesterday": one is another's day
 
 
 def _subject(of: str, speaker: str) -> str:

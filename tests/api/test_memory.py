@@ -10,9 +10,9 @@ from daycare.base.path import Kind
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, digest
 from tests.api.conftest import ANN, Api
+from tests.chance import sliced
 from tests.memory import hostile
 from tests.memory.house import below
-from tests.slices import sliced
 
 DOCUMENT = "/v1/memory/document"
 

@@ -16,7 +16,7 @@ from daycare.testing.house import House
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
 from tests.approvals.story import Proposing, ann, memory_of, overwrite
-from tests.slices import commits
+from tests.chance import commits
 
 ASKED = "I have a dog"
 PROPOSED = "- has a dog\n"

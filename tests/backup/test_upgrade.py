@@ -16,7 +16,7 @@ from daycare.store.sqlite import copies, database
 from daycare.store.sqlite.store import open_store
 from tests.backup.homes import Death, dies, numbers, rows
 from tests.backup.samples import counts, everything, sample
-from tests.slices import sliced
+from tests.chance import sliced
 from tests.store.samples import post
 
 NEWEST = database.migrations()[-1][0]

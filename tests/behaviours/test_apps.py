@@ -16,7 +16,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from daycare_plugins.lists.plugin import plugin as lists
 from tests.behaviours.helpers import APP, Breaking, Counting, app, kept, plugin
-from tests.slices import commits
+from tests.chance import commits
 
 Clock = trio.testing.MockClock
 

@@ -21,7 +21,7 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.behaviours.helpers import Counting, app, plugin
-from tests.slices import commits
+from tests.chance import commits
 
 Clock = trio.testing.MockClock
 DAY_S = 86_400.0

@@ -20,9 +20,9 @@ from daycare.cli.client import Client
 from daycare.cli.command import Cli, fail
 from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.setup import initialise
+from tests.chance import sliced
 from tests.cli.conftest import Daycare
 from tests.memory import hostile
-from tests.slices import sliced
 
 COMMAND = typer.main.get_command(verbs.app)  # once: building all commands takes longer than running one
 

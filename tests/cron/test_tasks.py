@@ -16,8 +16,8 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say
+from tests.chance import sliced
 from tests.cron.helpers import TEN_S, delivered, ledger, schedule
-from tests.slices import sliced
 
 NOON = "2027-01-01T00:10"
 

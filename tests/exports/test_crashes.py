@@ -10,8 +10,8 @@ from daycare.store.sqlite.store import open_store
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted
+from tests.chance import commits
 from tests.exports.houses import CONFIG, as_it_should_be, exported, house_at, imported, records
-from tests.slices import commits
 
 BOBS = "/bob/agent/second"
 MOST = 20  # commits of an import, and a few more

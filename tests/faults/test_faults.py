@@ -1,11 +1,9 @@
 """A short slice of the faults campaign: a real daemon, real sockets, every fault on the list at least once."""
 
-import os
 import random
 
+from tests.chance import SEED
 from tests.faults.campaign import FAULTS, MISTAKES, Brain, run
-
-SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**31)
 
 
 async def test_a_daemon_over_failing_model_servers_answers_everything_once() -> None:

@@ -1,7 +1,6 @@
 """Wherever the process dies, the errand ends as if it had not: at a commit, and at another while it recovers."""
 
 import itertools
-import os
 import random
 import shutil
 from pathlib import Path
@@ -9,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from daycare.testing.crash import Doom
+from tests.chance import SEED, WHOLE, commits
 from tests.flow.errand import begin
-from tests.slices import WHOLE, commits
 
 COMMITS_MAX = 200  # far more than the errand needs; ends a loop that would not
 PAIRS = 5  # all of them take a quarter of an hour
@@ -42,13 +41,12 @@ async def test_a_crash_at_any_commit_changes_nothing(
 async def test_a_crash_while_recovering_from_a_crash_changes_nothing(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seed = int(os.environ.get("DAYCARE_SEED", random.randrange(1 << 32)))
-    print(f"DAYCARE_SEED={seed}")
+    print(f"SEED={SEED}")
     whole = Doom()
     await (await begin(tmp_path / "whole", monkeypatch)).run(whole)
     points = [(n, late) for n in range(1, whole.commits + 1) for late in (False, True)]
     pairs = list(itertools.product(points, points))
-    chosen = pairs if WHOLE else random.Random(seed).sample(pairs, PAIRS)
+    chosen = pairs if WHOLE else random.Random(SEED).sample(pairs, PAIRS)
     for number, (first, second) in enumerate(chosen):
         folder = tmp_path / f"{number}"
         errand = await begin(folder, monkeypatch)

@@ -13,7 +13,7 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import tools
-from tests.slices import commits
+from tests.chance import commits
 
 COMMITS_MAX = 100
 WORDS = ("go", "left", "no, right")

@@ -28,7 +28,7 @@ from daycare.testing.scripted import say as says
 from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from tests.approvals.story import ANN, ann, button, only, say, settle
-from tests.slices import commits
+from tests.chance import commits
 from tests.telegram.bots import until
 
 SAID = "I have a dog called Rex"

@@ -17,8 +17,8 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, say
+from tests.chance import WHOLE
 from tests.flow.platform import answered, asked, inbound, people, receive
-from tests.slices import WHOLE
 
 WORDS = "one|two|three|four|five"
 PARTS = WORDS.split("|")

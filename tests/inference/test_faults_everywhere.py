@@ -3,7 +3,6 @@
 Over a transport in memory and in virtual time; a smaller slice goes over real sockets.
 """
 
-import os
 import random
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -17,10 +16,9 @@ from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_LAST_FRAMES_S, MODEL_NEXT_TOKEN_S
 from daycare.plugin import Completion
 from daycare.testing.model_server import Scripted
+from tests.chance import SEED, WHOLE, sliced
 from tests.inference.wire import ANSWERS, KINDS, AnyProvider, Recorded, Then, arguments, config, over, recorded, request
-from tests.slices import WHOLE, sliced
 
-SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**32)
 END_BYTES = 300
 BITS = range(8) if WHOLE else None
 PATIENCE_S = MODEL_FIRST_TOKEN_S + MODEL_NEXT_TOKEN_S + MODEL_LAST_FRAMES_S

@@ -1,7 +1,5 @@
 """Damaged streams as a whole turn meets them: the call runs once, is paid for once, and the person gets the answer."""
 
-import os
-import random
 from pathlib import Path
 
 import httpx
@@ -13,10 +11,9 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.testing.house import open_house
 from daycare.testing.model_server import Call, Scripted
+from tests.chance import SEED, WHOLE
 from tests.inference.wire import KINDS, AnyProvider, Recorded, over, recorded
-from tests.slices import WHOLE
 
-SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**32)
 STRIDE = 1 if WHOLE else 31
 MODES = ("close", "reset", "stall", "flip")
 

@@ -96,6 +96,12 @@ def test_what_is_over_has_an_end_and_no_beginning() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["I was in Rome until Friday yesterday.", "I live in Bonn until yesterday."])
+def test_nothing_begins_after_its_end(text: str) -> None:
+    [found] = learn(said(text)).facts
+    assert found.valid_from_ms is None and found.valid_until_ms is not None
+
+
 def test_what_holds_until_a_day_holds_from_now_on() -> None:
     found = fact("I live in Bonn until July.")
     assert (found.value, found.valid_from_ms, found.valid_until_ms) == ("Bonn until July", AT_MS, midnight(2024, 8, 1))
@@ -352,6 +358,6 @@ def check(lines: list[Line]) -> None:
                 word
             )
         if it.valid_from_ms is not None and it.valid_until_ms is not None:
-            assert it.valid_from_ms <= it.valid_until_ms
+            assert it.valid_from_ms < it.valid_until_ms
     for entity in learned.entities:
         assert entity.name and set(entity.sources) <= numbers

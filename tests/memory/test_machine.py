@@ -17,7 +17,7 @@ from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.faults import Killed, Switch
-from tests.slices import WHOLE
+from tests.chance import WHOLE
 from tests.store.samples import HandClock, new_agent
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted
 from tests.actors.helpers import history, said_to
+from tests.chance import commits
 from tests.remembering.asking import CLARA, SEARCH, model, remembered
-from tests.slices import commits
 
 COMMITS_MAX = 60
 EVERY = 5

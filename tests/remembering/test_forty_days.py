@@ -20,7 +20,7 @@ from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import Scripted, say
-from tests.slices import WHOLE
+from tests.chance import WHOLE
 
 DAYS = int(os.environ.get("DAYS", "4"))
 TURNS_A_DAY = 5

@@ -14,7 +14,7 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted
-from tests.slices import sliced
+from tests.chance import sliced
 
 OFFLINE = Config()  # the rules answer and extract, so that nothing but the store decides what is learned
 SAID = ("My sister Clara lives in Bern.", "I love green tea.", "My favourite colour is teal.")

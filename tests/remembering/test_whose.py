@@ -16,6 +16,7 @@ from daycare.store.records import User
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
 from daycare.testing.house import House, open_house
+from tests.chance import SEED
 
 OFFLINE = Config()
 WORDS = (
@@ -38,9 +39,8 @@ async def scope_of_each(house: House, scope: str, text: str) -> set[str]:
 
 
 async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path, autojump_clock: object) -> None:
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    print(f"SEED={SEED}")
+    chance = random.Random(SEED)
     async with open_house(tmp_path, config=OFFLINE) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)), Origin.PERSON)
         for _ in range(12):

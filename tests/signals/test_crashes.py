@@ -13,8 +13,8 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted, call, say
+from tests.chance import sliced
 from tests.signals.helpers import ANN, IDA, TOM, heard, history
-from tests.slices import sliced
 
 Story = Callable[[House], Awaitable[None]]
 

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.slices import sliced
+from tests.chance import sliced
 
 from .days import quick_folder, simulate
 

@@ -5,7 +5,7 @@ import trio
 
 from daycare.actors.lifecycle import Activation
 from daycare.actors.supervisor import Supervisor
-from tests.slices import WHOLE, sliced
+from tests.chance import WHOLE, sliced
 
 from .wakes import interleave
 

@@ -13,7 +13,7 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import call, echo, say
-from tests.slices import sliced
+from tests.chance import sliced
 from tests.tasks.helpers import Working, delivered, start
 
 Story = Callable[[House], Awaitable[None]]

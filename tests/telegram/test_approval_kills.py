@@ -22,7 +22,7 @@ from daycare.store.records_documents import digest
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.telegram_server import FakeTelegram, Message
 from tests import program
-from tests.slices import sliced
+from tests.chance import SEED, sliced
 from tests.telegram.campaign import approve, papers
 from tests.telegram.campaign.killer import Asked, Call, Commit, Killer, Point
 from tests.telegram.campaign.phone import Deed, Phone, Plan
@@ -31,7 +31,6 @@ from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Stage, rooms_of, staged
 from tests.telegram.campaign.warm import Kennel
 
-SEED: Final = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**31)
 PEOPLE: Final = 4  # in the home
 RACES_MAX: Final = 8  # of each person, until either decider has won once
 DIES_S: Final = 40.0

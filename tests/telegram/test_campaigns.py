@@ -1,7 +1,5 @@
 """Short slices of the campaigns, with a new seed each time; and that the judge sees what there is to see."""
 
-import os
-import random
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 
@@ -9,14 +7,13 @@ import pytest
 import trio
 
 from daycare.testing.telegram_server import FakeTelegram, Message
-from tests.slices import WHOLE
+from tests.chance import SEED, WHOLE
 from tests.telegram.campaign import approve, flood, judge, outage, receive, send, stage
 from tests.telegram.campaign.mind import names, units
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Room, rooms_of
 from tests.telegram.campaign.warm import Kennel
 
-SEED = int(os.environ.get("SEED", "0")) or random.randrange(1, 2**31)
 ANSWERS = 40 if WHOLE else 20  # each chat is sent one a second at most
 
 

@@ -11,7 +11,7 @@ from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare_plugins.telegram.context import CONTEXT_MAX_CHARS
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
-from tests.slices import WHOLE
+from tests.chance import WHOLE
 from tests.telegram.samples import EVERY
 
 EXAMPLES = 1_500 if WHOLE else 400

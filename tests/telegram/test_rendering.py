@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from daycare_plugins.telegram.rendering import Rendered, plain, render
-from tests.slices import sliced
+from tests.chance import sliced
 
 EMOJI = ("😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "👍🏽", "☀️")
 WORDS = re.compile("|".join(EMOJI) + r"|[^\W\d_]+")

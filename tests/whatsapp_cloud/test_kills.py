@@ -9,7 +9,7 @@ import trio
 
 from daycare.testing.faults import Killed, Switch
 from daycare.testing.scripted import Scripted, say
-from tests.slices import sliced
+from tests.chance import sliced
 from tests.whatsapp_cloud.houses import ANN, Stage, health, open_stage, until
 
 MARK = "(this may be a duplicate)\n"
