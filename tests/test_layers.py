@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,12 @@ def _modules() -> Iterator[tuple[str, Path]]:
             yield part, file
 
 
-def _imports(file: Path) -> Iterator[tuple[int, str]]:
+@cache
+def _imports(file: Path) -> tuple[tuple[int, str], ...]:
+    return tuple(_read(file))
+
+
+def _read(file: Path) -> Iterator[tuple[int, str]]:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     typing_only = {
         id(inner)

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import InvalidError
+from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import ATTEMPTS_MAX, HELPER_LEVELS_MAX, HELPERS_MAX
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig
@@ -260,7 +260,10 @@ async def test_two_agents_may_ask_each_other_about_different_things(tmp_path: Pa
         assert [await house.hear(receipt, 60) for receipt in receipts] == [f"heard {B}: well", f"heard {A}: well"]
 
 
-async def test_a_result_comes_in_although_the_inbox_is_full(tmp_path: Path, autojump_clock: object) -> None:
+async def test_a_result_comes_in_although_the_inbox_is_full(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.inbox.INBOX_MAX_MESSAGES", 60)
     async with open_house(tmp_path, _delegating(("spawn", {"task": "x"}))) as house:
         brain = house.model.default
         house.model.default = _slow_helper(house.model)
@@ -268,8 +271,10 @@ async def test_a_result_comes_in_although_the_inbox_is_full(tmp_path: Path, auto
         await trio.sleep(2)
         agent: Agent = await house.daemon.directory.at("/ann/direct")
         await house.store.agents.set_state(agent.id, "parked", "for the test")
-        for number in range(1_000):
+        for number in range(60):
             await house.post("/ann/direct", f"message {number}", sender=A, key=f"m{number}")
+        with pytest.raises(BusyError):
+            await house.post("/ann/direct", "one too many", sender=A, key="m60")
         house.model.default = brain
         await trio.sleep(300)
         await house.store.agents.set_state(agent.id, "living")
