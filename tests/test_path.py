@@ -128,7 +128,7 @@ def test_what_is_built_reads_back_as_itself(path: Path) -> None:
     assert pickle.loads(pickle.dumps(path)) == copy.deepcopy(path) == path
 
 
-@settings(many, max_examples=1000)
+@settings(many, max_examples=400)
 @given(st.one_of(near_misses(), st.text("/subagentmory01-_", max_size=30).map(lambda text: "/u" + text)))
 @example("/u/telegram\n")
 @example("/u/telegram" + DEEPEST + "/memory")

@@ -48,7 +48,7 @@ async def outcome(made: AnyProvider) -> Completion | DaycareError:
 
 def cuts(size: int) -> Sequence[int]:
     """Return where to cut a stream: all of its end, where it becomes complete, and of the rest a slice."""
-    return [*sliced(range(max(0, size - END_BYTES)), 4), *range(max(0, size - END_BYTES), size)]
+    return [*sliced(range(max(0, size - END_BYTES)), 8), *range(max(0, size - END_BYTES), size)]
 
 
 @both
@@ -97,7 +97,7 @@ async def test_a_bit_that_flips_anywhere_never_yields_a_part_of_a_call(
     whole = await outcome(made)
     assert isinstance(whole, Completion)
     tried = refused = 0
-    for at in sliced(range(len(data)), 4):
+    for at in sliced(range(len(data)), 8):
         for bit in BITS or (dice.randrange(8),):
             transport.data = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
             end = await outcome(made)

@@ -69,7 +69,7 @@ def test_no_window_has_more_calls_than_allowed_and_all_calls_go(calls: Any, free
         assert most_within(times, 60) <= (20 if chat < 0 else 63)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(count=st.integers(1, 400), chats=st.integers(1, 300))
 def test_a_rush_is_spread_over_all_chats_at_under_thirty_a_second(count: int, chats: int) -> None:
     calls = [(0.0, 1 + number % chats, bool(number % 3)) for number in range(count)]
