@@ -6,7 +6,9 @@ a few rounds is compared.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+
+import trio
 
 IN_STEP = 10.0  # four times the size: 4 where cost grows in step with it, 16 where it grows with its square
 ROUNDS = 6
@@ -30,3 +32,23 @@ def costs_at_most(times: float, work: Callable[[], object], reference: Callable[
             break
         best, best_reference = min(best, cost(work)), min(best_reference, cost(reference))
     return best <= times * best_reference
+
+
+async def holds(work: Callable[[], Awaitable[object]]) -> list[float]:
+    """Return for how long others had to wait for the loop each time, in seconds of this thread, the longest last."""
+    found: list[float] = []
+    done = False
+
+    async def watch() -> None:
+        before = time.thread_time()
+        while not done:
+            await trio.lowlevel.checkpoint()
+            now = time.thread_time()
+            found.append(now - before)
+            before = now
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch)
+        await work()
+        done = True
+    return sorted(found)

@@ -7,14 +7,14 @@ programs count little. The texts: this project's own pages, and the dangers amon
 import argparse
 import gc
 import json
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from daycare.rules.suspicion import scan, scan_gently
+from tests.cost import cost, holds
 
 from .measure import median, median_ratio, rounded, say
 
@@ -43,16 +43,16 @@ def _texts(chars: int) -> dict[str, str]:
 
 def _measured(name: str, text: str, rounds: int) -> dict[str, float | None]:
     scan(text)  # the first reads its words
-    scans, counts, holds = [], [], []
+    scans, counts, held = [], [], []
     for number in range(rounds):
-        scans.append(_seconds(lambda: scan(text)))
-        counts.append(_seconds(_count))
-        holds.append(trio.run(_longest_held, text))
-        say(f"{name}, round {number + 1}: {scans[-1] * 1e3:.0f} ms, held {holds[-1] * 1e3:.1f} ms")
+        scans.append(cost(lambda: scan(text)))
+        counts.append(cost(_count))
+        held.append(trio.run(holds, partial(scan_gently, text))[-1])
+        say(f"{name}, round {number + 1}: {scans[-1] * 1e3:.0f} ms, held {held[-1] * 1e3:.1f} ms")
     return {
         "scan_ms": rounded(_ms(median(scans))),
         "scan_vs_counting": rounded(median_ratio(scans, counts)),
-        "held_ms": rounded(_ms(median(holds))),
+        "held_ms": rounded(_ms(median(held))),
     }
 
 
@@ -60,34 +60,8 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else seconds * 1e3
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.thread_time()
-    work()
-    return time.thread_time() - began
-
-
 def _count() -> int:
     count = 0
     for number in range(_COUNTED):
         count += number & 1
     return count
-
-
-async def _longest_held(text: str) -> float:
-    longest = 0.0
-    done = False
-
-    async def watch() -> None:
-        nonlocal longest
-        before = time.thread_time()
-        while not done:
-            await trio.lowlevel.checkpoint()
-            now = time.thread_time()
-            longest = max(longest, now - before)
-            before = now
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch)
-        await scan_gently(text)
-        done = True
-    return longest
