@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import signal
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
@@ -11,6 +12,9 @@ from daycare.ops.process import tune
 from tests import chance
 
 chance.settle()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell lets what it runs in the background ignore Ctrl-C, and so would every program that the tests press it in.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _entry_points = cache(entry_points)
 
