@@ -16,7 +16,7 @@ from daycare.actors.router import Router
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HANDOFF_LOOK_S, HANDOFF_OLDEST_S, HANDOFFS_AT_ONCE
+from daycare.base.limits import CURATION_PAGE, HANDOFF_LOOK_S, HANDOFF_OLDEST_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
@@ -24,6 +24,7 @@ from daycare.store.contract import Store
 from daycare.store.records_memories import Uncurated
 
 _DAY_MS = 86_400_000
+_PAUSE_S = 0.1  # between pages, which take some milliseconds: nobody waits for them
 
 
 @dataclass
@@ -56,11 +57,17 @@ class Curation:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
         now_ms = self.clock.now_ms()
         woken = 0
-        for each in await self.store.memories.uncurated(HANDOFFS_AT_ONCE):
-            why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
-            if why:
-                with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
-                    woken += await self._hand_off(each, why, now_ms, asked=wanted is not None)
+        after = ""
+        while page := await self.store.memories.uncurated(CURATION_PAGE, after=after):
+            for each in page:
+                why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
+                if why:
+                    with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
+                        woken += await self._hand_off(each, why, now_ms, asked=wanted is not None)
+            if len(page) < CURATION_PAGE:
+                break
+            after = page[-1].agent_id
+            await trio.sleep(0 if wanted else _PAUSE_S)
         return woken
 
     async def _hand_off(self, each: Uncurated, why: str, now_ms: int, *, asked: bool) -> bool:
@@ -92,7 +99,7 @@ class Curation:
     async def expire(self) -> int:
         """Delete a bounded number of log entries that are curated and old; return how many."""
         before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
-        return await self.store.memories.expire(before_ms, HANDOFFS_AT_ONCE)
+        return await self.store.memories.expire(before_ms, CURATION_PAGE)
 
 
 def due(each: Uncurated, section: IngestionSection, now_ms: int) -> str:

@@ -49,8 +49,11 @@ class MemoryStore(Protocol):
         """
         ...
 
-    async def uncurated(self, limit: int) -> list[Uncurated]:
-        """Return for each living agent with entries after its mark what waits for its worker, the oldest first."""
+    async def uncurated(self, limit: int, *, after: str = "") -> list[Uncurated]:
+        """Return for each living agent with entries after its mark what waits for its worker.
+
+        In order of the agents' ids, from the first that comes after `after`.
+        """
         ...
 
     async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.limits import CURATION_PAGE
 from daycare.base.path import Kind
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
@@ -113,6 +114,24 @@ async def test_without_background_only_process_wakes_workers(tmp_path: Path, aut
         await trio.sleep(60)
         assert [memory.text for memory in await memories(house, Tier.FACT)] == ["Ann loves green tea"]
         assert await house.daemon.memories.process() == 0
+
+
+async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    config = Config(memory=MemorySection(ingestion=IngestionSection(idle_minutes=600)))
+    async with open_house(tmp_path, config=config, curates=True) as house:
+        agents = [await house.agent(f"/ann/agent/n{number}") for number in range(CURATION_PAGE + 1)]
+        for agent in agents:
+            await house.talk(SAID[1], path=agent.path)
+        await trio.sleep(5)  # until all is in the log
+        last = max(agents, key=lambda agent: agent.id)
+        await house.talk("/new", path=last.path)
+        await trio.sleep(60)
+        assert [fact.agent_id for fact in await memories(house, Tier.FACT)] == [last.id]
+        assert await house.daemon.memories.process() == CURATION_PAGE
+        await trio.sleep(60)
+        assert len(house.events("memory.learned")) == CURATION_PAGE + 1
 
 
 async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, autojump_clock: object) -> None:

@@ -224,16 +224,16 @@ async def test_a_mark_goes_no_further_than_the_log(store: Store, through: int) -
     assert await store.memories.mark("id-u1-telegram") == 0
 
 
-async def test_the_agents_that_waited_longest_come_first_and_the_dead_are_left_out(
-    store: Store, clock: HandClock
-) -> None:
-    for path in (A, B, "/u1/agent/c"):
-        clock.ms += 1
-        await logged(store, "x", to=path, at_ms=clock.ms, path=path)
-    dead = await agent_at(store, A)
-    await store.agents.set_state(dead.id, "dead")
-    found = [each.agent_id for each in await store.memories.uncurated(10)]
-    assert found == [(await agent_at(store, path)).id for path in (B, "/u1/agent/c")]
+async def test_what_waits_comes_in_pages_of_agents_and_the_dead_are_left_out(store: Store) -> None:
+    paths = (A, B, "/u1/agent/c", "/u1/agent/d")
+    for path in paths:
+        await logged(store, "x", to=path, path=path)
+    await store.agents.set_state((await agent_at(store, A)).id, "dead")
+    living = sorted([(await agent_at(store, path)).id for path in paths[1:]])
+    first = [each.agent_id for each in await store.memories.uncurated(2)]
+    assert first == living[:2]
+    assert [each.agent_id for each in await store.memories.uncurated(2, after=first[-1])] == living[2:]
+    assert await store.memories.uncurated(2, after=living[-1]) == []
 
 
 async def test_a_new_session_and_a_summary_show_with_what_waits(store: Store) -> None:

@@ -47,15 +47,15 @@ _ENTRIES: Final = "FROM memories WHERE agent_id = ? AND tier = 'log' AND no > ? 
 class MemoryCuration(Part):
     """How far workers have come, and what came of it."""
 
-    async def uncurated(self, limit: int) -> list[Uncurated]:
+    async def uncurated(self, limit: int, *, after: str = "") -> list[Uncurated]:
         """Return for each living agent with entries after its mark what waits for its worker."""
         rows = fetch(
             self._reader,
             "SELECT m.agent_id, m.through, m.newest, a.session FROM memory_marks m JOIN agents a ON a.id = m.agent_id"
-            " WHERE m.newest > m.through AND a.state <> 'dead' ORDER BY m.oldest_at, m.agent_id LIMIT ?",
-            (limit,),
+            " WHERE m.newest > m.through AND m.agent_id > ? AND a.state <> 'dead' ORDER BY m.agent_id LIMIT ?",
+            (after, limit),
         )
-        return sorted((_uncurated(self._reader, row) for row in rows), key=lambda it: it.oldest_ms)
+        return [_uncurated(self._reader, row) for row in rows]
 
     async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:
         """Return log entries of one agent in order, without echoes, until they have `max_chars`."""
