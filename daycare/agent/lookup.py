@@ -15,14 +15,13 @@ import msgspec
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.base.limits import LOOKUP_FILTERED_MAX, LOOKUP_LINE_MAX_CHARS, LOOKUP_NAMES_MAX
+from daycare.base.limits import LOOKUP_LINE_MAX_CHARS, LOOKUP_NAMED_MAX, LOOKUP_NAMES_MAX, LOOKUP_SPEAKING_MAX
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.memory.address import folder, parse, spell
 from daycare.memory.queries import Hit, Query
 from daycare.store.contract import Store
 from daycare.store.records import Agent
-from daycare.store.records_documents import Place
 from daycare.store.records_memories import EVERYBODY, Memory, Tier
 
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
@@ -67,11 +66,17 @@ class Lookup:
         """Return what fits a question best. Raises `InvalidError` MEMORY_PATH_INVALID for what is no path."""
         user = await self._people.get(reader.user)
         scope, names = scope_of(reader.path), frozenset[str]()
-        among = await self._memories.about(scope, (), [filters.entity], LOOKUP_NAMES_MAX) if filters.entity else []
+        entities = await self._memories.about(scope, (), [filters.entity], LOOKUP_NAMES_MAX) if filters.entity else []
+        document = filters.path if filters.path and not filters.path.startswith("/") else ""
+        sources = frozenset(no for each in entities for no in each.sources)
+        among: set[int] | None = None
         if filters.entity:
-            names = frozenset({filters.entity.casefold(), *(name for each in among for name in names_of(each))})
+            names = frozenset({filters.entity.casefold(), *(name for each in entities for name in names_of(each))})
             text = f"{text} {filters.entity}"
-        is_of = _place(filters.path) if filters.path and not filters.path.startswith("/") else None
+            among = {*sources, *await self._speaking((scope, EVERYBODY), names)}
+        if document:
+            passages = await self._passages((scope, EVERYBODY), document)
+            among = passages if among is None else among & passages
         query = Query(
             scope=scope,
             agent_id=reader.id,
@@ -79,20 +84,18 @@ class Lookup:
             speaker=user.name if user is not None else "",
             now_ms=self._clock.now_ms(),
             zone=user.zone if user is not None else "UTC",
-            tiers=tuple(tier for tier in filters.tiers if is_of is None or tier is Tier.CHUNK),
+            tiers=tuple(tier for tier in filters.tiers if not document or tier is Tier.CHUNK),
             since_ms=filters.since_ms,
             until_ms=filters.until_ms,
-            under=filters.path.rstrip("/") if is_of is None else "",
+            under="" if document else filters.path.rstrip("/"),
+            among=None if among is None else sorted(among),
             superseded=filters.superseded,
-            limit=LOOKUP_FILTERED_MAX if names or is_of is not None else filters.limit,
+            limit=max(LOOKUP_NAMED_MAX, filters.limit) if names else filters.limit,
         )
-        hits = list(await self._search(query)) if query.tiers else []
+        hits = list(await self._search(query)) if query.tiers and among != set() else []
         if names:
-            sources = frozenset(no for each in among for no in each.sources)
             speaks = _speaking_of(names)
             hits = [hit for hit in hits if hit.memory.no in sources or speaks(hit.memory)]
-        if is_of is not None:
-            hits = [hit for hit in hits if hit.memory.place is not None and is_of(hit.memory.place)]
         return hits[: filters.limit]
 
     async def get(self, reader: Agent, labels: Collection[str]) -> list[Memory]:
@@ -117,6 +120,25 @@ class Lookup:
         known = await self._memories.about(scope_of(reader.path), (), names, LOOKUP_NAMES_MAX)
         called = {name for each in known for name in names_of(each)}
         return [name for name in names if name.casefold() in called]
+
+    async def _speaking(self, scopes: Sequence[str], names: Collection[str]) -> set[int]:
+        """Return the memories that may speak of somebody: those with all words of a name, in whatever order."""
+        from daycare.memory.analysis import words_of  # late: lists of words that a daemon does without until then
+
+        words = {name: words_of(name) for name in names}
+        found = [await self._memories.speaking(scope, words, LOOKUP_SPEAKING_MAX) for scope in scopes]
+        return {no for numbers in found for no in numbers}
+
+    async def _passages(self, scopes: Sequence[str], path: str) -> set[int]:
+        """Return the passages of the document at a path, in whatever layer that means, or of those in that folder."""
+        if path.endswith(".md"):
+            address = parse(path)
+            layers, name = address.layers, address.name
+        else:
+            among = folder(path)
+            layers, name = among.layers, among.prefix
+        found = [await self._memories.passages(scope, layers, name) for scope in scopes]
+        return {no for numbers in found for no in numbers}
 
     def base(self, scope: str) -> int | None:
         """Return what all numbers of a scope have in common, None if it has none yet."""
@@ -246,7 +268,9 @@ def names_of(memory: Memory) -> list[str]:
 
 
 def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, names))})(?!\w)")
+    from daycare.memory.analysis import naming  # late: lists of words that a daemon does without until then
+
+    pattern = naming(names)
 
     def speaks(memory: Memory) -> bool:
         if memory.fact is not None and memory.fact.subject.casefold() in names:
@@ -254,15 +278,6 @@ def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
         return not names.isdisjoint(names_of(memory)) or pattern.search(memory.text.casefold()) is not None
 
     return speaks
-
-
-def _place(path: str) -> Callable[[Place], bool]:
-    """Return what tells whether a document is the one at a path, in whatever layer it means, or in that folder."""
-    if path.endswith(".md"):
-        address = parse(path)
-        return lambda place: place.layer in address.layers and place.name == address.name
-    among = folder(path)
-    return lambda place: place.layer in among.layers and place.name.startswith(among.prefix)
 
 
 def _may_read(reader: Agent, memory: Memory) -> bool:

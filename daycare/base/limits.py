@@ -325,7 +325,8 @@ assert min(SUB_LEVELS_MAX, ASK_CHAIN_MAX) >= HELPER_LEVELS_MAX, "an address and 
 assert HELPERS_MAX <= SUBAGENTS_LIVING_MAX <= SUBAGENTS_DAILY_MAX
 LOOKUP_LINE_MAX_CHARS: Final = 600  # of one memory that a tool finds: twenty fit into a result; one can be read whole
 LOOKUP_MAX: Final = 20  # memories that a tool finds with one query
-LOOKUP_FILTERED_MAX: Final = 500  # looked through for those that speak of somebody, or are of a document: some 10 ms
+LOOKUP_SPEAKING_MAX: Final = 10_000  # memories with the words of somebody's name, the newest: some 10 ms ...
+LOOKUP_NAMED_MAX: Final = 80  # ... and the best of them, whose texts are looked at for the name itself
 LOOKUP_NAMES_MAX: Final = 50  # people and things of one name, or entries that one fact was learned from
 LOOKUP_DOCUMENTS_MAX: Final = 5  # found by their words beside memories: daily logs, and what was written just now
 QUESTION_MAX_CHARS: Final = 2_000  # of a question to memory: a long paragraph

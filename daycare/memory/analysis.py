@@ -7,6 +7,7 @@ in 98 %, of pairs alone in 88 %, of triples in 66 %, as the text stands in 20 %.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from daycare.memory import thesaurus
@@ -47,6 +48,11 @@ def words_of(question: str) -> list[str]:
     """Return the words of a question in lower case, as the index has them."""
     text = _NAMED.sub(lambda found: f"{found[0]} {_parts(found[0])}", question)
     return [word.lower() for word in _WORD.findall(text if text.isascii() else _RUN.sub(_pairs, text))]
+
+
+def naming(names: Iterable[str]) -> re.Pattern[str]:
+    """Return what finds any of these names in a text, as a whole word where its script has spaces between words."""
+    return re.compile("|".join(f"{_edge('<', name[:1])}{re.escape(name)}{_edge('', name[-1:])}" for name in names))
 
 
 def language_of(words: list[str]) -> str:
@@ -91,3 +97,7 @@ def _grams(found: re.Match[str]) -> str:
 def _pairs(found: re.Match[str]) -> str:
     run = "".join(filter(str.isalnum, found[0]))  # marks above and below letters would be taken for blanks
     return f" {' '.join(run[at : at + 2] for at in range(max(1, len(run) - 1)))} "
+
+
+def _edge(side: str, letter: str) -> str:
+    return "" if _SPACELESS.match(letter) else rf"(?{side}!\w)"

@@ -14,7 +14,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     `agent_id` asks: passages of its own documents are found beside those that all of the scope's agents share. `recent`
     are the words before the question, the oldest first; `speaker` asks. `shown` (session, turn): of this session of the
     agent only entries up to that turn are found, the later ones stand in its prompt anyway. `vector` is the question's,
-    of length 1, None to search by words alone. `under` is the root of a subtree of agents.
+    of length 1, None to search by words alone. `under` is the root of a subtree of agents. `among` are the numbers of
+    the only memories to choose from, None for all.
     """
 
     scope: str
@@ -28,6 +29,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int | None = None
     until_ms: int | None = None
     under: str = ""
+    among: Sequence[int] | None = None
     shown: tuple[int, int] | None = None
     superseded: bool = False
     limit: int = 10

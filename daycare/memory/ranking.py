@@ -242,11 +242,14 @@ class _Scene:
 
     def _term(self, group: Group, own: Numbers, kin: Numbers) -> tuple[Numbers, Floats, float]:
         """Return where a term is, how much of it, and how much it weighs."""
-        structure, shares = self.structure, self.shares
-        rarity = _rarity(structure.living, group.own_in)
+        shares, among = self.shares, self._limits.among
+        living, own_in, kin_in = self.structure.living, group.own_in, group.kin_in
+        if among is not None:  # a word that all others have may be rare where the choice is
+            living, own_in, kin_in = (int(np.count_nonzero(each)) for each in (among, among[own], among[kin]))
+        rarity = _rarity(living, own_in)
         shares[own] = 1
         places = np.concatenate([own, kin[shares[kin] == 0]])
-        shares[kin] = np.maximum(shares[kin], _KIN * min(1.0, _rarity(structure.living, group.kin_in) / rarity))
+        shares[kin] = np.maximum(shares[kin], _KIN * min(1.0, _rarity(living, kin_in) / rarity))
         found = shares[places]
         shares[places] = 0
         rarity *= group.weight

@@ -116,6 +116,7 @@ class Scene:
             agent_id=query.agent_id,
             shown=query.shown,
             under=query.under,
+            among=None if query.among is None else structure.among(query.among),
         )
         if self._section.merge == "plain":
             weights = self._section.weights

@@ -25,9 +25,8 @@ class Limits(NamedTuple):
     """Which memories may be found: of these tiers, said from `since_ms` until before `until_ms`.
 
     Facts that held only before `now_ms` are left out, with None they are not. Passages of documents are those that all
-    share and those of `agent_id`. Of what was said in the agent's session `shown[0]`
-    only turns up to `shown[1]` are found. `under` is
-    the root of a subtree of agents.
+    share and those of `agent_id`. Of what was said in the agent's session `shown[0]` only turns up to `shown[1]` are
+    found. `under` is the root of a subtree of agents. `among` says of each place whether it is one to choose from.
     """
 
     tiers: Sequence[Tier] = TIERS
@@ -37,6 +36,7 @@ class Limits(NamedTuple):
     agent_id: str = ""
     shown: tuple[int, int] | None = None
     under: str = ""
+    among: Bools | None = None
 
 
 class Structure:
@@ -164,6 +164,12 @@ class Structure:
         """Return the code of a speaker, None if nothing of them is there."""
         return self._speaker_codes.get(name)
 
+    def among(self, numbers: Sequence[int]) -> Bools:
+        """Return of each place whether the memory there is one of these."""
+        found = np.zeros(self.size, np.bool_)
+        found[self.places(np.array(numbers, np.int64))] = True
+        return found
+
     def admits(self, places: Numbers, limits: Limits) -> Bools:
         """Return which of these memories may be found."""
         tier = self._tier[places]
@@ -180,6 +186,8 @@ class Structure:
             found &= self._at_ms[places] < limits.until_ms
         if limits.now_ms is not None:
             found &= self._until_ms[places] > limits.now_ms
+        if limits.among is not None:
+            found &= limits.among[places]
         if limits.under:
             inside = [f"{path}/".startswith(f"{limits.under}/") for path in self._paths]
             found &= np.array(inside, np.bool_)[self._agent[places]]

@@ -1,9 +1,9 @@
 """What every store promises of memories: each turn is logged once, each entry curated once, nobody reads another's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
-from daycare.store.records_documents import Place
+from daycare.store.records_documents import Layer, Place
 from daycare.store.records_memories import (
     Comparable,
     EndedTurn,
@@ -169,6 +169,21 @@ class MemoryStore(Protocol):
         """Return the facts that hold on these subjects, and the entities with one of these names, the newest first.
 
         Case does not count. Aliases are names.
+        """
+        ...
+
+    async def speaking(self, scope: str, names: Mapping[str, Sequence[str]], limit: int) -> list[int]:
+        """Return the newest `limit` memories that are about one of these names, and as many that are worded so.
+
+        `names` are without case, each with its words as `memory.analysis` has them; worded so is what has all of these,
+        in any order. Numbers rise.
+        """
+        ...
+
+    async def passages(self, scope: str, layers: Sequence[Layer], name: str) -> list[int]:
+        """Return the numbers of the chunks of documents of a name in some layers, whoever has them; numbers rise.
+
+        A name that ends with `/` is a folder, an empty one all there is.
         """
         ...
 

@@ -1,0 +1,100 @@
+"""A search among what is about somebody, or of a document, chooses from all of that, whatever else fits better."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from daycare.agent.lessons import lesson_of
+from daycare.base.messages import Origin
+from daycare.config import Config
+from daycare.memory.learned import Learned, NewEntity
+from daycare.store.records import Agent
+from daycare.store.records_documents import Attribution
+from daycare.store.records_memories import Tier
+from daycare.testing.house import House, open_house
+
+BY = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
+OTHERS = 120  # more than a search ranks by their texts
+
+
+async def me(house: House) -> Agent:
+    return await house.daemon.directory.at("/ann/direct")
+
+
+async def found(house: House, text: str, **filters: str) -> list[str]:
+    return [each.text for each in await house.daemon.memories.search(await me(house), text, **filters)]  # type: ignore[arg-type]
+
+
+async def hear(house: House, *texts: str) -> None:
+    for text in texts:
+        await house.talk(text)
+    await trio.sleep(5)
+
+
+def own(number: int) -> str:
+    """Return words that no other text has: what says nearly the same is left out."""
+    return " ".join(f"{letter}{number}" for letter in "abcdef")
+
+
+async def know(house: House, name: str, *aliases: str) -> None:
+    """Let a worker learn of somebody from the first thing that was said."""
+    agent = await me(house)
+    [entry, *_] = await house.store.memories.entries(agent.id, after=0, through=2**62, max_chars=10**6)
+    entity = NewEntity(name=name, kind="person", description="", aliases=aliases, sources=(entry.no,))
+    learned = Learned(entities=(entity,), by="test")
+    await house.store.memories.learn(lesson_of(agent, learned, [entry], [], after=0, through=entry.no))
+
+
+@pytest.mark.parametrize("path", ["knowledge/old.md", "skills", "skills/tools/"])
+async def test_a_search_in_a_document_finds_its_passage_however_many_others_fit_better(
+    path: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await hear(house, "hello there")
+        agent = await me(house)
+        its = path if path.endswith(".md") else "skills/tools/old.md"
+        await house.daemon.documents.write(agent, its, "Some words on a boiler.\n", BY)
+        for number in range(OTHERS):
+            text = f"The boiler in the cellar needs water, {own(number)}.\n"
+            await house.daemon.documents.write(agent, f"knowledge/b{number}.md", text, BY)
+        await trio.sleep(60)
+        question = "boiler in the cellar needs water"
+        assert len(await found(house, question)) == 10
+        assert await found(house, question, path=path) == ["Some words on a boiler."]
+        assert await found(house, question, path="knowledge/none.md") == []
+
+
+async def test_a_search_about_somebody_finds_them_by_another_name_however_many_others_fit_better(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await hear(house, "hello there", "Clara has a boat at the coast")
+        await know(house, "Zed", "Clara")
+        await hear(house, *(f"The train to the coast leaves, {own(number)}" for number in range(OTHERS)))
+        question = "When does the train to the coast leave?"
+        assert "Clara has a boat at the coast" in await found(house, question, entity="zed")
+        assert await found(house, question, entity="Zed", path="knowledge") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "other"),
+    [
+        ("小明", "昨天小明喜欢喝茶", "昨天大家喜欢喝茶"),
+        ("Ann", "then ANN had tea", "then Annabel had tea"),
+        ("Anne-Marie", "then Anne-Marie had tea", "then Marie had tea"),
+    ],
+)
+async def test_a_name_is_found_as_its_script_writes_it(
+    name: str, text: str, other: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await hear(house, text, other)
+        assert await found(house, text, entity=name, tiers=(Tier.LOG,)) == [text]  # type: ignore[arg-type]
+
+
+async def test_a_name_without_letters_is_nobodys(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=Config()) as house:
+        await hear(house, "tea!!! OR coffee*")
+        for name in ("!!!", '"', "*", "' OR 1"):
+            assert await found(house, "tea", entity=name, tiers=(Tier.LOG,)) in ([], ["tea!!! OR coffee*"])  # type: ignore[arg-type]
