@@ -9,6 +9,7 @@ comparison runs over memory that the processor's cache holds, and growing copies
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np
@@ -17,6 +18,7 @@ PANEL_ROWS: Final = 16_384  # 128 KB for a step of a comparison: within the seco
 _FAR: Final = 0xFFFF  # of a row that is not to be found; real distances end at three times the dimensions
 DIMENSIONS_MAX: Final = _FAR // 3 - 1
 _SECOND_FOLD: Final = 8  # rows that get a second look, for each that is wanted; by 4 a hundredth of them is lost
+_PICKED: Final = 12  # times as long a row takes that is picked out of its panel for that, than one in turn
 _STEP_ROWS: Final = 512  # made into bits at once
 _STEP: Final = 0.65  # of the query's root mean square: sizes 0 to 3, the best of those tried
 
@@ -94,12 +96,33 @@ class Signs:
 def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int) -> Numbers:
     """Return the places of the eligible rows that seem to be the nearest, in order of place.
 
-    A first look at all rows counts the query's large dimensions only; a second one weighs what it left.
+    Of many rows a first look counts the query's large dimensions only, and a second one weighs what that left.
     """
-    rough = _rough(panels, len(eligible), query)
-    rough[~eligible] = _FAR
-    places = nearest(rough, _SECOND_FOLD * count)
+    rows, second = len(eligible), _SECOND_FOLD * count
+    look = _weighed if rows <= _PICKED * second else _rough
+    found = look(panels, rows, query)
+    found[~eligible] = _FAR
+    if look is _weighed:
+        return nearest(found, count)
+    places = nearest(found, second)
     return places[nearest(distances(panels, places, query), count)]
+
+
+def _weighed(panels: Sequence[Words], rows: int, query: Query) -> Distances:
+    """Return of each row what `distances` does."""
+    found, twos = np.zeros(rows, np.uint16), np.zeros(rows, np.uint16)
+    differ, masked = np.empty(PANEL_ROWS, np.uint64), np.empty(PANEL_ROWS, np.uint64)
+    counts = np.empty(PANEL_ROWS, np.uint8)
+    for number, panel in enumerate(panels):
+        here = slice(number * PANEL_ROWS, min((number + 1) * PANEL_ROWS, rows))
+        size = here.stop - here.start
+        for word in range(len(panel)):
+            np.bitwise_xor(panel[word, :size], query.signs[word], out=differ[:size])
+            for into, sizes in ((found, query.ones), (twos, query.twos)):
+                np.bitwise_and(differ[:size], sizes[word], out=masked[:size])
+                into[here] += np.bitwise_count(masked[:size], out=counts[:size])
+    found += 2 * twos
+    return found
 
 
 def _rough(panels: Sequence[Words], rows: int, query: Query) -> Distances:
@@ -118,14 +141,15 @@ def _rough(panels: Sequence[Words], rows: int, query: Query) -> Distances:
 
 
 def distances(panels: Sequence[Words], places: Numbers, query: Query) -> Distances:
-    """Return of some rows the summed sizes of the query where their signs differ."""
+    """Return of some rows, in order of place, the summed sizes of the query where their signs differ."""
     found = np.empty(len(places), np.uint16)
-    panel_of = places // PANEL_ROWS
-    for number in distinct(panel_of).tolist():
-        here = panel_of == number
-        differ = panels[number][:, places[here] % PANEL_ROWS] ^ query.signs[:, None]
+    ends = np.searchsorted(places, PANEL_ROWS * np.arange(len(panels) + 1)).tolist()
+    for number, (begin, end) in enumerate(pairwise(ends)):
+        differ = np.take(panels[number], places[begin:end] - number * PANEL_ROWS, axis=1)
+        differ ^= query.signs[:, None]
         ones = np.bitwise_count(differ & query.ones[:, None]).sum(axis=0, dtype=np.uint16)
-        found[here] = ones + 2 * np.bitwise_count(differ & query.twos[:, None]).sum(axis=0, dtype=np.uint16)
+        differ &= query.twos[:, None]
+        found[begin:end] = ones + 2 * np.bitwise_count(differ).sum(axis=0, dtype=np.uint16)
     return found
 
 

@@ -10,7 +10,7 @@ A block may be searched in other threads while one thread, always the same, chan
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np, widened
+from daycare.memory.arrays import Bools, Floats, Halves, NDArray, Numbers, distinct, np, products, widened
 from daycare.memory.matrix import Matrix, Rows
 from daycare.memory.signs import DIMENSIONS_MAX, Signs, Words, shortlist
 from daycare.store.records_memories import VectorPage
@@ -138,7 +138,7 @@ class VectorBlock:
             wanted = max(SHORTLIST, SHORTLIST_FOLD * count)
             places = shortlist(held.panels, _eligible(held), self._signs.query(query), wanted)
             page = fetch(held.numbers[places].tolist())
-            found = Found(np.array(page.numbers, np.int64), widened(self._read(page)) @ query, mean, deviation)
+            found = Found(np.array(page.numbers, np.int64), products(self._read(page), query), mean, deviation)
         return Found(*_best(found.numbers, found.scores, count), found.mean, found.deviation)
 
     def scores(self, query: Floats) -> Found | None:

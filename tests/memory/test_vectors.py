@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.memory.arrays import Floats, np, widened
-from daycare.memory.signs import PANEL_ROWS, Signs, distances, nearest, shortlist
+from daycare.memory.arrays import Floats, NDArray, np, products, widened
+from daycare.memory.signs import PANEL_ROWS, Query, Signs, distances, nearest, shortlist
 from daycare.memory.vectors import SAMPLE_ROWS, Found, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
 
@@ -264,19 +264,40 @@ def test_the_sample_has_old_and_new_rows_alike() -> None:
     assert np.quantile(drawn, [0.25, 0.5, 0.75]) == pytest.approx([12_500, 25_000, 37_500], abs=2_500)
 
 
-def test_distances_are_what_counting_bit_by_bit_gives() -> None:
-    rows, queries = made(1_000, 100, 1), made(5, 100, 2)
+def counted(count: int, dimensions: int) -> Iterator[tuple[Signs, Query, NDArray[np.uint16]]]:
+    """Yield rows as bits, a query, and the distance of each row from it, counted bit by bit."""
+    rows = made(count, dimensions, 1)
     signs = Signs(rows.mean(axis=0))
     signs.extend(rows.astype(np.float16))
     centre = rows.mean(axis=0).astype(np.float16).astype(np.float32)
-    for query in queries:
+    for query in made(5, dimensions, 2):
         aside = query - centre
         sizes = np.clip(np.rint(np.abs(aside) / (0.65 * np.sqrt(np.mean(aside**2)))), 0, 3)
         slow = ((rows > centre) != (aside > 0)) @ sizes
-        places = np.array([3, 500, 501, 999])
-        assert distances(signs.panels, places, signs.query(query)).tolist() == slow[places].tolist()
-        everything = shortlist(signs.panels, np.ones(1_000, np.bool_), signs.query(query), 1_000)
-        assert everything.tolist() == [*range(1_000)]
+        yield signs, signs.query(query), slow.astype(np.uint16)
+
+
+def test_distances_are_what_counting_bit_by_bit_gives() -> None:
+    for signs, query, slow in counted(PANEL_ROWS + 1_000, 100):
+        places = np.array([3, 500, 501, 999, PANEL_ROWS - 1, PANEL_ROWS, PANEL_ROWS + 999])
+        assert distances(signs.panels, places, query).tolist() == slow[places].tolist()
+        everything = shortlist(signs.panels, np.ones(len(slow), np.bool_), query, len(slow))
+        assert everything.tolist() == [*range(len(slow))]
+
+
+def test_of_few_rows_the_shortlist_has_exactly_the_nearest_and_of_many_nearly() -> None:
+    eligible = np.ones(PANEL_ROWS + 4_000, np.bool_)
+    eligible[::7] = False
+    hits = 0
+    for signs, query, slow in counted(len(eligible), 128):
+        slow[~eligible] = 0xFFFF
+        few = shortlist(signs.panels, eligible, query, 400)
+        assert few.tolist() == nearest(slow, 400).tolist()
+        many = shortlist(signs.panels, eligible, query, 100)
+        assert len(many) == 100
+        hits += len({*many.tolist()} & {*nearest(slow, 100).tolist()})
+        assert eligible[many].all()
+    assert hits >= 0.9 * 500, "these queries are near to nothing"
 
 
 def test_the_nearest_are_as_many_as_asked_for_the_newest_of_those_that_are_equally_far() -> None:
@@ -306,6 +327,12 @@ def test_every_finite_half_is_widened_as_numpy_does_it() -> None:
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     halves = halves[np.isfinite(halves)]
     assert np.array_equal(widened(halves).view(np.uint32), halves.astype(np.float32).view(np.uint32))
+
+
+@pytest.mark.parametrize(("rows", "dimensions"), [(0, 8), (1, 8), (401, 384), (43, 1_536), (3, 70_000)])
+def test_products_of_halves_are_those_of_the_widened_rows(rows: int, dimensions: int) -> None:
+    halves, vector = made(rows, dimensions, 1).astype(np.float16), made(1, dimensions, 2)[0]
+    assert products(halves, vector) == pytest.approx(halves.astype(np.float32) @ vector, abs=1e-5)
 
 
 def test_numpy_computes_in_one_thread_and_programs_started_later_do_not_hear_of_it() -> None:
