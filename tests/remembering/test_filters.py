@@ -1,6 +1,7 @@
 """A search among what is about somebody, or of a document, chooses from all of that, whatever else fits better."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -22,8 +23,8 @@ async def me(house: House) -> Agent:
     return await house.daemon.directory.at("/ann/direct")
 
 
-async def found(house: House, text: str, **filters: str) -> list[str]:
-    return [each.text for each in await house.daemon.memories.search(await me(house), text, **filters)]  # type: ignore[arg-type]
+async def found(house: House, text: str, **filters: Any) -> list[str]:
+    return [each.text for each in await house.daemon.memories.search(await me(house), text, **filters)]
 
 
 async def hear(house: House, *texts: str) -> None:
@@ -90,11 +91,4 @@ async def test_a_name_is_found_as_its_script_writes_it(
 ) -> None:
     async with open_house(tmp_path, config=Config()) as house:
         await hear(house, text, other)
-        assert await found(house, text, entity=name, tiers=(Tier.LOG,)) == [text]  # type: ignore[arg-type]
-
-
-async def test_a_name_without_letters_is_nobodys(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
-        await hear(house, "tea!!! OR coffee*")
-        for name in ("!!!", '"', "*", "' OR 1"):
-            assert await found(house, "tea", entity=name, tiers=(Tier.LOG,)) in ([], ["tea!!! OR coffee*"])  # type: ignore[arg-type]
+        assert await found(house, text, entity=name, tiers=(Tier.LOG,)) == [text]
