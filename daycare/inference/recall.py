@@ -15,6 +15,11 @@ _POSSESSED: Final = re.compile(rf"(?:my|our)\s+{_SUBJECT}(?:['\u2019]s\s+name\s+
 _PROPERTY: Final = re.compile(
     rf"(?P<whose>my|our|the)\s+{_SUBJECT}\s+(?P<verb>is|are|was|were)\s+(?P<value>.+)", _FLAGS
 )
+_THEIRS: Final = re.compile(
+    rf"(?:my|our)\s+{_SUBJECT}\s+(?P<verb>(?:lives?|works?) (?:in|at|with|near|as|for)|comes? from|has|have|"
+    r"(?:like|love|hate|prefer|want|need|speak|play|own|drive)s?)\s+(?P<value>.+)",
+    _FLAGS,
+)
 _HABIT: Final = re.compile(rf"i\s+(?:(?:really|also)\s+)?(?P<verb>{_VERBS})\s+(?P<value>.+)", _FLAGS)
 _NOTE: Final = re.compile(
     r"(?:please\s+)?(?:remember|note|don['\u2019]t forget|do not forget)(?:\s*:|\s+that\b|\b)\s*(?P<value>.+)",
@@ -56,6 +61,9 @@ class Facts:
             what, value = found["what"].strip(), found["value"].strip()
             whose = "the" if found["whose"].casefold() == "the" else "your"
             return self._keep(what.casefold(), f"{whose} {what} {found['verb'].casefold()} {value}")
+        if found := _THEIRS.fullmatch(line):
+            what, verb, value = found["what"].strip(), found["verb"].casefold(), found["value"].strip()
+            return self._keep(f"{what} {verb} {value}", f"your {what} {verb} {_to_you(value)}")
         if found := _HABIT.fullmatch(line):
             verb, value = found["verb"].casefold(), found["value"].strip()
             return self._keep(f"{verb} {value.casefold()}", f"you {verb} {_to_you(value)}")
@@ -68,10 +76,16 @@ class Facts:
         return sentence
 
     def about(self, what: str, *, name_first: bool = False) -> str:
-        """Return the sentence on a subject such as "cat", "" if nothing was told."""
+        """Return the sentence on a subject such as "cat", "" if nothing was told.
+
+        If it was told what that is or is called, this; else what was told last of it, as of "sister Clara" on "sister".
+        """
         key = _normal(what)
         keys = (f"{key} name", key) if name_first else (key, f"{key} name")
-        return next((self._said[found] for found in keys if found in self._said), "")
+        known = next((self._said[found] for found in keys if found in self._said), "")
+        if known or name_first:
+            return known
+        return next((said for said in reversed(self._said.values()) if _normal(said).startswith(f"your {key} ")), "")
 
     def doing(self, verb: str) -> list[str]:
         """Return the sentences on what the user likes, where they live, and so on."""
