@@ -34,7 +34,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Spend, Turn, User
-from daycare.store.records_memories import Comparable, Lesson, Memory
+from daycare.store.records_memories import OWN_BITS, Comparable, Lesson, Memory
 
 if TYPE_CHECKING:
     from daycare.memory.distil import Request
@@ -261,12 +261,11 @@ class _Calls:
         """
         answers, self._answers = self._answers, []
         return tuple(
-            spend_of(self.worker, self.turn.turn, (mark & _SHORT) * _CALLS_A_PIECE + number, answer)
+            spend_of(self.worker, self.turn.turn, (mark & OWN_BITS) * _CALLS_A_PIECE + number, answer)
             for number, answer in enumerate(answers)
         )
 
 
-_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
 _CALLS_A_PIECE: Final = 64  # more than a piece can be halved
 
 

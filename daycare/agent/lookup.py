@@ -22,11 +22,10 @@ from daycare.memory.address import folder, parse, spell
 from daycare.memory.queries import Hit, Query
 from daycare.store.contract import Store
 from daycare.store.records import Agent
-from daycare.store.records_memories import EVERYBODY, Memory, Tier
+from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
 
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 
-_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
 _LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
 _HEAD: Final = re.compile(r"^\d+ memor(?:y|ies): ([g\d, ]+); words of: [a-z, ]+$", re.MULTILINE)
 _WORDS_OF: Final = re.compile(r"; words of: ([a-z, ]+)$", re.MULTILINE)
@@ -107,7 +106,7 @@ class Lookup:
             base = self.base(scope) if numbers else None
             if base is None:
                 continue
-            memories = await self._memories.get([scope], [base | no for no in numbers if no <= _SHORT])
+            memories = await self._memories.get([scope], [base | no for no in numbers if no <= OWN_BITS])
             found |= {label(each): each for each in memories if _may_read(reader, each)}
         return [found[each] for each in labels if each in found]
 
@@ -143,7 +142,7 @@ class Lookup:
     def base(self, scope: str) -> int | None:
         """Return what all numbers of a scope have in common, None if it has none yet."""
         first = self._memories.shapes(scope, limit=1)
-        return first[0].no & ~_SHORT if first else None
+        return first[0].no & ~OWN_BITS if first else None
 
 
 # -- how it is told ----------------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ class Lookup:
 
 def label(memory: Memory) -> str:
     """Return how people and models name a memory."""
-    return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & _SHORT}"
+    return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & OWN_BITS}"
 
 
 def label_in(text: str) -> str:
@@ -184,7 +183,7 @@ def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
         facts |= {"about": it.subject, "kind": it.kind, "confidence": it.confidence, "learned by": it.by}
         facts |= {"holds from": _day(it.valid_from_ms, zone), "holds until": _day(it.valid_until_ms, zone)}
         if it.superseded_by:
-            facts["superseded by"] = f"[{it.superseded_by & _SHORT}]"
+            facts["superseded by"] = f"[{it.superseded_by & OWN_BITS}]"
     if memory.entity is not None:
         its = memory.entity
         facts |= {"also called": ", ".join(its.aliases), "mentions": its.mentions, "learned by": its.by}
@@ -256,9 +255,9 @@ def day_ms(text: str, zone: str) -> int | None:
         raise InvalidError("DATE_INVALID", f"reading {text[:40]!a}: expected a day such as 2026-03-31") from None
 
 
-def missing(wanted: str) -> NotFoundError:
+def missing(wanted: str, doing: str = "reading") -> NotFoundError:
     """Return the error for a label that names no memory, or somebody else's."""
-    return NotFoundError("MEMORY_UNKNOWN", f"reading memory {wanted}: there is none", hint="use a number of a search")
+    return NotFoundError("MEMORY_UNKNOWN", f"{doing} memory {wanted}: there is none", hint="use a number of a search")
 
 
 def names_of(memory: Memory) -> list[str]:

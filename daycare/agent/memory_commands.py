@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.lookup import label, label_in
 from daycare.agent.memory_controls import MemoryControls, Shown
 from daycare.base.limits import FORGET_MAX
 from daycare.base.messages import Choice
@@ -73,12 +74,12 @@ class MemoryCommands:
         )
 
     async def _forget(self, agent: Agent, words: Sequence[str], by: str) -> Answer:
-        numbers = [int(word.lstrip("#")) for word in words if word.lstrip("#").isdecimal()][:FORGET_MAX]
-        if not numbers:
+        labels = [found for word in words if (found := label_in(word))][:FORGET_MAX]
+        if not labels:
             return Answer("Say which: /memory forget NUMBER. The numbers stand before what /memory WORDS finds.")
-        plan = await self._controls.plan(agent, numbers)
+        plan = await self._controls.plan(agent, labels)
         if "yes" not in words:
-            yes = f"/memory forget {' '.join(map(str, numbers))} yes"
+            yes = f"/memory forget {' '.join(labels)} yes"
             return Answer(f"{told(plan)}\nForget it for good?", choices=(Choice("Forget it", yes),))
         forgotten = await self._controls.forget(agent, plan, by)
         return Answer(
@@ -96,7 +97,7 @@ def told(plan: Plan) -> str:
         lines.append(f"and all that was said in {len(plan.turns)} exchanges, which it comes from.")
     lines += [f"{place.name} goes on without it." for place in plan.places]
     if plan.mentions:
-        numbers = ", ".join(f"#{memory.no & 0xFFFFFFFF}" for memory in plan.mentions)
+        numbers = ", ".join(f"#{label(memory)}" for memory in plan.mentions)
         lines.append(f"These speak of the same and stay: {numbers}.")
     return "\n".join(("This would go:", *lines))
 
@@ -111,4 +112,4 @@ def _line(each: Shown, zone: str) -> str:
     over = f" (until {datetime.fromtimestamp(until / 1000, ZoneInfo(zone)):%Y-%m-%d})" if until else ""
     who = f"{each.speaker}: " if each.tier == Tier.LOG and each.speaker else ""
     name = f"{each.about['name']} ({each.about['kind']}) - " if each.tier == Tier.ENTITY else ""
-    return f"#{each.no} [{at:%Y-%m-%d}] {name}{who}{one_line(each.text, _LINE_CHARS)}{over}"
+    return f"#{each.label} [{at:%Y-%m-%d}] {name}{who}{one_line(each.text, _LINE_CHARS)}{over}"

@@ -1,15 +1,15 @@
 """What people do with what is remembered of them: search it, list it, ask why, take it along, have it forgotten.
 
-People name a memory by a short number, which counts within their own scope; nobody can name another's.
+People name a memory by its label, a number that counts within their own scope; nobody can name another's.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from daycare.agent.lookup import Filters, Lookup, label
+from daycare.agent.lookup import Filters, Lookup, label, label_in, missing, where
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
@@ -22,12 +22,10 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import Forgotten, Memory, MemoryCounts, Tier, Uncurated
+from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Uncurated
 from daycare.tools.context import PEOPLES
 
 Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
-
-_SHORT: Final = 2**32 - 1  # a scope's own part of a memory's number
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,11 +194,22 @@ class MemoryControls:
             pass
         return await self._look(lambda each: agent is None or each.agent_id == agent.id)
 
-    async def plan(self, agent: Agent, numbers: Sequence[int]) -> Plan:
-        """Return what would be forgotten with these memories, by their short numbers. Raises `NotFoundError`."""
+    async def plan(self, agent: Agent, labels: Sequence[str]) -> Plan:
+        """Return what would be forgotten with memories of these labels.
+
+        Raises `NotFoundError` for a label that names nothing, `InvalidError` MEMORY_SHARED for one of everybody's.
+        """
         scope = scope_of(agent.path)
         base = self._base(scope)
-        return await self._forgetting.plan(scope, [base | no for no in numbers if 0 < no <= _SHORT])
+        numbers = []
+        for each in labels:
+            wanted = label_in(each)
+            if wanted.startswith("g"):
+                await self._refuse_shared(agent, wanted)
+            if not wanted.isdecimal() or int(wanted) > OWN_BITS:
+                raise missing(each[:40], "forgetting")
+            numbers.append(base | int(wanted))
+        return await self._forgetting.plan(scope, numbers)
 
     async def forget(self, agent: Agent, plan: Plan, by: str) -> Forgotten:
         """Forget what a plan says, for the person with the connector key `by`."""
@@ -215,6 +224,15 @@ class MemoryControls:
         )
         return forgotten
 
+    async def _refuse_shared(self, agent: Agent, wanted: str) -> None:
+        for memory in await self._lookup.get(agent, [wanted]):
+            document = where(memory)
+            raise InvalidError(
+                "MEMORY_SHARED",
+                f"forgetting {wanted}: it is a passage of {document}, which everybody reads",
+                hint=f"daycare memory edit {document}",
+            )
+
     def _base(self, scope: str) -> int:
         """Return what all numbers of a scope have in common."""
         base = self._lookup.base(scope)
@@ -227,7 +245,7 @@ def shown(memory: Memory) -> Shown:
     """Return a memory as people see it."""
     part = memory.fact or memory.entity
     return Shown(
-        no=memory.no & _SHORT,
+        no=memory.no & OWN_BITS,
         label=label(memory),
         tier=str(memory.tier),
         text=memory.text,

@@ -17,7 +17,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.limits import DOCUMENT_SEARCH_MAX, FORGET_MAX
 from daycare.store.records import Agent
-from daycare.store.records_memories import Tier
+from daycare.store.records_memories import OWN_BITS, Tier
 
 _encode = msgspec.json.Encoder().encode
 
@@ -54,9 +54,9 @@ class OfTurn(Whose, frozen=True, kw_only=True):
 
 
 class Forget(Whose, frozen=True, kw_only=True):
-    """Which memories, by number. `dry_run` only tells what would go."""
+    """Which memories, by number or label. `dry_run` only tells what would go."""
 
-    numbers: Annotated[tuple[Number, ...], msgspec.Meta(min_length=1, max_length=FORGET_MAX)]
+    numbers: Annotated[tuple[Number | str, ...], msgspec.Meta(min_length=1, max_length=FORGET_MAX)]
     dry_run: bool = False
 
 
@@ -143,12 +143,12 @@ class Memories:
         """Remove memories for good, with the words they came from; or tell what would go."""
         wish = await body(request, Forget)
         agent = await self._agent(wish)
-        plan = await self._controls.plan(agent, wish.numbers)
+        plan = await self._controls.plan(agent, [*map(str, wish.numbers)])
         shown: dict[str, Any] = {
             "memories": [memory.text for memory in plan.memories],
             "turns": len(plan.turns),
             "documents": [place.name for place in plan.places],
-            "mentions": [{"no": memory.no & 0xFFFFFFFF, "text": memory.text} for memory in plan.mentions],
+            "mentions": [{"no": memory.no & OWN_BITS, "text": memory.text} for memory in plan.mentions],
         }
         if wish.dry_run:
             return answer({"would_forget": shown})

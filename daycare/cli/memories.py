@@ -174,7 +174,7 @@ def reembed(cli: Cli) -> None:
 
 def forget(
     cli: Cli,
-    numbers: Annotated[list[int], typer.Argument(metavar="NO...", min=1, help="As search and facts show them.")],
+    numbers: Annotated[list[str], typer.Argument(metavar="NO...", help="As search and facts show them.")],
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     agent: AgentOption = None,
@@ -212,7 +212,7 @@ def memories_table(found: list[Json], *, scored: bool = False) -> Any:
     by_meaning = scored and any(_meaning(each) for each in found)
     rows = (
         (
-            each["no"],
+            each["label"],
             each["tier"],
             when(each["at_ms"]),
             _who(each),

@@ -12,7 +12,7 @@ from daycare.base.errors import NotFoundError
 from daycare.base.messages import Origin
 from daycare.store.contract import Store
 from daycare.store.records_documents import Attribution, NewVersion, Place
-from daycare.store.records_memories import Forgotten, Memory, Tier
+from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, Tier
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many
 VERSIONS_PAGE: Final = 100  # versions of a document looked at in one go
@@ -43,8 +43,9 @@ class Forgetting:
         """Return what would go with these memories. Raises `NotFoundError` for one that is not in the scope."""
         memories = await self._store.memories.get([scope], numbers)
         if missing := set(numbers) - {memory.no for memory in memories}:
+            which = ", ".join(str(no & OWN_BITS) for no in sorted(missing))
             raise NotFoundError(
-                "MEMORY_UNKNOWN", f"forgetting {sorted(missing)}: there is no such memory", hint="daycare memory search"
+                "MEMORY_UNKNOWN", f"forgetting memory {which}: there is none", hint="use a number of a search"
             )
         derived = await self._store.memories.derived(scope, [memory.no for memory in memories])
         memories += await self._store.memories.get([scope], [no for no in derived if no not in set(numbers)])

@@ -11,6 +11,7 @@ from daycare.store.records import Spend
 from daycare.store.records_documents import Place
 
 _NUMBER_BYTES: Final = 8
+OWN_BITS: Final = 2**32 - 1  # of a memory's number: the part that counts within its scope
 ECHO: Final = "echo"  # the role of an agent's answer that only repeats what is remembered; nothing is learned from it
 EVERYBODY: Final = ""  # the scope of global documents: read by all, together with the reader's own
 

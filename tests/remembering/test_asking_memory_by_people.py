@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.agent.lookup import label
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin, asking
 from daycare.base.path import Kind
@@ -122,9 +123,10 @@ async def test_what_was_looked_up_and_is_forgotten_is_in_no_exchange_and_no_byte
         assert "Zanzibarovna" in await ask(house, "what is my cat called?")
         assert "Zanzibarovna" in await house.talk("recall the cat")
         agent = await house.daemon.directory.at("/ann/direct")
-        plan = await house.daemon.memories.plan(agent, [no])
-        told = [each.no for each in plan.mentions]
-        await house.daemon.memories.forget(agent, await house.daemon.memories.plan(agent, [no, *told]), "direct:ann")
+        plan = await house.daemon.memories.plan(agent, [str(no)])
+        told = [label(each) for each in plan.mentions]
+        plan = await house.daemon.memories.plan(agent, [str(no), *told])
+        await house.daemon.memories.forget(agent, plan, "direct:ann")
         assert "Zanzibarovna" not in str(await house.store.turns.history(agent.id, agent.session, 200))
         assert "green tea" in str(await house.store.turns.history(agent.id, agent.session, 200))
         assert "Zanzibarovna" not in str(house.events("turn.finished")) + str(house.events("turn.delta"))

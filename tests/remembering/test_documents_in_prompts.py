@@ -175,7 +175,7 @@ async def test_a_passage_that_was_forgotten_is_in_no_prompt(tmp_path: Path, auto
         assert "The boiler is number 1." in await told(house, "What about the boiler?")
         controls, agent = house.daemon.memories, await me(house)
         chunks = await controls.find(agent, Tier.CHUNK, "boiler number")
-        await controls.forget(agent, await controls.plan(agent, [each.no for each in chunks]), "direct:ann")
+        await controls.forget(agent, await controls.plan(agent, [each.label for each in chunks]), "direct:ann")
         assert "The boiler is number 1." not in await told(house, "What about the boiler?")
 
 

@@ -97,6 +97,25 @@ async def test_a_number_names_ones_own_memory_and_nobody_elses(tmp_path: Path, a
         assert await house.daemon.memories.search(agent, "tea") != []
 
 
+async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_number(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        await house.talk("I love green tea.")
+        agent = await house.daemon.directory.at("/ann/direct")
+        by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
+        await house.daemon.documents.write(agent, "global/knowledge/tea.md", "Oolong is half green.\n", by)
+        await trio.sleep(5)
+        assert "#g1 [" in await house.talk("/memory oolong")
+        for text in ("/memory forget g1", "/memory forget #g1 yes"):
+            assert "global/knowledge/tea.md, which everybody reads" in await house.talk(text)
+        for label in ("999", "g999", "4294967296"):
+            assert f"forgetting memory {label}: there is none" in await house.talk(f"/memory forget {label}")
+        assert "Say which" in await house.talk("/memory forget tea")
+        everything = [each.label async for each in house.daemon.memories.export(agent)]
+    assert {"1", "2"} <= {*everything}, "nothing is forgotten"
+
+
 async def test_the_same_recall_is_the_same_prompt(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path, config=OFFLINE) as house:
         for text in ("My sister Clara lives in Bern.", "I love green tea."):
