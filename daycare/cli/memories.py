@@ -10,6 +10,7 @@ import typer
 from daycare.base.errors import BusyError, InvalidError
 from daycare.cli.client import REQUEST_S, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
+from daycare.cli.home import takes_turns
 from daycare.cli.render import one_line, pairs, plain, table, when
 
 AgentOption = Annotated[
@@ -96,7 +97,7 @@ def ask(
     """Have a question answered from memory: it is searched several times, and each source of the answer is shown."""
     wish: Json = {"question": " ".join(words), "key": new_key()} | ({} if agent is None else {"agent": agent})
     deadline = time.monotonic() + timeout_s
-    with cli.connect() as client:
+    with cli.connect(work=True) as client:
         while True:
             wait_s = max(min(deadline - time.monotonic(), WAIT_SLICE_S), 0.05)
             found = client.call("POST", "/v1/memories/ask", wish | {"wait_s": wait_s}, timeout_s=REQUEST_S + wait_s)
@@ -162,6 +163,7 @@ def process(
     wish = {name: each for name, each in (("agent", agent), ("path", path)) if each is not None}
     with cli.connect() as client:
         done = client.call("POST", "/v1/memories/process", wish, timeout_s=600)
+        done["working"] = takes_turns(client.status() or {})
     cli.out(done, _processed)
 
 
@@ -299,7 +301,10 @@ def _processed(done: Json) -> str:
     if "path" in done:
         vectors = f", {done['embedded']} with vectors" if done["embedded"] else ""
         return f"{plain(done['path'])}, version {done['version']}: {done['chunks']} passages{vectors}"
-    return f"memory workers woken: {done['woken']}" if done["woken"] else "nothing waits"
+    if not done["woken"]:
+        return "nothing waits"
+    later = "" if done["working"] else "\nno daemon runs: they begin as soon as `daycare run` or `daycare chat` does"
+    return f"memory workers woken: {done['woken']}{later}"
 
 
 def _plan(plan: Json) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +61,17 @@ def test_the_answer_is_printed_with_its_sources(
     assert all("memory" not in reply["text"] for reply in client.replies("/ann/direct")), "answered here, not there"
 
 
+def test_without_a_daemon_it_is_answered_all_the_same(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    initialise(home, user_name="Ann")
+    with EmbeddedDaemon(home, work=True):
+        told = Client(Home(home).socket)
+        told.ask(CLARA, timeout_s=30, key="told")
+        told.close()
+    assert CLARA in ask(capsys, home, "where does Clara live?", "--timeout", "20")
+    app(["memory", "process", "--home", str(home)], standalone_mode=False)
+    assert "no daemon runs: they begin as soon as" in capsys.readouterr().out
+
+
 def test_a_repeat_asks_once_and_another_question_does_not_wait(house: Path, client: Client) -> None:
     wish = {"question": "where does Clara live?", "key": new_key(), "wait_s": 20}
     first, again = (client.call("POST", "/v1/memories/ask", wish) for _ in range(2))
@@ -85,5 +97,11 @@ def test_who_does_not_want_to_wait_any_longer_is_told_that_the_question_is_kept(
     initialise(home, user_name="Ann")
     monkeypatch.setenv("TMPDIR", str(home))
     monkeypatch.setattr("tempfile.tempdir", str(home))
-    with EmbeddedDaemon(home, work=False), pytest.raises(BusyError, match="stays queued"):
-        ask(capsys, home, "--timeout", "1", "where does Clara live?")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}/v1"
+        provider = f'[models]\nmemorySearch = "deaf/m"\n\n[providers.deaf]\nbase_url = "{url}"\n'
+        Home(home).config.write_text(provider)
+        with EmbeddedDaemon(home, work=True):
+            with pytest.raises(BusyError, match="stays queued"):
+                ask(capsys, home, "--timeout", "1", "where does Clara live?")
+            deaf.close()  # else the daemon waits for it when it ends
