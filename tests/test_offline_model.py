@@ -10,6 +10,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from daycare.base.limits import MESSAGE_MAX_BYTES
 from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
@@ -114,7 +115,23 @@ def test_a_later_fact_replaces_an_earlier_one_and_everything_can_be_forgotten() 
     assert "Miso" not in talk.say("what do you remember?")
     talk.say("forget everything")
     assert talk.say("what is my cat called?") == "You have not told me what your cat is called."
-    assert talk.say("what do you remember?") == "You have told me nothing yet."
+    assert talk.say("what do you remember?") == (
+        "You have told me nothing in this conversation yet. /memory shows what I remember of others."
+    )
+
+
+def test_what_was_not_told_in_this_conversation_is_answered_by_what_memory_has() -> None:
+    said = ("what is my colour", "my colour is teal", "I live in Oslo")
+    lines = "\n".join(f"[2026-12-01 10:00] Ann: {each}" for each in said)
+    system = f'<memory tier="log" 00112233aabbccdd>\n{lines}\n</memory 00112233aabbccdd>'
+    for asked, expected in (("what is my colour?", "my colour is teal"), ("where do I live?", "I live in Oslo")):
+        recalled = replace(request(user(asked)), system=system)
+        assert answer(recalled)[0] == f"This is what I remember of it:\n[2026-12-01 10:00] Ann: {expected}"
+        told = (user("my colour is red. I live in Rome"), Message("assistant", (Text("Noted."),)), user(asked))
+        assert expected not in answer(replace(recalled, messages=told))[0], "what was told last counts"
+        told = (user("forget everything"), Message("assistant", (Text("Yes."),)), user(asked))
+        assert "have not told me" in answer(replace(recalled, messages=told))[0]
+    assert "have not told me" in answer(replace(request(user("what is my hat?")), system=system))[0]
 
 
 def test_it_greets_by_the_name_it_was_told() -> None:

@@ -10,12 +10,13 @@ from daycare.agent.blocks import one_line
 from daycare.agent.commands import Answer, Command, Commands, who_asks
 from daycare.agent.lookup import label, label_in
 from daycare.agent.memory_controls import MemoryControls, Shown
+from daycare.base.english import plural
 from daycare.base.limits import FORGET_MAX
 from daycare.base.messages import Choice
 from daycare.memory.forgetting import Plan
 from daycare.store.contract import PeopleStore
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_memories import Tier
+from daycare.store.records_memories import Forgotten, Tier
 
 _SHOWN: Final = 10  # memories of one answer: a phone's screen
 _LINE_CHARS: Final = 160
@@ -82,10 +83,7 @@ class MemoryCommands:
             yes = f"/memory forget {' '.join(labels)} yes"
             return Answer(f"{told(plan)}\nForget it for good?", choices=(Choice("Forget it", yes),))
         forgotten = await self._controls.forget(agent, plan, by)
-        return Answer(
-            f"Forgotten: {forgotten.memories} memories, the words of {forgotten.turns} exchanges, {forgotten.versions} "
-            "versions of documents. Backups from before still have them."
-        )
+        return Answer(f"Forgotten: {_gone(forgotten)}. Backups from before still have them.")
 
 
 def told(plan: Plan) -> str:
@@ -94,7 +92,8 @@ def told(plan: Plan) -> str:
     more = len(plan.memories) - len(lines)
     lines += [f"- and {more} more"] if more > 0 else []
     if plan.turns:
-        lines.append(f"and all that was said in {len(plan.turns)} exchanges, which it comes from.")
+        turns = len(plan.turns)
+        lines.append(f"and all that was said in {turns} {plural('exchange', turns)}, which it comes from.")
     lines += [f"{place.name} goes on without it." for place in plan.places]
     if plan.mentions:
         numbers = ", ".join(f"#{label(memory)}" for memory in plan.mentions)
@@ -113,3 +112,10 @@ def _line(each: Shown, zone: str) -> str:
     who = f"{each.speaker}: " if each.tier == Tier.LOG and each.speaker else ""
     name = f"{each.about['name']} ({each.about['kind']}) - " if each.tier == Tier.ENTITY else ""
     return f"#{each.label} [{at:%Y-%m-%d}] {name}{who}{one_line(each.text, _LINE_CHARS)}{over}"
+
+
+def _gone(it: Forgotten) -> str:
+    return (
+        f"{it.memories} {plural('memory', it.memories)}, the words of {it.turns} {plural('exchange', it.turns)}, "
+        f"{it.versions} {plural('version', it.versions)} of documents"
+    )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.base.english import plural
 from daycare.base.errors import BusyError, InvalidError
 from daycare.cli.client import REQUEST_S, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
@@ -23,6 +24,7 @@ Limit = Annotated[int, typer.Option(min=1, max=1_000, help="How many, the newest
 
 _TIERS: Final = ("log", "fact", "entity", "chunk")
 _TEXT_CHARS: Final = 300
+_QUERY_MAX_CHARS: Final = 1_000  # as the interface takes it
 _OF_VECTORS: Final = "cosine"  # what the parts of a score begin with that come from vectors
 
 
@@ -68,11 +70,14 @@ def search(
     """
     if tier not in (None, *_TIERS):
         raise InvalidError("TIER_UNKNOWN", f"searching in {tier}: expected one of {', '.join(_TIERS)}")
+    query = " ".join(words).strip()
+    if not 0 < len(query) <= _QUERY_MAX_CHARS:
+        raise InvalidError("QUERY", f"searching memory for {len(query)} characters: expected 1 to {_QUERY_MAX_CHARS}")
     with cli.connect() as client:
         found = client.call(
             "GET",
             "/v1/memories/search",
-            query=" ".join(words),
+            query=query,
             tier=tier,
             since_ms=_day(since),
             until_ms=_day(until),
@@ -82,7 +87,7 @@ def search(
             limit=limit,
             agent=agent,
         )
-        asked: Json = {"query": " ".join(words), "limit": limit, "agent": agent}
+        asked: Json = {"query": query, "limit": limit, "agent": agent}
         found["documents"] = [] if tier or path or entity else client.call("GET", "/v1/memory/search", **asked)["found"]
     cli.out(found, _found)
 
@@ -310,7 +315,8 @@ def _processed(done: Json) -> str:
 def _plan(plan: Json) -> str:
     lines = ["This would go:", *(f"- {one_line(text, _TEXT_CHARS)}" for text in plan["memories"])]
     if plan["turns"]:
-        lines.append(f"and all that was said in {plan['turns']} exchanges, which it comes from.")
+        turns = plan["turns"]
+        lines.append(f"and all that was said in {turns} {plural('exchange', turns)}, which it comes from.")
     lines += [f"{plain(name)} goes on without it." for name in plan["documents"]]
     return "\n".join((*lines, *_mentions(plan["mentions"])))
 
@@ -318,8 +324,8 @@ def _plan(plan: Json) -> str:
 def _forgotten(done: Json) -> str:
     gone = done["forgotten"]
     lines = [
-        f"forgotten: {gone['memories']} memories, the words of {gone['turns']} exchanges, {gone['versions']} versions "
-        "of documents",
+        f"forgotten: {gone['memories']} {plural('memory', gone['memories'])}, the words of {gone['turns']} "
+        f"{plural('exchange', gone['turns'])}, {gone['versions']} {plural('version', gone['versions'])} of documents",
         "Backups from before still have them.",
     ]
     return "\n".join((*lines, *_mentions(done["mentions"])))

@@ -58,6 +58,7 @@ _WHEN_HELP: Final = (
 
 _PATH_HELP: Final = 'I reach agents by their path only, such as "tell /ana/agent/x that ...".'
 
+_NOTHING: Final = "You have told me nothing in this conversation yet. /memory shows what I remember of others."
 _HEARD: Final = {Origin.PERSON, Origin.AGENT, Origin.CRON, Origin.GROUP}  # whose words are matched with the rules
 _RELAYED: Final = {
     Origin.TIMER: "Reminder: {text}",
@@ -116,7 +117,7 @@ def answer(request: InferRequest) -> tuple[str, tuple[ToolCall, ...]]:
             said.append(reply or "")
         if not understood and message.origin in _RELAYED:
             said.append(_relay(message))
-        elif not understood and (known := _remembered(turn, message)):
+        elif not understood and message.origin in _HEARD and (known := _remembered(turn, "\n".join(_lines(message)))):
             said.append(known)
         elif not understood:
             puzzled = True
@@ -307,12 +308,13 @@ def _remember(turn: _Turn, found: re.Match[str]) -> str:
 
 def _forget(turn: _Turn, _: re.Match[str]) -> str:
     turn.facts.clear()
+    turn.system = ""  # and what it recalls
     return "I will not bring up what you told me so far; the conversation's history still holds it."
 
 
 def _recall_all(turn: _Turn, _: re.Match[str]) -> str:
     known = turn.facts.all()
-    return f"In this conversation you told me: {'; '.join(known)}." if known else "You have told me nothing yet."
+    return f"In this conversation you told me: {'; '.join(known)}." if known else _NOTHING
 
 
 def _recall_name(turn: _Turn, _: re.Match[str]) -> str:
@@ -321,28 +323,32 @@ def _recall_name(turn: _Turn, _: re.Match[str]) -> str:
 
 
 def _recall_called(turn: _Turn, found: re.Match[str]) -> str:
-    return _recalled(turn.facts.about(found["what"], name_first=True), f"what your {found['what']} is called")
+    known = turn.facts.about(found["what"], name_first=True)
+    return _recalled(turn, found, known, f"what your {found['what']} is called")
 
 
 def _recall_about(turn: _Turn, found: re.Match[str]) -> str | None:
     known = turn.facts.about(found["what"])
     if not known and found["whose"].casefold() == "the":
         return None  # a question on the world, not on what was told
-    return _recalled(known, f"that about your {found['what']}")
+    return _recalled(turn, found, known, f"that about your {found['what']}")
 
 
 def _recall_doing(turn: _Turn, found: re.Match[str]) -> str:
     known = turn.facts.doing(found["verb"])
-    return _recalled("; ".join(known), f"what or where you {found['verb']}")
+    return _recalled(turn, found, "; ".join(known), f"what or where you {found['verb']}")
 
 
-def _recalled(known: str, missing: str) -> str:
-    return f"{known[:1].upper()}{known[1:]}." if known else f"You have not told me {missing}."
+def _recalled(turn: _Turn, asked: re.Match[str], known: str, missing: str) -> str:
+    """Return what was told in this conversation; if it was not, what is remembered of others."""
+    if known:
+        return f"{known[:1].upper()}{known[1:]}."
+    return _remembered(turn, asked.string) or f"You have not told me {missing}."
 
 
-def _remembered(turn: _Turn, message: Message) -> str:
-    """Return what the prompt recalls on a question that no rule knows, with when and by whom it was said."""
-    lines = lines_on(turn.system, "\n".join(_lines(message))) if message.origin in _HEARD else []
+def _remembered(turn: _Turn, question: str) -> str:
+    """Return what the prompt recalls on a question, with when and by whom it was said."""
+    lines = lines_on(turn.system, question)
     return "\n".join(("This is what I remember of it:", *lines)) if lines else ""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Set
 from typing import Final
 
 _BLOCK: Final = re.compile(r'<memory tier="(?:fact|entity|log|chunk)" (\w+)>\n(.*?)\n</memory \1>', re.DOTALL)
+_SAID_BY: Final = re.compile(r"^\[[^\]]*\] (?:[^:]{1,80}: )?")
 _WORD: Final = re.compile(r"[^\W_]+")
 _EMPTY: Final = re.compile(
     r"an?|and|are|about|at|be|by|can|could|did|do|does|for|from|had|has|have|how|i|in|is|it|know|me|my|of|on|or|our|"
@@ -26,7 +27,8 @@ def lines_on(system: str, question: str) -> list[str]:
     found: dict[str, float] = {}
     for block in _BLOCK.finditer(system):
         for line in block[2].splitlines():
-            found[line] = share_of(wanted, line)
+            if stems(_SAID_BY.sub("", line)) - wanted:  # else it is the question itself, as it was asked before
+                found[line] = share_of(wanted, line)
     best = sorted((line for line, share in found.items() if share >= _SHARE), key=lambda line: -found[line])
     return best[:_LINES_MAX]
 

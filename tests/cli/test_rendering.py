@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daycare.base.english import plural
 from daycare.base.errors import InvalidError
 from daycare.cli.agents import read_settings
 from daycare.cli.chat_screen import Screen
 from daycare.cli.client import Event, Json, parse_events
 from daycare.cli.dead import letter_facts, letters_table, read_age
 from daycare.cli.process import _cron
-from daycare.cli.render import one_line, plain, plural, size, span, table
+from daycare.cli.render import one_line, plain, size, span, table
 from tests.cli.fake_daemon import OWNER
 
 Capture = pytest.CaptureFixture[str]

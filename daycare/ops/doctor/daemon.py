@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from daycare import __version__
-from daycare.cli.render import plural
+from daycare.base.english import plural
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 

@@ -10,8 +10,9 @@ from typing import Final
 from daycare.backups.engine import folder_of
 from daycare.backups.restoring import refuse_half
 from daycare.backups.shelf import scheduled_in
+from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
-from daycare.cli.render import plural, size, when
+from daycare.cli.render import size, when
 from daycare.ops.doctor.finding import Finding, Mend
 from daycare.ops.doctor.scene import Scene
 from daycare.store.home import MEMORY

@@ -6,8 +6,9 @@ from itertools import islice
 from typing import Final
 
 from daycare.base.crontab import local, zone_of
+from daycare.base.english import plural
 from daycare.base.errors import InvalidError
-from daycare.cli.render import plural, when
+from daycare.cli.render import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 from daycare.store.sqlite.inspection import Job

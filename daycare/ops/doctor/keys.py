@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import trio
 
+from daycare.base.english import plural
 from daycare.base.errors import DaycareError
-from daycare.cli.render import plural
 from daycare.config import OFFLINE
 from daycare.observe.redact import hide, without_secrets
 from daycare.ops import bare

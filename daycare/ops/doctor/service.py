@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from daycare.base.english import plural
 from daycare.base.limits import UNCLEAN_STARTS_MAX
-from daycare.cli.render import plural, when
+from daycare.cli.render import when
 from daycare.cli.systemctl import Systemctl
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
