@@ -305,7 +305,8 @@ def _before(embedder: Json) -> list[tuple[str, int]]:
 def _processed(done: Json) -> str:
     if "path" in done:
         vectors = f", {done['embedded']} with vectors" if done["embedded"] else ""
-        return f"{plain(done['path'])}, version {done['version']}: {done['chunks']} passages{vectors}"
+        passages = f"{done['chunks']} {plural('passage', done['chunks'])}"
+        return f"{plain(done['path'])}, version {done['version']}: {passages}{vectors}"
     if not done["woken"]:
         return "nothing waits"
     later = "" if done["working"] else "\nno daemon runs: they begin as soon as `daycare run` or `daycare chat` does"

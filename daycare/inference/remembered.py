@@ -1,10 +1,10 @@
-"""What a prompt recalls, as rules can use it: the lines that answer a question by having its words in them."""
+"""What a prompt recalls, and has of MEMORY.md, as rules can use it: the lines that have a question's words in them."""
 
 import re
 from collections.abc import Set
 from typing import Final
 
-_BLOCK: Final = re.compile(r'<memory tier="(?:fact|entity|log|chunk)" (\w+)>\n(.*?)\n</memory \1>', re.DOTALL)
+_BLOCK: Final = re.compile(r'<memory(?: tier="(?:fact|entity|log|chunk)")? (\w+)>\n(.*?)\n</memory \1>', re.DOTALL)
 _SAID_BY: Final = re.compile(r"^\[[^\]]*\] (?:[^:]{1,80}: )?")
 _WORD: Final = re.compile(r"[^\W_]+")
 _EMPTY: Final = re.compile(
