@@ -99,18 +99,21 @@ def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int
     Of many rows a first look counts the query's large dimensions only, and a second one weighs what that left.
     """
     rows, second = len(eligible), _SECOND_FOLD * count
-    look = _weighed if rows <= _PICKED * second else _rough
-    found = look(panels, rows, query)
-    found[~eligible] = _FAR
-    if look is _weighed:
+    if rows <= _PICKED * second:
+        ones, found = _differing(panels, rows, query, (query.ones, query.twos))
+        found *= 2
+        found += ones
+        found[~eligible] = _FAR
         return nearest(found, count)
-    places = nearest(found, second)
+    (rough,) = _differing(panels, rows, query, (query.twos,))
+    rough[~eligible] = _FAR
+    places = nearest(rough, second)
     return places[nearest(distances(panels, places, query), count)]
 
 
-def _weighed(panels: Sequence[Words], rows: int, query: Query) -> Distances:
-    """Return of each row what `distances` does."""
-    found, twos = np.zeros(rows, np.uint16), np.zeros(rows, np.uint16)
+def _differing(panels: Sequence[Words], rows: int, query: Query, among: Sequence[Words]) -> list[Distances]:
+    """Return of each row in how many dimensions its sign differs from the query's: for each of some sets of these."""
+    found = [np.zeros(rows, np.uint16) for _ in among]
     differ, masked = np.empty(PANEL_ROWS, np.uint64), np.empty(PANEL_ROWS, np.uint64)
     counts = np.empty(PANEL_ROWS, np.uint8)
     for number, panel in enumerate(panels):
@@ -118,25 +121,9 @@ def _weighed(panels: Sequence[Words], rows: int, query: Query) -> Distances:
         size = here.stop - here.start
         for word in range(len(panel)):
             np.bitwise_xor(panel[word, :size], query.signs[word], out=differ[:size])
-            for into, sizes in ((found, query.ones), (twos, query.twos)):
-                np.bitwise_and(differ[:size], sizes[word], out=masked[:size])
+            for into, dimensions in zip(found, among, strict=True):
+                np.bitwise_and(differ[:size], dimensions[word], out=masked[:size])
                 into[here] += np.bitwise_count(masked[:size], out=counts[:size])
-    found += 2 * twos
-    return found
-
-
-def _rough(panels: Sequence[Words], rows: int, query: Query) -> Distances:
-    """Return of each row in how many of the query's large dimensions their signs differ."""
-    found = np.zeros(rows, np.uint16)
-    differ = np.empty(PANEL_ROWS, np.uint64)
-    counts = np.empty(PANEL_ROWS, np.uint8)
-    for number, panel in enumerate(panels):
-        into = found[number * PANEL_ROWS : (number + 1) * PANEL_ROWS]
-        size = len(into)
-        for word in np.flatnonzero(query.twos).tolist():
-            np.bitwise_xor(panel[word, :size], query.signs[word], out=differ[:size])
-            np.bitwise_and(differ[:size], query.twos[word], out=differ[:size])
-            into += np.bitwise_count(differ[:size], out=counts[:size])
     return found
 
 

@@ -38,6 +38,8 @@ class Curation:
     section: IngestionSection
     keep_days: int
     _news: trio.Event = field(default_factory=trio.Event)
+    # agent id -> (key of the last hand-off, wall ms when it was posted): not each look asks the store for what it knows
+    _posted: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def wake(self) -> None:
         """Something was added to the log."""
@@ -56,6 +58,7 @@ class Curation:
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
         now_ms = self.clock.now_ms()
+        self._posted = {agent: it for agent, it in self._posted.items() if now_ms - it[1] < HANDOFF_LOOK_S * 1000}
         woken = 0
         after = ""
         while page := await self.store.memories.uncurated(CURATION_PAGE, after=after):
@@ -71,11 +74,15 @@ class Curation:
         return woken
 
     async def _hand_off(self, each: Uncurated, why: str, now_ms: int, *, asked: bool) -> bool:
-        """Wake a worker; False: it was woken for this today, and gave up. Who `asked` gets all of it handed off, again.
+        """Wake a worker; False: it was woken for this lately, or gave up today. Who `asked` has all handed off, again.
 
         Else one hand-off waits at a time: what is said meanwhile gets one of its own when the mark has moved.
         """
         span = f"{each.after}-{each.through}" if asked else f"{each.after}"
+        # With the day: a range that could not be curated is tried again tomorrow, not never and not at each look.
+        key = f"curate:{each.agent_id}:{span}:{now_ms // _DAY_MS}"
+        if not asked and self._posted.get(each.agent_id, ("", 0))[0] == key:
+            return False
         agent = await self.directory.get(each.agent_id)
         path = Path.stored(agent.path, Kind(agent.kind)).memory()
         envelope = Envelope(
@@ -83,8 +90,7 @@ class Curation:
             user=agent.user,
             origin=Origin.SYSTEM,
             sender="system",
-            # With the day: a range that could not be curated is tried again tomorrow, not never and not at each look.
-            key=f"curate:{agent.id}:{span}:{now_ms // _DAY_MS}",
+            key=key,
             text=f"{each.entries} entries of {agent.path}: {why}",
             trace=new_trace_id(),
             kind=EnvelopeKind.HANDOFF,
@@ -92,6 +98,7 @@ class Curation:
         )
         worker = self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id)
         receipt = await self.router.post(envelope, worker)
+        self._posted[agent.id] = key, now_ms
         if asked and receipt.state != "waiting":
             receipt = await self.router.post(replace(envelope, key=f"{envelope.key}:{now_ms}"), worker)
         return receipt.state == "waiting"

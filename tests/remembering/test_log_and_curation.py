@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.limits import CURATION_PAGE
+from daycare.base.limits import CURATION_PAGE, HANDOFF_LOOK_S
 from daycare.base.path import Kind
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
@@ -132,6 +132,22 @@ async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
         assert await house.daemon.memories.process() == CURATION_PAGE
         await trio.sleep(60)
         assert len(house.events("memory.learned")) == CURATION_PAGE + 1
+
+
+async def test_looks_that_come_often_hand_off_once_in_a_while(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_house(tmp_path, config=OFFLINE, location="daycare.db") as house:
+        await house.talk(SAID[1])
+        await trio.sleep(5)
+    clock = VirtualClock()
+    async with open_house(tmp_path, config=OFFLINE, location="daycare.db", clock=clock, work=False) as house:
+        clock.shift(28 * HOUR_S)
+        look = house.daemon.curation.look
+        assert [await look() for _ in range(9)] == [1, *[0] * 8]
+        posted = house.events("message.accepted")
+        assert [event["path"] for event in posted] == ["/ann/direct/memory"]
+        clock.shift(HANDOFF_LOOK_S)
+        await look()
+        assert [event.get("duplicate") for event in house.events("message.accepted")] == [None, True], "it may be gone"
 
 
 async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, autojump_clock: object) -> None:

@@ -52,7 +52,8 @@ class MemoryCuration(Part):
         rows = fetch(
             self._reader,
             "SELECT m.agent_id, m.through, m.newest, a.session FROM memory_marks m JOIN agents a ON a.id = m.agent_id"
-            " WHERE m.newest > m.through AND m.agent_id > ? AND a.state <> 'dead' ORDER BY m.agent_id LIMIT ?",
+            # +: by the index of those that wait, which are few, and not through all that ever said something.
+            " WHERE m.newest > m.through AND +m.agent_id > ? AND a.state <> 'dead' ORDER BY +m.agent_id LIMIT ?",
             (after, limit),
         )
         return [_uncurated(self._reader, row) for row in rows]
