@@ -1,7 +1,6 @@
 """Every refusal as one document: `{"error": {code, message, hint, retry_after_s}}`; its status says what to do."""
 
 import math
-import traceback
 from http import HTTPStatus
 
 import msgspec
@@ -9,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from daycare.base.blame import origin_of
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.observe.log import logger
 
@@ -65,8 +65,5 @@ async def defect(request: Request, error: Exception) -> Response:
 
 def log_defect(what: str, error: BaseException) -> None:
     """Log where an exception came from and of which class it is."""
-    inner = error
-    while isinstance(inner, BaseExceptionGroup):
-        inner = inner.exceptions[0]
-    where = "".join(traceback.format_tb(inner.__traceback__)[-4:])
-    logger().error("api.defect", request=what, error=type(inner).__name__, where=where)
+    name, where = origin_of(error)
+    logger().error("api.defect", request=what, error=name, where=where)

@@ -1,10 +1,12 @@
 """Whose defect it was: what foreign code raises becomes an error that names the code, and nothing else sees it."""
 
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.secrecy import without_secrets
+from daycare.base.wellformed import well_formed
 
 _REASON_MAX_CHARS = 500
 _CAUSES_MAX = 12  # looked at of a chain of causes; between httpx and a socket there are five
@@ -27,9 +29,15 @@ def blamed(code: str, doing: str) -> Iterator[None]:
         if foreign is not None:
             raise foreign from None
         assert own is not None
-        raise UnavailableError(code, f"{doing}: {_reason(own)}") from group
+        raise UnavailableError(code, f"{doing}: {reason_of(own)}") from group
     except _LEAVING as defect:
-        raise UnavailableError(code, f"{doing}: {_reason(defect)}") from defect
+        raise UnavailableError(code, f"{doing}: {reason_of(defect)}") from defect
+
+
+def origin_of(error: BaseException) -> tuple[str, str]:
+    """Return the class of an error, or of the first of a group, and the last places it came through, without values."""
+    inner = _first(error)
+    return type(inner).__name__, "".join(traceback.format_tb(inner.__traceback__)[-4:])
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -46,8 +54,14 @@ def causes(error: BaseException) -> Iterator[BaseException]:
             waiting.append(cause)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
+    """Return in a line, without secrets, what an error or the first one of a group says."""
+    error = _first(error)
+    said = str(error) if isinstance(error, DaycareError) else f"{type(error).__name__}: {error}"
+    return " ".join(without_secrets(well_formed(said)).split())[:_REASON_MAX_CHARS]
+
+
+def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    said = str(error) if isinstance(error, DaycareError) else f"{type(error).__name__}: {error}"
-    return " ".join(without_secrets(said).split())[:_REASON_MAX_CHARS]
+    return error

@@ -3,7 +3,14 @@
 what was tried, on what, why.  Hint: the command that repairs it
 """
 
+import math
+from typing import Final
+
+from daycare.base.limits import OUTAGE_MAX_S
 from daycare.base.secrecy import without_secrets
+from daycare.base.wellformed import well_formed
+
+_WORDS_MAX_CHARS: Final = 16_000  # a list of all that is wrong with a large config.toml fits
 
 
 class DaycareError(Exception):
@@ -11,22 +18,39 @@ class DaycareError(Exception):
 
     `message` says what was tried, on what, and why it failed. `hint` is the next command or edit. `code` is a stable
     upper-case name that programs may match on. Neither ever contains a secret: errors are shown, logged, stored and
-    sent to people, so what a platform, a library or a plugin said in them is redacted where the error is made.
+    sent to people, so what a platform, a library or a plugin said in them is redacted where the error is made, and made
+    text that can be stored. `retry_after_s` is finite and not negative, at most a day, or None for unsaid.
     """
 
     exit_code = 1
     http_status = 500
 
     def __init__(self, code: str, message: str, *, hint: str = "", retry_after_s: float | None = None) -> None:
-        message, hint = without_secrets(message), without_secrets(hint)
+        message, hint = _words(message), _words(hint)
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
         self.retry_after_s = retry_after_s
 
+    @property
+    def retry_after_s(self) -> float | None:
+        """Seconds after which another try may succeed, where that is known."""
+        return self._retry_after_s
+
+    @retry_after_s.setter
+    def retry_after_s(self, seconds: float | None) -> None:
+        known = isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0
+        self._retry_after_s = min(seconds, OUTAGE_MAX_S) if known and seconds is not None else None
+
     def __str__(self) -> str:
         return f"{self.message}. Hint: {self.hint}" if self.hint else self.message
+
+
+def _words(said: object) -> str:
+    """Return what plugins and platforms said as text without secrets, bounded, that every store and socket takes."""
+    text = said if isinstance(said, str) else repr(said)
+    return without_secrets(well_formed(text))[:_WORDS_MAX_CHARS]
 
 
 class InvalidError(DaycareError):

@@ -15,6 +15,7 @@ import trio
 from daycare.base.events import Event, MemoryForgotten, Notice, ToolProgress
 from daycare.base.limits import EVENTS_RING
 from daycare.base.secrecy import without_secrets
+from daycare.base.wellformed import well_formed
 
 E = TypeVar("E", bound=Event)
 # What events say in the words of platforms, libraries and plugins. What people and agents say is theirs.
@@ -176,7 +177,7 @@ def _redacted(event: Event) -> Event:
         _FIELDS[type(event)] = names
     for name in names:
         said = getattr(event, name)
-        if said and (clean := without_secrets(said)) != said:
+        if said and (clean := without_secrets(well_formed(said))) != said:
             event = msgspec.structs.replace(event, **{name: clean})
     return event
 
