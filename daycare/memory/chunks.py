@@ -9,7 +9,9 @@ import msgspec
 CHUNK_MAX_CHARS: Final = 1_200  # some 300 tokens: embedders read 256 to 512, and a prompt has room for several
 CHUNK_MIN_CHARS: Final = 200  # shorter paragraphs join their neighbours, so that each chunk says something
 
-_HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$")
+HEADING_MAX_CHARS: Final = 200  # of a line that still is one: it stands before each chunk below it, six deep at most
+
+_LEVELS_MAX: Final = 6
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[\u3002\uff01\uff1f])")
 
 
@@ -29,7 +31,7 @@ class Chunk(msgspec.Struct, frozen=True):
 def chunks(text: str, max_chars: int = CHUNK_MAX_CHARS) -> list[Chunk]:
     """Cut a text at its headings, then paragraphs, then lines, then sentences, at last anywhere.
 
-    Every word is in exactly one chunk; headings are in those that stand below them.
+    Every word is in exactly one chunk; headings are in those that stand below them, or are one where nothing does.
     """
     found: list[Chunk] = []
     for headings, start, section in _sections(text):
@@ -51,20 +53,41 @@ def _chunk(text: str, headings: tuple[str, ...], start: int) -> list[Chunk]:
 
 
 def _sections(text: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
-    """Yield (headings, where it begins, text) of what stands between two headings."""
+    """Yield (headings, where it begins, text) of what stands between two headings, or of one with nothing below it."""
     headings: dict[int, str] = {}
     start = at = 0
+    alone: int | None = None  # where the newest heading begins, while nothing stands below it
     for line in text.splitlines(keepends=True):
-        heading = _HEADING.match(line.strip())
-        if heading:
+        heading = _heading(line)
+        if heading is not None:
+            level, name = heading
             if text[start:at].strip():
                 yield tuple(headings.values()), start, text[start:at]
-            level = len(line.lstrip()) - len(line.lstrip().lstrip("#"))
-            headings = {each: name for each, name in headings.items() if each < level} | {level: heading[1]}
-            start = at + len(line)
+            elif alone is not None and level <= max(headings):
+                yield tuple(headings.values())[:-1], alone, text[alone:at]
+            headings = {each: known for each, known in headings.items() if each < level} | {level: name}
+            alone, start = at, at + len(line)
+        elif line.strip():
+            alone = None
         at += len(line)
     if text[start:].strip():
         yield tuple(headings.values()), start, text[start:]
+    elif alone is not None:
+        yield tuple(headings.values())[:-1], alone, text[alone:]
+
+
+def _heading(line: str) -> tuple[int, str] | None:
+    """Return the level and the words of a heading; None for any other line, and for one too long to be a heading.
+
+    By hand, since an expression that allows for blanks at both ends of a name tries each way to share them out.
+    """
+    line = line.strip()
+    rest = line.lstrip("#")
+    level = len(line) - len(rest)
+    if not 0 < level <= _LEVELS_MAX or len(line) > HEADING_MAX_CHARS or not rest[:1].isspace():
+        return None
+    rest = rest.strip()
+    return level, rest.rstrip("#").rstrip() or rest
 
 
 def _pieces(text: str, max_chars: int) -> Iterator[tuple[int, str]]:
