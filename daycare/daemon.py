@@ -1,6 +1,6 @@
 """The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -57,6 +57,7 @@ from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
 from daycare.observe import log
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import Keeper
 from daycare.ops.announcing import Announcer
 from daycare.ops.checks import findings
 from daycare.ops.observing import Observation
@@ -108,6 +109,7 @@ class Daemon:
         self.stop = Stop()
         self.started_at = clock.now_ms()
         self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
+        self.keeper = Keeper(self.bus, clock)
         self.announcer = Announcer(self)
         self.observation = Observation(self)
         self.reloading = Reloading(self)
@@ -288,6 +290,7 @@ class Daemon:
             self.control,
             self.bus,
             clock,
+            self.keeper,
             turns_max=config.daemon.turns_max_running,
             idle_s=config.daemon.idle_s,
             policy=Policy(config.agent.policy),
@@ -302,7 +305,7 @@ class Daemon:
         MemoryCommands(self.memories, store.people).add_to(self.commands)
         self.spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
         BudgetCommands(self.spending, store.people).add_to(self.commands)
-        self.courier = Courier(store, self.connectors, self.flow.deliver, clock)
+        self.courier = Courier(store, self.connectors, self.flow.deliver, clock, self.keeper)
         self.presence = Presence(
             self.bus,
             self.connectors,
@@ -320,13 +323,13 @@ class Daemon:
         from daycare.api.server import serve
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(log.follow, self.bus)
+            nursery.start_soon(self.keeper.keep, "log", partial(log.follow, self.bus))
             closed = trio.Event()
-            nursery.start_soon(self.observation.run, closed)
+            nursery.start_soon(self.keeper.keep, "metrics and spans", partial(self.observation.run, closed))
             await nursery.start(serve, build(self.services), self.home.socket, closed)
             if work:
                 nursery.start_soon(self.work)
-                nursery.start_soon(self.reloading.run)
+                nursery.start_soon(self.keeper.keep, "configuration", self.reloading.run)
             started()
             await self.stop.event.wait()
             if work:
@@ -342,24 +345,28 @@ class Daemon:
         self.working = True
         async with trio.open_nursery() as nursery:
             await nursery.start(self.extensions.run)
-            for part in (
-                self.timers.run,
-                self.clockwork.schedule.run,
-                self.tasks.run,
-                self.signals.run,
-                self.courier.run,
-                self.presence.run,
-                self.outcomes.run,
-                self.notifier.run,
-                self.record.run,
-                self.upkeep.run,
-                self.recollections.run,
-                self.curation.run,
-            ):
-                nursery.start_soon(part)
+            for name, part in self._background().items():
+                nursery.start_soon(self.keeper.keep, name, part)
             await self.supervisor.run()
             await self.extensions.stop()
             nursery.cancel_scope.cancel()
+
+    def _background(self) -> dict[str, Callable[[], Awaitable[object]]]:
+        """Return what runs beside the turns, by the name that people read when it crashes."""
+        return {
+            "timers": self.timers.run,
+            "tasks": self.tasks.run,
+            "delivery": self.courier.run,
+            "typing and previews": self.presence.run,
+            "approval messages": self.outcomes.run,
+            "notices": self.notifier.run,
+            "record of events": self.record.run,
+            "memory workers": self.curation.run,
+            **self.clockwork.schedule.background(),
+            **self.signals.background(),
+            **self.upkeep.background(),
+            **self.recollections.background(),
+        }
 
     async def file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
         """Return a file of a user with what is in it, or None."""

@@ -35,6 +35,7 @@ from daycare.base.limits import (
 from daycare.base.messages import EnvelopeKind, Lane
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import Keeper
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Policy, Turn
 
@@ -54,18 +55,17 @@ class Supervisor:
         control: Obedience,
         bus: Bus,
         clock: Clock,
+        keeper: Keeper,
         *,
         turns_max: int = TURNS_MAX_RUNNING,
         idle_s: float = AWAKE_IDLE_S,
         policy: Policy = Policy.STEER,
     ) -> None:
-        self._store = store
-        self._directory = directory
+        self._store, self._directory = store, directory
         self._turns = turns
         self._endings = endings
         self._control = control
-        self._bus = bus
-        self._clock = clock
+        self._bus, self._clock, self._keeper = bus, clock, keeper
         self.idle_s = idle_s
         self.policy = policy
         self.room = trio.CapacityLimiter(turns_max)
@@ -84,8 +84,8 @@ class Supervisor:
         if self._stopping:
             return
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._wake_backlog)
-            self._nursery.start_soon(self._sweep)
+            self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
+            self._nursery.start_soon(self._keeper.keep, "sweep", self._sweep)
 
     async def stop(self, grace_s: float) -> None:
         """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""

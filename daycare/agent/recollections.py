@@ -17,7 +17,7 @@ from daycare.agent.scribe import Scribe
 from daycare.agent.sections import Shelf
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
-from daycare.base.events import EmbedderAway
+from daycare.base.events import EmbedderAway, MemorySetAside
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection, RetrievalSection
 from daycare.config import Config
@@ -33,7 +33,8 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Plugin
 from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
-from daycare.store.records_memories import Tier
+from daycare.store.records_documents import Place
+from daycare.store.records_memories import EndedTurn, Tier
 from daycare.store.vault import Vault
 
 
@@ -60,10 +61,9 @@ class Recollections:
         self.search = Search(store, section.retrieval, self.embedding)
         if self.embedding is not None:
             self.embedding.on_made = self.search.embedded
-        self.scribe = Scribe(
-            store, directory, section.ingestion, self.embedding.at_once if self.embedding is not None else None
-        )
-        self.chunking = Chunking(store, directory.get)
+        at_once = self.embedding.at_once if self.embedding is not None else None
+        self.scribe = Scribe(store, directory, section.ingestion, at_once, self._turn_set_aside)
+        self.chunking = Chunking(store, directory.get, self._document_set_aside)
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
         self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)
         ask = self.embedding.question if self.embedding is not None else None
@@ -89,14 +89,16 @@ class Recollections:
         self.passages.section = section.documents
         self.recaller.section, self.recaller.top = _recalled(section), section.documents.chat_top
 
-    async def run(self) -> None:
-        """Work until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.scribe.run)
-            nursery.start_soon(self.chunking.run)
-            nursery.start_soon(self.recaller.run)
-            if self.embedding is not None:
-                nursery.start_soon(self.embedding.run)
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what works until cancelled, by name."""
+        parts: dict[str, Callable[[], Awaitable[None]]] = {
+            "conversation log": self.scribe.run,
+            "document chunks": self.chunking.run,
+            "recall": self.recaller.run,
+        }
+        if self.embedding is not None:
+            parts["embedding"] = self.embedding.run
+        return parts
 
     def committed(self, *, turns: bool, memories: bool, documents: bool) -> None:
         """Look again: a commit ended turns, changed memories, or wrote documents."""
@@ -154,6 +156,15 @@ class Recollections:
                 at_ms=self._clock.now_ms(), embedder=self._section.embedder, reason=reason, cleared=error is None
             )
         )
+
+    def _turn_set_aside(self, turn: EndedTurn, reason: str) -> None:
+        self._bus.publish(
+            MemorySetAside(at_ms=self._clock.now_ms(), agent_id=turn.agent_id, what=f"turn {turn.turn}", reason=reason)
+        )
+
+    def _document_set_aside(self, place: Place, reason: str) -> None:
+        what = f"{place.name} of {place.owner or place.layer}"
+        self._bus.publish(MemorySetAside(at_ms=self._clock.now_ms(), what=what, reason=reason))
 
     def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
         """Drop what caches have of it."""

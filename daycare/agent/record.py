@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.agent.notify import Notifier
 from daycare.agent.patience import patiently
-from daycare.base.events import ConnectorHealth, DeadLettered, ProviderAway
+from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway
 from daycare.observe.bus import Bus, Gap
 from daycare.store.contract import Store
 
@@ -21,6 +21,7 @@ NOTEWORTHY: Final = frozenset(
         "dead.lettered",
         "store.trouble",
         "lane.broke",
+        "part.crashed",
         "notice",
         "cron.failed",
         "cron.broken",
@@ -42,24 +43,26 @@ NOTEWORTHY: Final = frozenset(
         "memory.learned",
         "memory.recalled",
         "memory.forgotten",
+        "memory.set_aside",
         "memory.embedder",
     )
 )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Record:
-    """Keeps it."""
+    """Keeps it, from the first event of the bus on; one that cannot be kept is left out when it is run again."""
 
     _store: Store
     _bus: Bus
     _notifier: Notifier
     _owner: str
+    _read: int = -1  # the cursor of the last event that was looked at
 
     async def run(self) -> None:
         """Keep noteworthy events, and tell people of letters that died on the daemon's own account; until cancelled."""
-        async with self._bus.subscribe(types=NOTEWORTHY) as events:
-            async for _, event in events:
+        async with self._bus.subscribe(max(self._read, self._bus.start), types=NOTEWORTHY) as events:
+            async for self._read, event in events:
                 if isinstance(event, Gap):
                     continue
                 text = msgspec.json.encode(event).decode()
@@ -75,6 +78,12 @@ class Record:
                     )
                 if isinstance(event, ProviderAway):
                     await self._tell_of_provider(event)
+                if isinstance(event, PartCrashed) and event.alert:
+                    text = (
+                        f"A part of me crashed and is started again: {event.part} ({event.reason}). No message is "
+                        "lost; `daycare logs` shows the details, `daycare health` whether it works again."
+                    )
+                    await self._notifier.notify(self._owner, text, topic=f"part:{event.part}")
                 if isinstance(event, ConnectorHealth) and event.alert:
                     hint = f" {event.hint}" if event.hint else ""
                     text = f"The connection {event.connector} does not work: {event.reason}.{hint}"

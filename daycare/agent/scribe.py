@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
-from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.blame import reason_of
+from daycare.base.errors import BrokenError, BusyError, UnavailableError
 from daycare.base.limits import (
     ECHO_ORIGINALS_MAX,
     ECHO_POSTINGS_MAX,
@@ -35,6 +36,7 @@ from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
+_STORE: Final = (UnavailableError, BusyError, BrokenError)  # about the store as a whole, not about what is written
 EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]
 
 
@@ -42,11 +44,18 @@ class Scribe:
     """Writes the log. `wake` is called after a commit that may have ended a turn.
 
     `embed` gives the vectors of texts if that is no more work than to write them; they are kept together then.
+    `set_aside` hears of a turn that cannot be written, and why.
     """
 
     def __init__(
-        self, store: Store, directory: Directory, section: IngestionSection, embed: EmbedAtOnce | None = None
+        self,
+        store: Store,
+        directory: Directory,
+        section: IngestionSection,
+        embed: EmbedAtOnce | None = None,
+        set_aside: Callable[[EndedTurn, str], None] = lambda turn, reason: None,
     ) -> None:
+        self._set_aside = set_aside
         self._store = store
         self._directory = directory
         self._embed = embed
@@ -74,8 +83,30 @@ class Scribe:
                 await trio.sleep(SCRIBE_PAUSE_S)
 
     async def catch_up(self) -> bool:
-        """Write a bounded number of turns; return whether there may be more."""
+        """Write a bounded number of turns; return whether there may be more.
+
+        A turn that cannot be written is set aside, and told of: it counts as logged, with nothing in the log.
+        """
         turns = await self._store.memories.unlogged(SCRIBE_TURNS)
+        try:
+            await self._log(turns)
+        except _STORE:
+            raise
+        except Exception:  # noqa: BLE001 - whatever is wrong with one turn must not keep others out of the log
+            for turn in turns:
+                await self._log_apart(turn)
+        return len(turns) == SCRIBE_TURNS
+
+    async def _log_apart(self, turn: EndedTurn) -> None:
+        try:
+            await self._log([turn])
+        except _STORE:
+            raise
+        except Exception as defect:  # noqa: BLE001 - as in `catch_up`
+            await self._store.memories.log([turn], [])
+            self._set_aside(turn, reason_of(defect))
+
+    async def _log(self, turns: Sequence[EndedTurn]) -> None:
         people: dict[str, User] = {}
         entries: list[NewMemory] = []
         keeps = self.section.daily_logs or self.section.facts or self.section.entities
@@ -90,7 +121,6 @@ class Scribe:
         if turns:
             vectors = await self._embed([entry.text for entry in entries]) if self._embed is not None else None
             await self._store.memories.log(turns, entries, vectors)
-        return len(turns) == SCRIBE_TURNS
 
     async def _is_echo(self, entry: NewMemory) -> bool:
         """Return whether an answer says nothing but what is remembered from earlier turns."""

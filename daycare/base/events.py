@@ -4,6 +4,10 @@ Every event has a heading in doc/events.md; `name` is stable.
 """
 
 from daycare.base.event import Event as Event
+from daycare.base.events_trouble import DiskTrouble as DiskTrouble
+from daycare.base.events_trouble import LaneBroke as LaneBroke
+from daycare.base.events_trouble import MemorySetAside as MemorySetAside
+from daycare.base.events_trouble import PartCrashed as PartCrashed
 from daycare.base.events_work import AgentChanged as AgentChanged
 from daycare.base.events_work import AgentCreated as AgentCreated
 from daycare.base.events_work import ConfigRefused as ConfigRefused
@@ -44,12 +48,6 @@ class AgentParked(Event, frozen=True, kw_only=True, tag="agent.parked"):
 
 class AgentDied(Event, frozen=True, kw_only=True, tag="agent.died"):
     """An incarnation ended; its path may be taken by a new one."""
-
-    reason: str
-
-
-class LaneBroke(Event, frozen=True, kw_only=True, tag="lane.broke"):
-    """An agent's lane failed outside of a turn, which is a defect; it starts anew after a while."""
 
     reason: str
 
@@ -349,13 +347,6 @@ class StormStopped(Event, frozen=True, kw_only=True, tag="storm.stopped"):
     reason: str
 
 
-class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
-    """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
-
-    reason: str
-    cleared: bool = False
-
-
 class PluginStarted(Event, frozen=True, kw_only=True, tag="plugin.started"):
     """A plugin runs again after it failed, or one of its hooks works again. `part` is `start` or the hook's name."""
 
@@ -388,6 +379,7 @@ AnyEvent = (
     | AgentCreated
     | AgentChanged
     | LaneBroke
+    | PartCrashed
     | TurnStarted
     | TurnDelta
     | ToolStarted
@@ -407,6 +399,7 @@ AnyEvent = (
     | MemoryLearned
     | MemoryRecalled
     | MemoryForgotten
+    | MemorySetAside
     | EmbedderAway
     | IdentityHeld
     | DeadLettered

@@ -3,11 +3,13 @@
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
 from daycare.base.clock import Clock
 from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX
+from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
@@ -22,8 +24,11 @@ class Courier:
     only. `deliver` returns the seconds until the next try of the same row, or None when it is finished with it.
     """
 
-    def __init__(self, store: Store, connectors: Mapping[str, Connector], deliver: Deliver, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, connectors: Mapping[str, Connector], deliver: Deliver, clock: Clock, keeper: Keeper
+    ) -> None:
         self._store = store
+        self._keeper = keeper
         self._deliver = deliver
         self._clock = clock
         self._connectors = connectors
@@ -41,6 +46,7 @@ class Courier:
 
     async def run(self) -> None:
         """Deliver until cancelled."""
+        self._served.clear()
         async with trio.open_nursery() as self._tasks:
             self.connect()
             await trio.sleep_forever()
@@ -76,7 +82,7 @@ class Courier:
 
     async def _serve_while(self, name: str, scope: trio.CancelScope) -> None:
         with scope:
-            await self._serve(name)
+            await self._keeper.keep(f"delivery over {name}", partial(self._serve, name))
 
     async def _serve(self, name: str) -> None:
         queues: dict[str, deque[int]] = {}  # by user: where they are is looked up when a reply goes out

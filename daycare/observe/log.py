@@ -212,6 +212,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ProviderAway: "warning",
     events.CompactionFailed: "warning",
     events.IdentityHeld: "warning",
+    events.MemorySetAside: "warning",
     events.EmbedderAway: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",
@@ -222,6 +223,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ConfigRefused: "warning",
     events.DiskTrouble: "error",
     events.LaneBroke: "error",
+    events.PartCrashed: "error",
 }
 _NUMBERS: Final = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
 _SAID: Final = "reply"  # the field that is conversation
@@ -231,7 +233,10 @@ async def follow(bus: Bus) -> None:
     """Write each event that the bus has or gets as one line, until the bus is closed. Run one, in its own task."""
     async with bus.subscribe(after=bus.start) as found:
         async for _, event in found:
-            write(event)
+            try:
+                write(event)
+            except Exception:  # noqa: BLE001 - one event that cannot be written must not end the log
+                logger().exception("log.unwritable", of=type(event).__name__)
 
 
 def write(event: events.Event | Gap) -> None:

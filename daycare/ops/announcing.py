@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from daycare.base.errors import DaycareError
@@ -25,6 +26,13 @@ class Announcer:
 
     def committed(self, commit: Commit) -> None:
         """Tell everyone what a commit made true: the one place where durable facts enter memory."""
+        # The writer calls this: what is raised here would end the store.
+        keeper = self._daemon.keeper
+        keeper.guard("waking agents", partial(self._wake, commit))
+        keeper.guard("announcing commits", partial(self._tell, commit))
+
+    def _wake(self, commit: Commit) -> None:
+        """Let those know who wait for it and would not look by themselves."""
         daemon = self._daemon
         if commit.agents:
             daemon.directory.forget(commit.agents)
@@ -37,6 +45,10 @@ class Announcer:
             daemon.courier.wake(commit.connectors)
         if commit.timers:
             daemon.timers.changed()
+
+    def _tell(self, commit: Commit) -> None:
+        """Let those know who look by themselves, too, but later."""
+        daemon = self._daemon
         daemon.clockwork.committed(commit)
         daemon.tasks.committed(commit)
         daemon.signals.committed(commit)

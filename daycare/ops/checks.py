@@ -15,6 +15,7 @@ from daycare.base.limits import (
 )
 from daycare.connectors.host import Host
 from daycare.inference.pool import Pool
+from daycare.observe.keeper import Keeper
 from daycare.ops.announcing import Announcer
 from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
@@ -42,6 +43,7 @@ class Parts(Protocol):
     extensions: Extensions
     upkeep: Upkeep
     reloading: Reloading
+    keeper: Keeper
 
 
 async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
@@ -58,6 +60,9 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)
     lag = daemon.upkeep.health.lag_s
     yield Finding(name="loop", ok=lag < HEALTH_LAG_S, text=f"it was {lag:.1f} s late at most", watched=True)
+    crashed = daemon.keeper.problems()
+    text = "; ".join(f"{name} crashed: {why}" for name, why in crashed.items())
+    yield Finding(name="parts", ok=not crashed, text=text or "all run", watched=True)
     away = daemon.pool.away
     text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
     configured = len(daemon.pool.configured)

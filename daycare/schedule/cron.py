@@ -4,7 +4,7 @@ Recording a due time, posting it and moving its job on are one commit, so that a
 What is late is recorded at once and posted little by little, so that a start after a long absence is no burst.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -90,18 +90,20 @@ class Schedule:
                 case "waiting" if run.attempt:
                     self.bus.publish(CronFailed(**about, reason=run.reason, again_at=run.post_at or 0))
 
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what runs the jobs, and what reads their files again, until cancelled, by name."""
+        return {"schedule": self.run, "schedule's files": self._read_again}
+
     async def run(self) -> None:
         """Look when something is due, has changed, or the clock may have been set; until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read_again)
-            while True:
-                self._news = trio.Event()  # before looking: what is added after the look sets this one
-                try:
-                    wait_s = await self.look()
-                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                    wait_s = STORE_RETRY_S
-                with trio.move_on_after(wait_s):
-                    await self._news.wait()
+        while True:
+            self._news = trio.Event()  # before looking: what is added after the look sets this one
+            try:
+                wait_s = await self.look()
+            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                wait_s = STORE_RETRY_S
+            with trio.move_on_after(wait_s):
+                await self._news.wait()
 
     async def look(self) -> float:
         """Do what is to be done now; return how many seconds may pass before the next look."""

@@ -4,7 +4,7 @@ A signal is a committed row before anybody hears of it, and all its messages are
 crash in between loses and doubles nothing.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -72,25 +72,27 @@ class Signals:
         if commit.signals:
             self._changed.set()
 
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what fires signals, and what lets hearts beat, until cancelled, by name."""
+        return {"signals": self.run, "heartbeats": self._hearts.run}
+
     async def run(self) -> None:
-        """Fire what is due, and let hearts beat, until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hearts.run)
-            while True:
-                self._changed = trio.Event()  # before looking: a signal added after the look sets this one
-                try:
-                    due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
-                    for each in due:
-                        await self._fire(each)
-                    next_due = await self._store.signals.next_due()
-                except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                    await trio.sleep(STORE_RETRY_S)
-                    continue
-                if due:
-                    continue
-                wait_s = SIGNALS_LOOK_S if next_due is None else max(0.0, (next_due - self._clock.now_ms()) / 1000)
-                with trio.move_on_after(min(wait_s, SIGNALS_LOOK_S)):
-                    await self._changed.wait()
+        """Fire what is due until cancelled."""
+        while True:
+            self._changed = trio.Event()  # before looking: a signal added after the look sets this one
+            try:
+                due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
+                for each in due:
+                    await self._fire(each)
+                next_due = await self._store.signals.next_due()
+            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                await trio.sleep(STORE_RETRY_S)
+                continue
+            if due:
+                continue
+            wait_s = SIGNALS_LOOK_S if next_due is None else max(0.0, (next_due - self._clock.now_ms()) / 1000)
+            with trio.move_on_after(min(wait_s, SIGNALS_LOOK_S)):
+                await self._changed.wait()
 
     async def expire(self) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""

@@ -1,6 +1,6 @@
 """Upkeep: the daemon's own agents `/system/gc` and `/system/health`, and the end of helpers nobody needs any more."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 import trio
@@ -65,13 +65,14 @@ class Upkeep:
     def _before_ms(self) -> int:
         return self.clock.now_ms() - self.keep_days * _DAY_MS
 
-    async def run(self) -> None:
-        """Keep up until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._dismiss_idle)
-            nursery.start_soon(self._wake_gc)
-            nursery.start_soon(self.health.run)
-            nursery.start_soon(self.backups.run)
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what keeps up until cancelled, by name."""
+        return {
+            "idle helpers": self._dismiss_idle,
+            "cleanup": self._wake_gc,
+            "health": self.health.run,
+            "backups": self.backups.run,
+        }
 
     async def _wake_gc(self) -> None:
         for path in (GC, HEALTH):

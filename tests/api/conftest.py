@@ -51,6 +51,7 @@ from daycare.memory.forgetting import Forgetting
 from daycare.memory.search import Search
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
+from daycare.observe.keeper import Keeper
 from daycare.plugin import Inbound
 from daycare.rules.permissions import Rules
 from daycare.schedule.curation import Curation
@@ -245,7 +246,7 @@ async def open_api(
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock)
+        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock, Keeper(bus, clock))
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)

@@ -73,7 +73,8 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
     async with open_house(folder, model, work=False) as house:
         daemon = house.daemon
         daemon.supervisor = supervisor(
-            daemon.store, daemon.directory, daemon.flow, daemon.endings, daemon.control, daemon.bus, daemon.clock
+            *(daemon.store, daemon.directory, daemon.flow, daemon.endings, daemon.control),
+            *(daemon.bus, daemon.clock, daemon.keeper),
         )
         for number in range(AGENTS):
             await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base import limits
-from daycare.base.errors import BusyError, InvalidError
+from daycare.base.errors import ConflictError, InvalidError
 from daycare.store.contract import Store
 from daycare.store.records_memories import EVERYBODY, FactPart, MemoryCounts, Postings, Seen, Superseded, Tier
 from daycare.store.sqlite.store import open_store
@@ -226,7 +226,7 @@ async def test_what_is_no_memory_is_refused(store: Store, text: str) -> None:
 async def test_there_are_so_many_scopes_and_no_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daycare.store.sqlite.memory_rows.MEMORY_SCOPES_MAX", 1)
     await logged(store, "a")
-    with pytest.raises(BusyError):
+    with pytest.raises(ConflictError):
         await logged(store, "b", scope="u2")
     await written(store)
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from daycare.base.errors import BusyError, InvalidError
+from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import MEMORY_CHANGES_MAX, MEMORY_SCOPES_MAX, MEMORY_STEM_MAX_CHARS, MEMORY_TEXT_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.store.records_documents import Layer, Place
@@ -179,7 +179,7 @@ def _opened(tx: Tx, it: NewMemory) -> list[int]:
     )
     no = tx.db.last_insert_rowid()
     if no > MEMORY_SCOPES_MAX:
-        raise BusyError("MEMORY_SCOPES_MAX", f"remembering for {it.scope}: {no - 1} others remember already")
+        raise ConflictError("MEMORY_SCOPES_MAX", f"remembering for {it.scope}: {no - 1} others remember already")
     return [no, 1, 0, 0]
 
 

@@ -1,0 +1,35 @@
+"""Events of trouble within the daemon itself: the disk, its own parts, and rows that it cannot work with."""
+
+from daycare.base.event import Event
+
+
+class LaneBroke(Event, frozen=True, kw_only=True, tag="lane.broke"):
+    """An agent's lane failed outside of a turn, which is a defect; it starts anew after a while."""
+
+    reason: str
+
+
+class PartCrashed(Event, frozen=True, kw_only=True, tag="part.crashed"):
+    """A background part of the daemon crashed, which is a defect; it is started again in `retry_in_s` seconds.
+
+    `alert` marks the first crash after the part ran steadily: the operator is told of that one.
+    """
+
+    part: str
+    reason: str
+    retry_in_s: float
+    alert: bool = False
+
+
+class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
+    """A commit failed (disk full, I/O error); nothing was acknowledged. `cleared` marks the recovery."""
+
+    reason: str
+    cleared: bool = False
+
+
+class MemorySetAside(Event, frozen=True, kw_only=True, tag="memory.set_aside"):
+    """A turn or a document could not be written into memory, which is a defect; it is searched by nobody."""
+
+    what: str
+    reason: str

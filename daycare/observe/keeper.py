@@ -1,0 +1,72 @@
+"""The keeper: a background part that crashes is logged, told of once, and started again after a growing pause."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from daycare.base.blame import origin_of, reason_of
+from daycare.base.clock import Clock
+from daycare.base.events import PartCrashed
+from daycare.base.limits import RETRY_BASE_S, RETRY_FACTOR, RETRY_MAX_S
+from daycare.observe import log
+from daycare.observe.bus import Bus
+
+STEADY_S: Final = 300.0  # a part that has run for so long since its last crash counts as well again
+
+
+class Keeper:
+    """Keeps the daemon's background parts running: one that raises takes no other along, and never the daemon.
+
+    `part.crashed` is published at each crash; its `alert` is set at the first one after the part ran steadily, so that
+    the operator is told once.
+    """
+
+    def __init__(self, bus: Bus, clock: Clock) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._crashed: dict[str, tuple[str, float]] = {}  # why a part crashed last, and when by trio's clock
+
+    async def keep(self, part: str, run: Callable[[], Awaitable[object]]) -> None:
+        """Run a part until it returns. When it raises, run it again: after 1, 4, 16, 64 s and at most RETRY_MAX_S."""
+        crashes = 0
+        while True:
+            began = trio.current_time()
+            try:
+                await run()
+                return
+            except Exception as error:  # noqa: BLE001 - nothing but the store's own death may end the daemon
+                crash = error
+            except BaseExceptionGroup as group:
+                # It is being cancelled: what went wrong on the way out concerns nobody any more.
+                raise (group.split(Exception)[1] or group) from None
+            if trio.current_time() - began >= STEADY_S:
+                crashes = 0
+            retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR**crashes, RETRY_MAX_S)
+            crashes += 1
+            self._tell(part, crash, retry_in_s, alert=crashes == 1)
+            await trio.sleep(retry_in_s)
+
+    def guard(self, part: str, call: Callable[[], object]) -> None:
+        """Make a call that must not fail; if it does, that is told as the crash of a part."""
+        try:
+            call()
+        except Exception as crash:  # noqa: BLE001 - as in `keep`
+            known = self._crashed.get(part)
+            alert = known is None or trio.current_time() - known[1] >= STEADY_S
+            self._tell(part, crash, 0.0, alert=alert)
+
+    def problems(self) -> dict[str, str]:
+        """Return why parts crashed lately, by name."""
+        since = trio.current_time() - STEADY_S
+        self._crashed = {part: it for part, it in self._crashed.items() if it[1] > since}
+        return {part: reason for part, (reason, _) in self._crashed.items()}
+
+    def _tell(self, part: str, crash: Exception, retry_in_s: float, *, alert: bool) -> None:
+        reason = reason_of(crash)
+        self._crashed[part] = (reason, trio.current_time())
+        name, where = origin_of(crash)
+        log.logger().error("part.defect", part=part, error=name, where=where)
+        self._bus.publish(
+            PartCrashed(at_ms=self._clock.now_ms(), part=part, reason=reason, retry_in_s=retry_in_s, alert=alert)
+        )
