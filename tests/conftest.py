@@ -1,11 +1,15 @@
 """What holds for every test."""
 
+import os
 import signal
+import zlib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
+from typing import Final
 
 import pytest
+import trio.testing
 
 from daycare.base.secrecy import forget_hidden
 from daycare.ops.process import tune
@@ -29,6 +33,32 @@ def no_secrets_of_others() -> Iterator[None]:
 def pytest_collection_finish() -> None:
     """Run as the daemon's process does; what was imported and collected is there to stay, and not looked at again."""
     tune()
+
+
+THREADS: Final = "threads"
+_LOOK_S: Final = 0.0005  # of real time: how often it is looked whether a thread still works
+_THREADED_OF: Final = int(os.environ.get("THREADED_OF", "12"))  # tests, one runs a second time, with threads
+
+
+@pytest.fixture
+def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
+    """Virtual time. With real `threads` the house's store writes in its own, as a daemon's does."""
+    if getattr(request, "param", "") != THREADS:
+        return trio.testing.MockClock(autojump_threshold=0)
+    monkeypatch.setattr("daycare.testing.house.INLINE", False)
+    clock = trio.testing.MockClock(autojump_threshold=_LOOK_S)
+    jump = clock._autojump
+    # Time does not pass while a thread works, however slow the machine is.
+    monkeypatch.setattr(clock, "_autojump", lambda: trio.testing.active_thread_count() or jump())
+    return clock
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a part of every suite with the store's real threads, too: on virtual time alone nothing is ever at once."""
+    if "autojump_clock" in metafunc.fixturenames and metafunc.definition.get_closest_marker("inline") is None:
+        name = metafunc.definition.nodeid
+        if chance.WHOLE or zlib.crc32(name.encode()) % _THREADED_OF == 0:
+            metafunc.parametrize("autojump_clock", ["", THREADS], indirect=True, ids=["inline", THREADS])
 
 
 @pytest.fixture(autouse=True)

@@ -144,7 +144,7 @@ class Documents:
             return [(each.version, passage(each.text or "", words)) for each in found]
 
         size = sum(total.bytes + total.daily_bytes for total in totals)
-        if size > _SEARCH_INLINE_BYTES and self._location != MEMORY_STORE:  # that has one connection for all
+        if size > _SEARCH_INLINE_BYTES and self._location != MEMORY_STORE:  # on virtual time a thread would let it jump
             found = await trio.to_thread.run_sync(look, limiter=self._searching)
         else:
             found = look()

@@ -18,7 +18,7 @@ class GaugeStore(Protocol):
     """How much of everything there is."""
 
     async def measures(self) -> Measures:
-        """Count, within a bound of time. Raises `UnavailableError` MEASURES_LATE."""
+        """Count, within a bound of time. Raises `UnavailableError` STORE_LATE."""
         ...
 
 

@@ -24,6 +24,7 @@ from daycare.testing.scripted import Scripted
 from daycare.testing.tools import plugin as testing_tools
 
 OWNER = "ann"
+INLINE = True  # whether the store commits in the task that writes, where a house is not told
 
 
 @dataclass
@@ -98,12 +99,13 @@ async def open_house(
     work: bool = True,
     curates: bool = False,
     clock: Clock | None = None,
-    inline: bool = True,
+    inline: bool | None = None,
 ) -> AsyncIterator[House]:
     """Open a house; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
 
     With a file as `location` the next house over the same folder goes on where this one was. Memory workers wake by
-    themselves only if it `curates`: they ask the model, too. Not `inline` is for real time alone.
+    themselves only if it `curates`: they ask the model, too. Not `inline` the store writes in its own thread, as in a
+    daemon: on real time, or on virtual time that waits for threads before it jumps (`INLINE` is the default).
     """
     model = model or Scripted()
     clock = clock or VirtualClock()
@@ -115,7 +117,7 @@ async def open_house(
     config = replace(config, memory=replace(config.memory, ingestion=ingestion))
     extra = [model.plugin(), testing_tools, *plugins]
     grammar()  # else it is read in a thread, during which virtual time would jump
-    async with open_store(home.database(location), clock, inline=inline) as store:
+    async with open_store(home.database(location), clock, inline=INLINE if inline is None else inline) as store:
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))
         vault = open_vault(home.key_file)

@@ -65,21 +65,6 @@ def connect_reader(location: str, vfs: str | None = None) -> apsw.Connection:
     return db
 
 
-@contextmanager
-def apart(reader: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Give a connection that may be used in a thread; a memory store has one for all."""
-    own = reader.filename
-    if not own:
-        yield reader
-        return
-    with describing(own):
-        db = apsw.Connection(own, flags=apsw.SQLITE_OPEN_READONLY, vfs=reader.open_vfs)
-        try:
-            yield db
-        finally:
-            db.close()
-
-
 _next_row: Final = apsw.Cursor.__next__
 
 
@@ -239,6 +224,8 @@ def described(location: str, error: apsw.Error) -> DaycareError:
             )
         case apsw.BusyError() | apsw.LockedError():
             return UnavailableError("STORE_LOCKED", what, hint="another program has the database open; close it")
+        case apsw.InterruptError():
+            return UnavailableError("STORE_LATE", what, hint="it was asked for more than it can look at in time")
         case apsw.IOError():
             return UnavailableError("STORE_IO", what, hint="check the disk (`dmesg`, free space); daycare retries")
     return BrokenError("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")

@@ -31,7 +31,7 @@ from daycare.store.records_documents import (
     check_text,
     digest,
 )
-from daycare.store.sqlite.database import apart
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
 
 _COLUMNS = (
@@ -46,9 +46,10 @@ _sources = msgspec.json.Decoder(tuple[str, ...]).decode
 class Documents:
     """See `contract_documents.DocumentStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
         self._reader = reader
+        self._readers = readers
 
     async def write(self, new: NewVersion) -> DocumentVersion:
         """Append a version."""
@@ -107,7 +108,7 @@ class Documents:
         match = f"{among} AND {{name text}} : ({_any(terms[:DOCUMENT_SEARCH_WORDS_MAX])})"
         owned = " OR ".join(["(layer = ? AND owner = ?)"] * len(scopes))
         owners = [str(part) for scope in scopes for part in scope]
-        with apart(self._reader) as db:
+        with self._readers.lent() as db:
             rows = db.execute(
                 f"SELECT {_COLUMNS}, text FROM documents JOIN (SELECT t.rowid AS found,"  # noqa: S608
                 " bm25(documents_text, 0, 2, 1) AS score FROM documents_text t JOIN living_documents l ON"

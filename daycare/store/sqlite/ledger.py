@@ -5,7 +5,8 @@ import apsw
 from daycare.base.limits import EVENTS_MAX_ROWS
 from daycare.store.records import TraceEntry
 from daycare.store.sqlite import budgets
-from daycare.store.sqlite.database import apart, count
+from daycare.store.sqlite.database import count
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
 
 _EXPIRE_ROWS = 2_000  # deleted in one transaction, so that expiry never holds up a message for long
@@ -47,9 +48,10 @@ ORDER BY 1 LIMIT 1000
 class Ledger:
     """See `contract.LedgerStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
         self._reader = reader
+        self._readers = readers
 
     async def record(self, events: list[tuple[int, str, str, str, str]]) -> None:
         """Append events: (wall ms, user, path, trace, JSON)."""
@@ -76,7 +78,7 @@ class Ledger:
 
     def trace(self, trace: str) -> list[TraceEntry]:
         """Return what happened under a trace id. Reads whole tables: call it in a thread of its own."""
-        with apart(self._reader) as db:
+        with self._readers.lent() as db:
             rows = db.execute(_TRACE, {"trace": trace}).fetchall()
         return [
             TraceEntry(at_ms=int(str(at or 0)), what=str(what), path=str(path), detail=str(detail))
@@ -85,7 +87,7 @@ class Ledger:
 
     def last(self, agent_id: str, sender: str) -> str:
         """Return the trace id of the last message that somebody wrote to an agent. Call it in a thread of its own."""
-        with apart(self._reader) as db:
+        with self._readers.lent() as db:
             row = db.execute(
                 "SELECT trace FROM inbox WHERE agent_id = ? AND sender = ? AND lane = 1 ORDER BY seq DESC LIMIT 1",
                 (agent_id, sender),

@@ -6,10 +6,10 @@ from typing import Final
 import apsw
 import trio
 
-from daycare.base.errors import UnavailableError
 from daycare.store.records_measures import Measures, Queue
-from daycare.store.sqlite.database import apart, count
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_rows import fetch
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Writer
 
 _DEADLINE_S: Final = 2.0
@@ -21,8 +21,8 @@ _AGENTS_MAX: Final = 1_000  # with a log that nobody has looked at
 class Gauges:
     """See `contract_upkeep.GaugeStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
-        self._reader = reader
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._readers = readers
         self._inline = writer.inline
         self._limiter = trio.CapacityLimiter(1)
 
@@ -34,15 +34,12 @@ class Gauges:
 
     def _measured(self) -> Measures:
         ends_at = time.monotonic() + _DEADLINE_S
-        with apart(self._reader) as db:
-            if db is not self._reader:
-                db.set_progress_handler(lambda: time.monotonic() > ends_at, _STEPS)
+        with self._readers.lent() as db:
+            db.set_progress_handler(lambda: time.monotonic() > ends_at, _STEPS)
             try:
                 return _measures(db)
-            except apsw.InterruptError as error:
-                raise UnavailableError(
-                    "MEASURES_LATE", f"counting what waits took more than {_DEADLINE_S:g} s"
-                ) from error
+            finally:
+                db.set_progress_handler(None)
 
 
 def _measures(db: apsw.Connection) -> Measures:

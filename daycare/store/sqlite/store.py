@@ -61,7 +61,7 @@ class SqliteStore:
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
         self.files = Files(*parts)
-        self.documents = Documents(*parts)
+        self.documents = Documents(*parts, self._readers)
         self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
         self.budgets = budgets.Budgets(*parts)
@@ -73,10 +73,10 @@ class SqliteStore:
         self.heartbeats = Heartbeats(*parts)
         self.behaviours = Behaviours(*parts)
         self.upkeep = Upkeep(*parts)
-        self.gauges = Gauges(*parts)
+        self.gauges = Gauges(self._writer, self._readers)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
-        self.ledger = Ledger(*parts)
+        self.ledger = Ledger(*parts, self._readers)
         self.intake = Intake(*parts)
         self.strangers = Strangers(*parts)
 
