@@ -108,7 +108,7 @@ class Control:
                     user=agent.user,
                     origin=Origin.AGENT,
                     sender=agent.path,
-                    key=f"last-word:{agent.id}",
+                    key=f"last-word:{agent.id}:{row.seq}",  # one for each of its lives
                     text=f"{agent.path} has ended: {row.envelope.text or 'dismissed'}",
                     trace=row.envelope.trace,
                     kind=EnvelopeKind.NOTICE,

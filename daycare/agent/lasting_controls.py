@@ -148,7 +148,7 @@ class LastingAgents:
                 user=agent.user,
                 origin=Origin.SYSTEM,
                 sender="system",
-                key=f"dismiss:{agent.id}:{self._clock.now_ms()}",  # it may have been taken back since
+                key=f"dismiss:{agent.id}",
                 text=reason,
                 trace=new_trace_id(),
                 kind=EnvelopeKind.DISMISS,

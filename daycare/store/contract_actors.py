@@ -83,8 +83,9 @@ class AgentStore(Protocol):
     async def revive(self, path: str, since_ms: int) -> Agent:
         """Let the last incarnation of a path live again, with its history, settings and documents.
 
-        What waited for it has become dead letters and stays there; its helpers have ended. Raises `ConflictError` when
-        somebody lives at the path or it ended before `since_ms`, `NotFoundError` when nobody ever lived there.
+        What waited for it has become dead letters and stays there; its helpers have ended. A dismissal that has the key
+        of one of its earlier lives is no repeat. Raises `ConflictError` when somebody lives at the path or it ended
+        before `since_ms`, `NotFoundError` when nobody ever lived there.
         """
 
     async def set_state(

@@ -1,12 +1,14 @@
 """What every store promises of agents, people and secrets."""
 
+from typing import Any
+
 import pytest
 import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES
-from daycare.base.messages import Origin
+from daycare.base.messages import EnvelopeKind, Lane, Origin
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, Policy, User
 from tests.store.samples import PATH, answer, begin, commits, new_agent, post, timer
@@ -91,6 +93,23 @@ async def test_burial_frees_the_path_ends_the_turn_and_keeps_the_messages_as_dea
         await store.turns.begin(agent, rows)
     second = await store.agents.create(new_agent(agent_id="second"))
     assert second.incarnation == 2
+
+
+async def test_what_ended_an_earlier_life_is_no_repeat_in_the_next(store: Store) -> None:
+    agent = await store.agents.create(new_agent())
+    bye: dict[str, Any] = {"kind": EnvelopeKind.DISMISS, "lane": Lane.CONTROL, "agent_id": agent.id}
+    seqs = []
+    for _ in range(3):
+        ending = await post(store, "bye", **bye)
+        seqs.append(ending.seq)
+        assert not ending.duplicate and (await post(store, "bye", **bye)).duplicate, "within a life it is one"
+        await store.agents.set_state(agent.id, "dead", "dismissed")
+        await store.agents.revive(PATH, 0)
+    assert [it.state for seq in seqs if (it := await store.inbox.receipt(seq))] == ["done"] * 3
+    said = await post(store, "a", agent_id=agent.id)
+    await store.agents.set_state(agent.id, "dead")
+    await store.agents.revive(PATH, 0)
+    assert await post(store, "a") == replace(said, duplicate=True, state="dead", result="its agent ended")
 
 
 async def test_a_parked_agent_keeps_its_path_and_its_messages(store: Store) -> None:

@@ -14,7 +14,7 @@ from daycare.base.limits import (
     SUBAGENTS_DAY_S,
     SUBAGENTS_LIVING_MAX,
 )
-from daycare.base.messages import Envelope, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, NewAgent
 from daycare.store.sqlite.database import count
@@ -248,6 +248,11 @@ def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
         )
     agent_id = str(row[0])
     tx.run("UPDATE agents SET state = 'living', reason = NULL, ended_at = NULL WHERE id = ?", (agent_id,))
+    # What ended a life ended that one: whoever did so may do it again in the same words, and it is no repeat.
+    tx.run(
+        "UPDATE inbox SET key = key || ':obeyed:' || seq WHERE agent_id = ? AND kind = ? AND state <> 0",
+        (agent_id, EnvelopeKind.DISMISS),
+    )
     tx.commit.agents.add(agent_id)
     return must_get(tx, agent_id)
 
