@@ -386,25 +386,24 @@ class Flow:
             )
         )
 
-    async def _give_up(self, row: OutboxRow, error: DaycareError) -> None:
-        await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message))
+    async def _give_up(self, row: OutboxRow, error: DaycareError, *, taken: bool = False) -> None:
+        """Give a reply up; `taken`: its last try may have arrived."""
+        untouched = row.state != "sending" and not taken
+        await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message, untouched=untouched))
 
     async def _try_later(self, row: OutboxRow, attempt: int, error: UnavailableError) -> float | None:
         """The platform did not confirm: try again, a few times, or for a day if it is away altogether."""
         now_ms = self.clock.now_ms()
         away = isinstance(error, AwayError)
+        taken = not away and error.code != "NOT_SENT"
         if attempt >= DELIVERY_ATTEMPTS_MAX if not away else now_ms - row.created_at > OUTAGE_MAX_S * 1000:
-            await self._give_up(row, error)
+            await self._give_up(row, error, taken=taken)
             return None
         retry_s = error.retry_after_s or (RETRY_MAX_S / 10 if away else min(2.0**attempt, RETRY_MAX_S))
+        retry_at = now_ms + int(retry_s * 1000)
+        untouched = row.state != "sending" and not taken
         await patiently(
-            lambda: self.store.outbox.retry(
-                row.seq,
-                error.message,
-                now_ms + int(retry_s * 1000),
-                untouched=row.state != "sending" and (away or error.code == "NOT_SENT"),
-                uncounted=away,
-            )
+            lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=away)
         )
         if row.error != error.message:
             self._publish_failure(row, error)

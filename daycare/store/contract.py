@@ -190,8 +190,11 @@ class OutboxStore(Protocol):
         `uncounted` takes the try back: nobody is to blame.
         """
 
-    async def give_up(self, seq: int, code: str, reason: str) -> None:
-        """Move an undelivered row to the dead letters, and leave its agent a note of it; idempotent."""
+    async def give_up(self, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
+        """Move an undelivered row to the dead letters, and leave its agent a note of it; idempotent.
+
+        `untouched`: surely not taken, in no try; a replay of another one that was tried goes on as "sending".
+        """
 
     async def count(self) -> int:
         """Return how many rows are undelivered."""

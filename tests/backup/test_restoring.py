@@ -157,10 +157,11 @@ async def test_replies_that_waited_may_come_twice_and_say_so(tmp_path: Path) -> 
     home = empty(tmp_path / "home")
     async with open_store(home.database("daycare.db")) as store:
         agent, _, _ = await begin(store, "k")
-        for number in range(3):
+        for number in range(4):
             await store.outbox.add(agent, Reply(connector="telegram", text=f"r{number}"), "t")
         await store.outbox.start(1)
         await store.outbox.sent([3], "receipt")
+        await store.outbox.give_up(4, "BLOCKED", "gone", untouched=True)
     make(home, tmp_path / "b")
     new = empty(tmp_path / "new")
     done = restoring.restore(tmp_path / "b", new, str, force=False, now_ms=NOW_MS)
@@ -170,6 +171,9 @@ async def test_replies_that_waited_may_come_twice_and_say_so(tmp_path: Path) -> 
             (1, "sending"),
             (2, "sending"),
         ]
+        [dead] = await store.dead.find()
+        assert await store.dead.replay(dead.no) == 5
+        assert (await store.outbox.waiting("telegram"))[-1].state == "sending", "it may have been replayed before"
 
 
 def test_secrets_that_nothing_opens_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

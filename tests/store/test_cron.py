@@ -164,7 +164,11 @@ async def test_the_end_of_a_run_comes_with_the_end_of_its_turn(store: Store, clo
     assert (await store.cron.runs())[0].delivery == "dead"
     [letter] = await store.dead.find()
     await store.dead.replay(letter.no)
-    assert (await store.cron.runs())[0].delivery == "waiting"
+    [again] = await store.cron.runs()
+    assert (again.delivery, again.outbox) == ("waiting", found.outbox + 1)
+    await store.outbox.start(found.outbox + 1)
+    await store.outbox.give_up(found.outbox + 1, "TIMEOUT", "no answer")
+    assert (await store.cron.runs())[0].delivery == "dead", "also after a try that may have arrived"
 
 
 async def test_what_began_late_is_late(store: Store, clock: HandClock) -> None:

@@ -90,6 +90,25 @@ async def test_a_reply_that_was_given_up_in_the_middle_goes_on_there(store: Stor
     assert (row.state, row.parts_sent, row.receipt) == ("waiting", 2, "m1 m2")
 
 
+@pytest.mark.parametrize("untouched", [False, True])
+@pytest.mark.parametrize("tried", [False, True])
+async def test_a_replayed_reply_goes_on_as_tried_unless_it_was_surely_not_taken(
+    store: Store, tried: bool, untouched: bool
+) -> None:
+    [seq] = await reply(store, "one")
+    if tried:
+        await store.outbox.start(seq)
+    await store.outbox.give_up(seq, "TIMEOUT", "no answer", untouched=untouched)
+    assert (await row_of(store, seq)).state == "dead"
+    [dead] = await store.dead.find()
+    again = await row_of(store, await store.dead.replay(dead.no))
+    assert (again.state, again.attempts) == ("sending" if tried and not untouched else "waiting", 0)
+    await store.outbox.start(again.seq)
+    await store.outbox.give_up(again.seq, "BLOCKED", "gone", untouched=True)
+    once_more = (await store.dead.find())[0]
+    assert (await row_of(store, await store.dead.replay(once_more.no))).state == "waiting", "its callers know the rest"
+
+
 async def test_a_try_that_is_nobodys_fault_is_not_counted(store: Store) -> None:
     [seq] = await reply(store, "one")
     for _ in range(20):

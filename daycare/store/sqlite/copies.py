@@ -142,12 +142,14 @@ def since(newer: str, older: Path) -> dict[str, int]:
 def mark_restored(file: Path, note: Restored) -> int:
     """Prepare a database that is to be gone on with later than it was made; return how many replies wait in it.
 
-    Each of these may have arrived since, so it goes out as one that may come twice. Who opens it learns of the restore.
+    Each of these may have arrived since, so it goes out as one that may come twice; so does one that was given up, when
+    it is replayed. Who opens it learns of the restore.
     """
     with describing(str(file)), closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
         refuse_future(db, str(file))
         db.execute("BEGIN IMMEDIATE; UPDATE outbox SET state = 1 WHERE state < 2").fetchall()
         waiting = db.changes()
+        db.execute("UPDATE outbox SET state = 4 WHERE state = 3")
         db.execute(
             "INSERT INTO connector_memory (connector, name, value, at) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (connector, name) DO UPDATE SET value = excluded.value, at = excluded.at",

@@ -17,11 +17,10 @@ from daycare.store.records_cron import (
     NewCronJob,
     Source,
 )
-from daycare.store.sqlite import cron_fire, cron_jobs
+from daycare.store.sqlite import cron_fire, cron_jobs, outbox
 from daycare.store.sqlite.cron_ledger import COLUMNS, run_of
 from daycare.store.sqlite.writer import Tx, Writer
 
-_DELIVERIES = ("waiting", "sending", "sent", "dead")
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
 
 
@@ -176,7 +175,7 @@ class Cron:
                 msgspec.structs.replace(
                     run_of(row[:-5]),
                     answer=answer,
-                    delivery="" if state is None else _DELIVERIES[int(str(state))],
+                    delivery="" if state is None else outbox.STATES[int(str(state))],
                     connector=connector or "",
                     receipt=receipt,
                     delivered_at=sent_at,

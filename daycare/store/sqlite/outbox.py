@@ -13,7 +13,7 @@ from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
-_STATES = ("waiting", "sending", "sent", "dead")
+STATES = ("waiting", "sending", "sent", "dead", "dead")  # the last: after a try that may have arrived
 _ROW = (
     "seq, agent_id, path, user, connector, target, text, trace, turn, state, attempts, retry_at, created_at, error,"
     " receipt, parts_sent, extra"
@@ -120,9 +120,9 @@ class Outbox:
 
         await self._write(run)
 
-    async def give_up(self, seq: int, code: str, reason: str) -> None:
-        """Move a row to the dead letters."""
-        await self._write(lambda tx: give_up(tx, seq, code, reason))
+    async def give_up(self, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
+        """Move a row to the dead letters. `untouched` says that the platform surely took none of its tries."""
+        await self._write(lambda tx: give_up(tx, seq, code, reason, untouched=untouched))
 
     async def count(self) -> int:
         """Return how many rows are undelivered."""
@@ -154,13 +154,14 @@ def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: st
     return seq
 
 
-def give_up(tx: Tx, seq: int, code: str, reason: str) -> None:
-    """Move one undelivered row to the dead letters."""
+def give_up(tx: Tx, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
+    """Move one undelivered row to the dead letters. One whose last try is not accounted for may have arrived."""
     row = tx.one(f"SELECT {_ROW}, origin FROM outbox WHERE seq = ? AND state < 2", (seq,))  # noqa: S608
     if row is None:
         return
     it = _outbox(row[:-1])
-    tx.run("UPDATE outbox SET state = 3, error = ? WHERE seq = ?", (reason, seq))
+    state = 4 if it.state == "sending" and not untouched else 3
+    tx.run("UPDATE outbox SET state = ?, error = ? WHERE seq = ?", (state, reason, seq))
     letters.insert(
         tx, "outbox", seq, it.agent_id, it.path, it.user, row[-1], it.trace, code, reason, it.attempts, it.text
     )  # fmt: skip
@@ -193,14 +194,18 @@ def _extra(reply: Reply) -> str | None:
 
 
 def revive(tx: Tx, seq: int) -> int:
-    """Let a dead row wait again with fresh attempts, behind the others, where a courier has not passed yet."""
-    row = tx.one("SELECT connector FROM outbox WHERE seq = ? AND state = 3", (seq,))
+    """Let a dead row wait again with fresh attempts, behind the others, where a courier has not passed yet.
+
+    What may have arrived before it died may still have: its next try is one that repeats another.
+    """
+    row = tx.one("SELECT connector FROM outbox WHERE seq = ? AND state IN (3, 4)", (seq,))
     if row is None:
         raise ConflictError("OUTBOX_GONE", f"replaying reply {seq}: it has expired", hint="daycare dead prune")
     newest = tx.one("SELECT max(seq) FROM outbox")
     assert newest is not None
     tx.run(
-        "UPDATE outbox SET seq = ?, state = 0, attempts = 0, retry_at = 0, error = NULL, created_at = ? WHERE seq = ?",
+        "UPDATE outbox SET seq = ?, state = (state = 4), attempts = 0, retry_at = 0, error = NULL, created_at = ?"
+        " WHERE seq = ?",
         (newest[0] + 1, tx.now, seq),
     )
     tx.run("UPDATE cron_runs SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
@@ -223,7 +228,7 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         text=text,
         trace=trace,
         turn=turn,
-        state=_STATES[state],  # type: ignore[arg-type]
+        state=STATES[state],  # type: ignore[arg-type]
         attempts=attempts,
         retry_at=retry_at,
         created_at=created_at,

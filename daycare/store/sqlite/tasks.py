@@ -17,7 +17,6 @@ from daycare.store.sqlite import agents, inbox, outbox, timers
 from daycare.store.sqlite.task_ledger import COLUMNS, DEADLINE_KEY, must_get, note, task_of
 from daycare.store.sqlite.writer import Tx, Writer
 
-_DELIVERIES = ("waiting", "sending", "sent", "dead")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -88,7 +87,7 @@ class Tasks:
         found = []
         for row in rows:
             result, state, connector, receipt = row[-4:]
-            delivery = "" if state is None else _DELIVERIES[int(str(state))]
+            delivery = "" if state is None else outbox.STATES[int(str(state))]
             told = {"delivery": delivery, "told_by": connector or "", "receipt": receipt}
             found.append(replace(task_of(row[:-4]), result=result, **told))
         return found
