@@ -137,8 +137,8 @@ class Flow:
 
     def _outcome(self, connector: str, item: Inbound | Unreadable, entry: Entry, taken: Taken, began: int) -> Outcome:
         """Tell what the commit made of an item; observers hear of messages only now."""
-        if isinstance(entry.row, Knock):
-            if taken.show_code:
+        if taken.stranger or isinstance(entry.row, Knock):
+            if taken.show_code and isinstance(entry.row, Knock):
                 self.bus.publish(StrangerKnocked(at_ms=self.clock.now_ms(), key=entry.row.key, name=entry.row.name))
             return Outcome(state="stranger", say=entry.say if taken.show_code else "")
         if taken.receipt is None or taken.envelope is None:

@@ -143,6 +143,12 @@ class Activation:
             trio.lowlevel.reschedule(self.sleeper)
             self.sleeper = None
 
+    def cut_off(self) -> None:
+        """End whatever the lane is at: its agent has died. One that is only waking finds out by itself."""
+        if self.scope is not None:
+            self.stop_reason = "cut off"
+            self.scope.cancel()
+
     async def rest(self) -> None:
         """Wait for the next nudge. Half the size of an `Event`, which counts when many agents are awake and idle."""
 

@@ -94,6 +94,8 @@ class Arrivals:
             arrival = await self._arrival(user, await self._which_agent(user, item), item, new=new)
             check(arrival.envelope)
         except (InvalidError, ForbiddenError) as wrong:
+            if wrong.code == "USER_REMOVED":  # in this very moment
+                return _knock(connector, item)
             scrap = Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text)
             return Entry(scrap, counted=item.sender)
         except (BusyError, UnavailableError):

@@ -90,19 +90,24 @@ class Endings:
             effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
         )
         begun = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
+        self._tell_finished(agent, turn, thought, end.seqs, stopped=stopped)
+        self.hooks.answered(
+            agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped
+        )
+        return begun
+
+    def _tell_finished(
+        self, agent: Agent, turn: Turn, thought: Thought, seqs: tuple[int, ...], *, stopped: bool
+    ) -> None:
         self.bus.publish(
             TurnFinished(
                 **about(self.clock, agent, turn.trace),
                 turn=turn.turn,
                 reply=thought.reply,
-                seqs=end.seqs,
+                seqs=seqs,
                 stopped=stopped,
             )
         )
-        self.hooks.answered(
-            agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped
-        )
-        return begun
 
     async def _replies(self, agent: Agent, thought: Thought, choices: tuple[Choice, ...] = ()) -> tuple[Reply, ...]:
         """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own.
@@ -138,6 +143,8 @@ class Endings:
         turn, rows, steps = await patiently(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
         if turn.state != "open":
             lane.turn = None
+            if turn.state == "parked" and agent.state == "dead":  # with its agent: who shows it at work may stop
+                self._tell_finished(agent, turn, Thought(rows=(), history=(), reply=""), turn.seqs, stopped=True)
             return
         lane.drop({row.seq for row in rows})
         thought, answers = self._cut_short(agent, lane, rows, steps, reason)

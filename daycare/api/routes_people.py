@@ -98,10 +98,9 @@ class People:
         return answer(await self._people.change(id_, name=wish.name or known.name, zone=zone))
 
     async def remove(self, request: Request) -> Response:
-        """Remove a person; what they said and were told stays."""
-        user = request.path_params["id"]
-        await self._people.remove(user)
-        return answer({"removed": user})
+        """Remove a person with everybody below, and end all that is theirs; what was said and told stays."""
+        user, *below = await self._people.remove(request.path_params["id"])
+        return answer({"removed": user, "below": below})
 
     async def link(self, request: Request) -> Response:
         """Say that an address is a person's."""

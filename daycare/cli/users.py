@@ -70,9 +70,13 @@ def unlink(cli: Cli, key: LinkKey) -> None:
 
 @command(app, "remove")
 def remove(cli: Cli, id_: UserId) -> None:
-    """Remove a person."""
+    """Remove a person or a group with everybody below them, such as topics and sub-users.
+
+    Their accounts are strangers' from then on. Their agents, jobs, tasks and reminders end, what waits for an answer
+    becomes dead letters. What was said stays: `daycare purge ID` removes that, too.
+    """
     with cli.connect() as client:
-        cli.out(client.call("DELETE", f"/v1/users/{segment(id_)}"), lambda _: f"removed {id_}")
+        cli.out(client.call("DELETE", f"/v1/users/{segment(id_)}"), lambda done: _removed(id_, done))
 
 
 def users_table(document: Json) -> Any:
@@ -88,6 +92,11 @@ def users_table(document: Json) -> Any:
         for each in document["users"]
     )
     return table(("id", "name", "zone", "is", "accounts"), rows) if document["users"] else "no users"
+
+
+def _removed(id_: str, document: Json) -> str:
+    below = document.get("below", ())
+    return f"removed {id_}" + (f", and below: {', '.join(below)}" if below else "")
 
 
 def _is(user: Json) -> str:

@@ -37,6 +37,11 @@ class Announcer:
         if commit.agents:
             daemon.directory.forget(commit.agents)
             daemon.prompts.forget()
+        for agent_id in commit.cut_off:
+            if (lane := daemon.supervisor.awake.get(agent_id)) is not None:
+                lane.cut_off()
+        if commit.people:
+            daemon.budgets.forget()
         if commit.posted:
             daemon.supervisor.posted(commit.posted)
         if commit.completed:

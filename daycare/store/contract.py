@@ -71,7 +71,10 @@ class PeopleStore(Protocol):
         """Let a key lead to a user; idempotent. Raises `ConflictError` when it leads to another one."""
 
     async def unlink(self, connector_key: str) -> None:
-        """Forget a key. Raises `NotFoundError` when nobody has it, so also on a repeat."""
+        """Forget a key, with the keys below it (`key:topic`): the doors of a chat close together.
+
+        Raises `NotFoundError` when nobody has it, so also on a repeat.
+        """
 
     async def move(self, connector: str, old: str, new: str) -> bool:
         """Let a chat's key be another one, with the keys below it (`old:topic`) and its waiting replies; idempotent.
@@ -80,8 +83,14 @@ class PeopleStore(Protocol):
         forgotten. Returns whether anything changed.
         """
 
-    async def remove(self, user_id: str) -> None:
-        """Remove a user and forget the keys; the rows stay. Raises `ConflictError` for the last operator."""
+    async def remove(self, user_id: str) -> list[str]:
+        """Remove a user and everybody below, all or nothing; return their ids, the user's first. The rows stay.
+
+        With them end their keys, agents, turns, jobs, tasks, timers, subscriptions, open requests (also those they were
+        to decide), undelivered replies, reservations and what was set as their budgets. Waiting messages become dead
+        letters; an agent of somebody else that asked one of theirs is answered. No agent of theirs comes into being
+        until they are let in again (`ForbiddenError` USER_REMOVED). Raises `ConflictError` for the last operator.
+        """
 
 
 class SecretStore(Protocol):

@@ -385,10 +385,14 @@ class Scrap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one of them: the row, whether a stranger is to be shown a code, or why it was refused."""
+    """What became of one of them: the row, whether a stranger is to be shown a code, or why it was refused.
+
+    `stranger`: whoever wrote was removed in the meantime.
+    """
 
     receipt: Receipt | None = None
     show_code: bool = False
+    stranger: bool = False
     refused: str = ""
     envelope: Envelope | None = None
 
@@ -422,7 +426,8 @@ class Commit(msgspec.Struct):
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written, `budgets` that something reserved was given back.
+    `documents` say that some were written, `budgets` that something reserved was given back. `cut_off` are agents that
+    died with their user, whatever they are at; `people` says that a user was removed.
     """
 
     posted: list[InboxRow]
@@ -440,3 +445,5 @@ class Commit(msgspec.Struct):
     task_progress: list[tuple[int, str]] = []  # (number of the task, text)
     budgets: bool = False
     signals: bool = False
+    cut_off: set[str] = set()
+    people: bool = False

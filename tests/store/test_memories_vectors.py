@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from daycare.base.errors import BusyError, ConflictError
 from daycare.store.contract import Store
 from daycare.store.records_memories import NewVector, NewVectors, Seen, Tier, VectorPage
+from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import open_store
 from tests.store.remembering import (
     MODEL,
@@ -289,8 +290,9 @@ async def test_vectors_that_were_counted_too_high_are_counted_again(tmp_path: Pa
         await embedded(store, "other")
         [no, *_] = await without(store)
         await store.memories.embed(MODEL, 1, [vector(no, text, 1) for text in ("one", "two", "theirs")])
+    [recount] = [sql for number, _, sql in migrations() if number == 9]
     with closing(apsw.Connection(str(file))) as db:
-        db.execute("UPDATE memory_embedded SET vectors = vectors + 3; PRAGMA user_version = 8")
+        db.execute(f"UPDATE memory_embedded SET vectors = vectors + 3; {recount}").fetchall()
     async with open_store(str(file), HandClock()) as store:
         assert (await store.memories.pending(MODEL), await store.memories.pending("other")) == ((2, 3), (0, 3))
         assert len(await without(store)) == 2

@@ -6,7 +6,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import (
     AGENT_CONFIG_MAX_BYTES,
     CHILDREN_MAX,
@@ -148,6 +148,7 @@ def create(tx: Tx, new: NewAgent) -> Agent:
         if living.user != new.user:
             raise ConflictError("PATH_TAKEN", f"creating {new.path}: it belongs to another user", hint="daycare agents")
         return living
+    _refuse_removed(tx, f"creating {new.path}", new.user)
     incarnation = tx.one("SELECT coalesce(max(incarnation), 0) + 1 FROM agents WHERE path = ?", (new.path,))
     assert incarnation is not None
     config = encode_config(new.path, new.config)
@@ -171,6 +172,12 @@ def create(tx: Tx, new: NewAgent) -> Agent:
     _open_session(tx, new.id, 1, new.user, new.origin)
     tx.commit.agents.add(new.id)
     return must_get(tx, new.id)
+
+
+def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
+    """Raise `ForbiddenError` for an agent of a user who was removed: whatever was on its way for them comes too late."""
+    if tx.one("SELECT 1 FROM users WHERE id = ? AND removed_at IS NOT NULL", (user,)) is not None:
+        raise ForbiddenError("USER_REMOVED", f"{doing}: its user was removed", hint=f"daycare users add {user}")
 
 
 def _create_lasting(tx: Tx, new: NewAgent, at_most: int) -> Agent:
@@ -239,13 +246,14 @@ def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
     """Let the last incarnation of a path live again, if it ended at `since_ms` or later and nobody lives there now."""
     if tx.one("SELECT 1 FROM agents WHERE path = ? AND state <> 'dead'", (path,)) is not None:
         raise ConflictError("AGENT_EXISTS", f"restoring {path}: there is one", hint=f"daycare agents show {path}")
-    row = tx.one("SELECT id, ended_at FROM agents WHERE path = ? ORDER BY incarnation DESC LIMIT 1", (path,))
+    row = tx.one("SELECT id, ended_at, user FROM agents WHERE path = ? ORDER BY incarnation DESC LIMIT 1", (path,))
     if row is None:
         raise NotFoundError("AGENT_UNKNOWN", f"restoring {path}: none is kept", hint="daycare agents --all")
     if row[1] < since_ms:
         raise ConflictError(
             "AGENT_GONE", f"restoring {path}: it ended too long ago", hint=f"daycare agents create {path}"
         )
+    _refuse_removed(tx, f"restoring {path}", str(row[2]))
     agent_id = str(row[0])
     tx.run("UPDATE agents SET state = 'living', reason = NULL, ended_at = NULL WHERE id = ?", (agent_id,))
     # What ended a life ended that one: whoever did so may do it again in the same words, and it is no repeat.

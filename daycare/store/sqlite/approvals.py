@@ -65,7 +65,7 @@ class Approvals:
         def run(tx: Tx) -> Approval:
             it = _pending(tx, no, seen)
             text = f"Request {no} cannot be done any more ({_what(it)}): {why}. Nothing was changed."
-            return _end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
+            return end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
 
         return await self._write(run)
 
@@ -82,7 +82,7 @@ class Approvals:
                 (tx.now, limit),
             ).fetchall()
             return [
-                _end(tx, it, ApprovalState.EXPIRED, "", "", f"{_about(it)} has expired: nobody decided.")
+                end(tx, it, ApprovalState.EXPIRED, "", "", f"{_about(it)} has expired: nobody decided.")
                 for it in map(rows.approval, found)
             ]
 
@@ -189,6 +189,8 @@ class Approvals:
 def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
     if first := rows.by_key(tx.db, new.key):
         return first, False
+    if tx.one("SELECT 1 FROM agents WHERE id = ? AND state = 'dead'", (new.agent_id,)) is not None:
+        raise ConflictError("AGENT_DEAD", f"asking for approval of {new.path}: it has ended", hint="daycare agents")
     _same_base(tx, new.action, new.base_hash)
     root = _root(new.path)
     _refuse_too_many(tx.db, root, tx.now)
@@ -247,7 +249,7 @@ def _decide(
     because = f" They say: {why}" if why else ""
     if verdict == "reject":
         text = f"{_about(it)} was rejected, and nothing was changed.{because or ' No reason was given.'}"
-        return _end(tx, it, ApprovalState.REJECTED, by, why, text, EnvelopeKind.NOTICE), True
+        return end(tx, it, ApprovalState.REJECTED, by, why, text, EnvelopeKind.NOTICE), True
     if _there(tx, it.action) != it.base_hash:
         raise ConflictError("APPROVAL_BASE", f"approving request {no}: {it.action.place} was changed meanwhile")
     version = _do(tx, it, by)
@@ -257,7 +259,7 @@ def _decide(
     else:
         how = f"was approved and carried out; {now}."
     state = ApprovalState.EDITED if it.edited_by else ApprovalState.APPROVED
-    return _end(tx, it, state, by, why, f"{_about(it)} {how}{because}", EnvelopeKind.NOTICE, version), True
+    return end(tx, it, state, by, why, f"{_about(it)} {how}{because}", EnvelopeKind.NOTICE, version), True
 
 
 def _is_repeat(it: Approval, verdict: str, seen: str, by: str, why: str) -> bool:
@@ -329,7 +331,7 @@ def _do(tx: Tx, it: Approval, by: str) -> int | None:
     return written.version if written.hash != it.base_hash else None
 
 
-def _end(
+def end(
     tx: Tx,
     it: Approval,
     state: ApprovalState,

@@ -218,6 +218,16 @@ def add(tx: Tx, spend: Spend, *, new: bool) -> None:
         )
 
 
+def end_of(tx: Tx, user: str, roots: Sequence[str]) -> None:
+    """Let what a user's running calls reserved count in full, and forget what was set at or below paths.
+
+    What was spent stays: who is let in again on the same day has not more than a day's budget.
+    """
+    _strand(tx.db, tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE user = ?", (user,)).fetchall())  # noqa: S608
+    for root in roots:
+        tx.run(f"DELETE FROM budgets WHERE {_WITHIN}", (root,))  # noqa: S608
+
+
 def recover(db: apsw.Connection) -> None:
     """Strand what an earlier owner of this file reserved: its calls died with it."""
     if count(db, "SELECT count(*) FROM reservations"):

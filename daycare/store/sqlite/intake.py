@@ -80,6 +80,9 @@ def _take(tx: Tx, connector: str, entry: Arrival | Knock | Scrap) -> Taken:
     if isinstance(entry, Scrap):
         _keep_scrap(tx, connector, entry)
         return Taken(refused=entry.reason)
+    whose = entry.envelope.user if entry.user is None else entry.user.parent
+    if whose is not None and people.is_removed(tx, whose):
+        return Taken(stranger=True)  # removed since it was judged: nothing is kept of it, as of anybody unknown
     envelope = _as_edit(tx, entry)
     try:
         if entry.user is not None:

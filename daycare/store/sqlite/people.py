@@ -1,5 +1,6 @@
 """Users and the connector keys that lead to them, and the operator's encrypted secrets."""
 
+from collections.abc import Callable
 from typing import Any
 
 import apsw
@@ -10,14 +11,16 @@ from daycare.store.records import User
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = "id, name, zone, kind, operator, parent"
+Remove = Callable[[Tx, str], list[str]]
 
 
 class People:
     """See `contract.PeopleStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, remove: Remove) -> None:
         self._write = writer.write
         self._reader = reader
+        self._remove = remove  # handed in: it concerns agents and all they have, which know people
 
     async def add(self, user: User, origin: Origin = Origin.SYSTEM) -> User:
         """Create a user with its keys. Raises `ConflictError` when the id or a key is taken."""
@@ -71,7 +74,7 @@ class People:
         return await self._write(run)
 
     async def unlink(self, connector_key: str) -> None:
-        """Forget a connector key."""
+        """Forget a connector key, with the keys below it."""
 
         def run(tx: Tx) -> None:
             tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (connector_key,))
@@ -79,6 +82,10 @@ class People:
                 raise NotFoundError(
                     "KEY_UNKNOWN", f"unlinking {connector_key}: nobody has it", hint="daycare users list"
                 )
+            tx.run(
+                "DELETE FROM user_connector_keys WHERE substr(connector_key, 1, length(?1) + 1) = ?1 || ':'",
+                (connector_key,),
+            )
 
         await self._write(run)
 
@@ -86,22 +93,9 @@ class People:
         """Let a chat's key be another one, with the keys below it and its waiting replies."""
         return await self._write(lambda tx: _move(tx, connector, old, new))
 
-    async def remove(self, user_id: str) -> None:
-        """Remove a user: the keys are forgotten, the rows stay. The last operator cannot be removed."""
-
-        def run(tx: Tx) -> None:
-            user = must(tx, user_id)
-            others = tx.one("SELECT count(*) FROM users WHERE operator AND removed_at IS NULL AND id <> ?", (user_id,))
-            if user.operator and others == (0,):
-                raise ConflictError(
-                    "LAST_OPERATOR",
-                    f"removing {user_id}: nobody else operates this installation",
-                    hint="add another operator first: daycare users add ID --operator",
-                )
-            tx.run("DELETE FROM user_connector_keys WHERE user = ?", (user_id,))
-            tx.run("UPDATE users SET removed_at = ? WHERE id = ?", (tx.now, user_id))
-
-        await self._write(run)
+    async def remove(self, user_id: str) -> list[str]:
+        """Remove a user with everybody below, and end all that is theirs."""
+        return await self._write(lambda tx: self._remove(tx, user_id))
 
 
 class Secrets:
@@ -230,6 +224,11 @@ def _move(tx: Tx, connector: str, old: str, new: str) -> bool:
     )
     tx.commit.connectors.add(connector)
     return bool(keys)
+
+
+def is_removed(tx: Tx, user_id: str) -> bool:
+    """Return whether there was a user of this id who was removed and did not come back."""
+    return tx.one("SELECT 1 FROM users WHERE id = ? AND removed_at IS NOT NULL", (user_id,)) is not None
 
 
 def must(tx: Tx, user_id: str) -> User:

@@ -8,7 +8,7 @@ import trio
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import DaycareError
 from daycare.store.records import Commit
-from daycare.store.sqlite import budgets, lives, scrub
+from daycare.store.sqlite import budgets, lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import Behaviours
@@ -53,7 +53,7 @@ class SqliteStore:
         self._readers = Readers(file, vfs)
         parts = (self._writer, self._reader)
         self.location = location
-        self.people = People(*parts)
+        self.people = People(*parts, removal.remove)
         self.secrets = Secrets(*parts)
         self.agents = Agents(*parts, lives.spawn, lives.set_state)
         self.inbox = Inbox(*parts)

@@ -1,0 +1,96 @@
+"""Removing a user: whatever is theirs or below them ends in one transaction. Rows stay, for people to look at.
+
+doors (keys) | what comes by itself (jobs, subscriptions, signals) | agents with their turns, messages and timers |
+what was to be heard or decided (replies, requests) | money (reservations, budgets)
+"""
+
+from typing import Final
+
+from daycare.base.errors import ConflictError
+from daycare.base.messages import EnvelopeKind
+from daycare.base.path import Kind
+from daycare.store.records import User
+from daycare.store.records_approvals import ApprovalState
+from daycare.store.sqlite import approval_rows as rows
+from daycare.store.sqlite import approvals, budgets, cron_jobs, lives, outbox, people
+from daycare.store.sqlite.writer import Tx
+
+_REASON: Final = "its user was removed"
+
+
+def remove(tx: Tx, user_id: str) -> list[str]:
+    """Remove a user with everybody below; return the ids, theirs first. The last operator cannot be removed."""
+    first = people.must(tx, user_id)
+    gone = [first, *_below(tx, first)]
+    if any(user.operator for user in gone) and not {it.id for it in people.operators(tx.db)} - {it.id for it in gone}:
+        raise ConflictError(
+            "LAST_OPERATOR",
+            f"removing {user_id}: nobody else operates this installation",
+            hint="add another operator first: daycare users add ID --operator",
+        )
+    for user in gone:
+        tx.run("DELETE FROM user_connector_keys WHERE user = ?", (user.id,))
+        tx.run("UPDATE users SET removed_at = ? WHERE id = ?", (tx.now, user.id))
+        tx.run("DELETE FROM signal_subscriptions WHERE user = ?", (user.id,))
+        tx.run(
+            "UPDATE signals SET state = 'replaced', ended_at = ? WHERE user = ? AND state = 'waiting'",
+            (tx.now, user.id),
+        )
+        # Before the agents: a run of a job that is still there would be tried again.
+        for no in _numbers(tx, "SELECT no FROM cron_jobs WHERE user = ? AND removed_at IS NULL", user.id):
+            cron_jobs.remove(tx, no, _REASON)
+    tx.memory.listen(tx.db)
+    for user in gone:
+        _end_agents(tx, user)
+    for user in gone:
+        tx.run("UPDATE tasks SET settled = 1 WHERE user = ? AND settled = 0", (user.id,))  # nobody is left to be told
+        for seq in _numbers(tx, "SELECT seq FROM outbox WHERE state < 2 AND user = ?", user.id):
+            outbox.give_up(tx, seq, "USER_REMOVED", _REASON)
+        _end_requests(tx, user)
+        budgets.end_of(tx, user.id, [f"/{user.id}", *([_address(user)] if user.parent else [])])
+    tx.commit.budgets = tx.commit.people = True
+    return [user.id for user in gone]
+
+
+def _below(tx: Tx, user: User) -> list[User]:
+    """Return who is below a user and was not removed."""
+    found = tx.db.execute(
+        "WITH RECURSIVE below (id) AS (VALUES (?1) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
+        " SELECT id FROM users WHERE id IN below AND id <> ?1 AND removed_at IS NULL ORDER BY id",
+        (user.id,),
+    ).fetchall()
+    return [people.must(tx, str(row[0])) for row in found]
+
+
+def _end_agents(tx: Tx, user: User) -> None:
+    """End a user's agents, helpers before their parents: so nobody is told of an end who ends as well."""
+    found = tx.db.execute(
+        "SELECT id FROM agents WHERE user = ? AND state <> 'dead' ORDER BY path DESC", (user.id,)
+    ).fetchall()
+    for (agent_id,) in found:
+        lives.set_state(tx, str(agent_id), "dead", _REASON, None)
+        tx.commit.cut_off.add(str(agent_id))
+        tx.run("UPDATE memory_marks SET through = newest WHERE agent_id = ?", (agent_id,))  # no worker reads on
+
+
+def _end_requests(tx: Tx, user: User) -> None:
+    """End what a user's agents have asked for and what a user was to decide; forget what they granted."""
+    found = tx.db.execute(
+        f"SELECT {rows.COLUMNS} FROM approvals WHERE state = 'pending' AND (user = ?1 OR decider = ?1) ORDER BY no",  # noqa: S608
+        (user.id,),
+    ).fetchall()
+    for it in map(rows.approval, found):
+        why = _REASON if it.user == user.id else "whoever was to decide it was removed"
+        text = f"Request {it.no} ({it.action.place.name}) cannot be decided any more: {why}. Nothing was changed."
+        approvals.end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
+    tx.run(
+        "DELETE FROM approval_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (user.id,)
+    )
+
+
+def _address(user: User) -> str:
+    return f"/{user.parent}/{Kind.SUBUSER}/{user.id}"
+
+
+def _numbers(tx: Tx, sql: str, user_id: str) -> list[int]:
+    return [int(str(row[0])) for row in tx.db.execute(sql, (user_id,)).fetchall()]
