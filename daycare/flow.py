@@ -144,16 +144,17 @@ class Flow:
         if taken.receipt is None or taken.envelope is None:
             if isinstance(item, Unreadable):
                 return Outcome(state="unreadable")
-            told = self.arrivals.pace.tell(item.sender, self.clock.now_ms())
             if entry.row is None:
-                return Outcome(state="limited", say=entry.say if told else "")
-            return Outcome(state="refused", say=f"I could not take your message: {taken.refused}." if told else "")
+                return Outcome(state="limited", say=self.arrivals.once(item.sender, entry.say))
+            sorry = f"I could not take your message: {taken.refused}."
+            return Outcome(state="refused", say=self.arrivals.once(item.sender, sorry))
         if taken.receipt.duplicate:
             self.arrivals.forgive(connector, [entry])
         self.router.announce(taken.envelope, taken.receipt, began)
         self.hooks.accepted(taken.envelope, taken.receipt)
         self.recaller.accepted(taken.envelope, taken.receipt)
-        return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq)
+        say = self.arrivals.once(taken.envelope.reply_target or "", entry.say)
+        return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq, say=say)
 
     # == turn ========================================================================================================
 

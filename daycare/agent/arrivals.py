@@ -22,7 +22,7 @@ from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Unreadable, well_formed
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS
+from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS, TOPICS_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.base.path import Kind, Path, owner_of
@@ -30,6 +30,10 @@ from daycare.store.contract import Store
 from daycare.store.records import Arrival, Knock, Scrap, User
 
 _TOO_MUCH = "You write faster than I can read: what you write in the next minutes I will not take. Try again later."
+_SHARED = (
+    f"This group has {TOPICS_MAX} topics with a conversation of their own, which is the most."
+    " Here the group's general conversation answers."
+)
 _PAIR = (
     "I only talk to people whom my owner knows. To let {what} in, they type on their side, within 10 minutes:\n"
     "daycare pair approve {code}"
@@ -101,7 +105,12 @@ class Arrivals:
         except (BusyError, UnavailableError):
             self.pace.forgive(connector, item.sender)
             raise
-        return Entry(arrival, counted=item.sender)
+        shared = item.within != "" and item.chat not in user.keys
+        return Entry(arrival, say=_SHARED if shared else "", counted=item.sender)
+
+    def once(self, whom: str, words: str) -> str:
+        """Return what somebody is told of something of theirs, empty if they were told so within the hour."""
+        return words if words and self.pace.tell(whom, self.clock.now_ms()) else ""
 
     def forgive(self, connector: str, entries: Iterable[Entry]) -> None:
         """Take out of the pace what had come before, or what was not committed and comes again."""
@@ -110,7 +119,10 @@ class Arrivals:
                 self.pace.forgive(connector, entry.counted)
 
     async def _whose(self, inbound: Inbound, parts: dict[str, User]) -> tuple[User | None, bool]:
-        """Return the user to whom a message belongs, and whether it is to be created: a new topic of a known chat."""
+        """Return the user to whom a message belongs, and whether it is to be created: a new topic of a known chat.
+
+        The chat itself has what is written in topics for which it has no room.
+        """
         key = inbound.chat or inbound.sender
         user = await self.store.people.by_key(key)
         if user is not None or not inbound.within:
@@ -119,6 +131,9 @@ class Arrivals:
         if chat is None:
             return None, False
         if key not in parts:
+            new = sum(part.parent == chat.id for part in parts.values())
+            if await self.store.people.count_below(chat.id) + new >= TOPICS_MAX:
+                return chat, False
             parts[key] = await self._part_of(chat, key, inbound, {part.id for part in parts.values()})
         return parts[key], True
 
@@ -235,8 +250,9 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
 
 
 def _own_address(user: User, inbound: Inbound) -> str | None:
-    """Where to answer somebody who has several accounts on a platform: the one they wrote from."""
+    """Where to answer somebody who has several accounts on a platform, or in a topic: where they wrote."""
     prefix = f"{inbound.connector}:"
-    if sum(key.startswith(prefix) for key in user.keys) < 2:
+    shares = inbound.within and inbound.chat not in user.keys  # a topic without a user of its own
+    if not shares and sum(key.startswith(prefix) for key in user.keys) < 2:
         return None  # looked up when the reply goes out: the address may have changed by then
     return (inbound.chat or inbound.sender).removeprefix(prefix)

@@ -186,9 +186,9 @@ class Budgets:
             found.append(Scope(scope, rules.effective(rows.get(scope), self._default_of(scope, user), day)))
         above = user
         for _ in range(_PARENTS_MAX):
-            if above.parent is None or (parent := await self.user(above.parent)) is None:
+            if above.parent is None:
                 break
-            above = parent
+            above = await self.user(above.parent) or User(id=above.parent, name=above.parent)  # removed: binds as well
             scope = f"/{above.id}"
             found = [it for it in found if it.path != scope]
             found.append(Scope(scope, rules.effective(rows.get(scope), self.default(above), day)))

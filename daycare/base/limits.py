@@ -189,6 +189,7 @@ SCRAP_MAX_CHARS: Final = 4_000  # of what could not be read
 CONNECTOR_NAMES_MAX: Final = 1_000  # values that one connector remembers
 CONNECTOR_VALUE_MAX_CHARS: Final = 4_000
 BATCH_MAX_ITEMS: Final = 1_000  # taken in with one commit; Telegram gives 100 at a time
+TOPICS_MAX: Final = 100  # of one group that have users of their own: a budget of the group looks at each
 SENDER_BURST: Final = INBOX_MAX_MESSAGES  # messages of one sender at once: a phone that was offline hands in a day's
 SENDER_PER_MINUTE: Final = 60.0  # past the burst; by the platform's clock, so that an outage of ours costs nobody
 CONNECTOR_BURST: Final = 20_000  # of all senders of one connector

@@ -64,6 +64,10 @@ class PeopleStore(Protocol):
     async def find(self) -> list[User]:
         """Return every user who was not removed, by id."""
 
+    async def count_below(self, user_id: str) -> int:
+        """Return how many users are right below one: topics of a group, sub-users of a person."""
+        ...
+
     async def change(self, user_id: str, *, name: str, zone: str) -> User:
         """Let a user have another name and zone; idempotent. Raises `NotFoundError` for an unknown one."""
 

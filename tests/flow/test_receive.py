@@ -14,6 +14,7 @@ from daycare.base.limits import (
     PAIR_NOTICE_S,
     SENDER_BURST,
     SENDER_PER_MINUTE,
+    TOPICS_MAX,
 )
 from daycare.base.pairing import code_hash
 from daycare.plugin import Inbound, RemoteFile, Unreadable
@@ -260,6 +261,32 @@ async def test_topics_of_a_known_chat_get_users_of_their_own(tmp_path: Path, aut
         for request in model.history:
             words = " ".join(message.text for message in request.messages)
             assert sum(chat in words for chat in alike) == 1, "what is said in one is not read in another"
+
+
+async def test_topics_past_the_most_share_the_groups_own_conversation(tmp_path: Path, autojump_clock: object) -> None:
+    """One member who opens topic after topic makes no more users, agents and conversations than a group may have."""
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await people(house)
+        many = [in_club(f"m{n}", f"in {n}", chat=f"{CLUB}:{n}", within=CLUB) for n in range(TOPICS_MAX + 20)]
+        outcomes = [*await receive(house, *many[:50]), *await receive(house, *many[50:])]
+        assert set(states(outcomes)) == {"accepted"}
+        for outcome in outcomes:
+            await answered(house, outcome)
+        await trio.sleep(1)
+        below = [user for user in await house.store.people.find() if user.parent == "club"]
+        assert len(below) == TOPICS_MAX
+        assert sorted(flight.target for flight in pigeon.arrived) == sorted(f"-42:{n}" for n in range(len(many)))
+        assert {flight.target: flight.path for flight in pigeon.arrived}[f"-42:{TOPICS_MAX}"] == "/club/pigeon"
+        told = [n for n, outcome in enumerate(outcomes) if outcome.say]
+        assert told == [*range(TOPICS_MAX, TOPICS_MAX + 20)], "each topic is told, once"
+        assert f"{TOPICS_MAX} topics" in outcomes[-1].say
+        again = await receive(house, in_club("x", chat=f"{CLUB}:{TOPICS_MAX}", within=CLUB))
+        assert [(outcome.state, outcome.say) for outcome in again] == [("accepted", "")]
+        await house.store.people.remove("club-t3")
+        [outcome] = await receive(house, in_club("y", chat=f"{CLUB}:{TOPICS_MAX}", within=CLUB))
+        receipt = await house.store.inbox.receipt(outcome.seq)
+        assert receipt is not None and receipt.path == f"/club-t{TOPICS_MAX}/pigeon", "there is room again"
 
 
 async def test_accepting_a_topics_first_message_makes_its_user_as_well(tmp_path: Path, autojump_clock: object) -> None:

@@ -175,7 +175,7 @@ def create(tx: Tx, new: NewAgent) -> Agent:
 
 
 def _refuse_removed(tx: Tx, doing: str, user: str) -> None:
-    """Raise `ForbiddenError` for an agent of a user who was removed: whatever was on its way for them comes too late."""
+    """Raise `ForbiddenError` for an agent of a user who was removed: what was on its way for them comes too late."""
     if tx.one("SELECT 1 FROM users WHERE id = ? AND removed_at IS NOT NULL", (user,)) is not None:
         raise ForbiddenError("USER_REMOVED", f"{doing}: its user was removed", hint=f"daycare users add {user}")
 

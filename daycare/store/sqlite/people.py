@@ -6,8 +6,10 @@ from typing import Any
 import apsw
 
 from daycare.base.errors import ConflictError, NotFoundError
+from daycare.base.limits import TOPICS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import User
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = "id, name, zone, kind, operator, parent"
@@ -52,6 +54,10 @@ class People:
         """Return every user who was not removed."""
         rows = self._reader.execute("SELECT id FROM users WHERE removed_at IS NULL ORDER BY id").fetchall()
         return [user for row in rows if (user := _get(self._reader, str(row[0]))) is not None]
+
+    async def count_below(self, user_id: str) -> int:
+        """Return how many users are right below one."""
+        return _count_below(self._reader, user_id)
 
     async def change(self, user_id: str, *, name: str, zone: str) -> User:
         """Let a user have another name and zone."""
@@ -160,6 +166,8 @@ def add_part(tx: Tx, user: User, origin: Origin) -> None:
         return
     for key in user.keys:
         _refuse_taken(tx, key, user.id)
+    if user.parent is not None and _count_below(tx.db, user.parent) >= TOPICS_MAX:  # two batches at the same time
+        raise ConflictError("TOPICS_MAX", f"adding {user.id}: {user.parent} has {TOPICS_MAX} topics", hint="try again")
     removed = tx.one("SELECT parent FROM users WHERE id = ?", (user.id,))
     if removed is not None and removed[0] != user.parent:
         raise ConflictError("USER_EXISTS", f"adding {user.id} for {user.keys[0]}: that was somebody else")
@@ -243,6 +251,10 @@ def operators(db: apsw.Connection) -> list[User]:
     """Return those who own the installation, by id."""
     ids = db.execute("SELECT id FROM users WHERE operator AND removed_at IS NULL ORDER BY id").fetchall()
     return [user for (user_id,) in ids if (user := _get(db, str(user_id))) is not None]
+
+
+def _count_below(db: apsw.Connection, user_id: str) -> int:
+    return count(db, "SELECT count(*) FROM users WHERE parent = ? AND removed_at IS NULL", (user_id,))
 
 
 def _get(db: apsw.Connection, user_id: str) -> User | None:
