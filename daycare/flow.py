@@ -225,7 +225,7 @@ class Flow:
         if turn.attempt > 2 and len(rows) > 1 and not steps:
             await patiently(lambda: self.store.turns.split(turn))  # perhaps only one of them is bad
             lane.turn = None
-            lane.behind, lane.loaded, lane.rows = True, 0, []
+            lane.reread()
             return turn, [], []
         return turn, rows, steps
 

@@ -35,21 +35,23 @@ _PEOPLE = (Origin.PERSON, Origin.GROUP, Origin.FORWARD, Origin.FILE)
 class Activation:
     """The one living form of an awake agent: its mailbox in memory and where its lane stands.
 
-    Rows reach it twice: by `load` from the store, and by `deliver` right after their commit. `loaded` is the highest
-    seq that a load has seen, so that a row that is in both is taken once. When more waits than memory holds, `behind`
-    is set and the rest is loaded later, in order. `begun` are the rows of `turn` when it was journaled with the end of
-    the one before and has not been tried yet. `trying` says that a try runs, which `scope` can cancel. `beside` is the
-    control message that is obeyed beside the running turn.
+    Rows reach it twice: by `load` and `hear` from the store, and by `deliver` right after their commit. Each lane has a
+    cursor of its own, so that a row that is in both is taken once, and no message stands before a command: `loaded` is
+    the highest seq taken of the messages, `heard` that of the control lane. When more waits than memory holds, `behind`
+    (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `begun` are the rows of
+    `turn` when it was journaled with the end of the one before and has not been tried yet. `trying` says that a try
+    runs, which `scope` can cancel. `beside` is the control message that is obeyed beside the running turn.
     """
 
     __slots__ = (
-        "_early",
         "agent_id",
         "aside",
         "begun",
         "behind",
         "beside",
         "control",
+        "deaf",
+        "heard",
         "idle_since",
         "late_at",
         "life",
@@ -73,8 +75,8 @@ class Activation:
         self.begun: list[InboxRow] = []
         self.control: list[InboxRow] = []
         self.beside: InboxRow | None = None
-        self.behind = True
-        self.loaded = 0
+        self.behind = self.deaf = True
+        self.loaded = self.heard = 0
         self.sleeper: trio.lowlevel.Task | None = None
         self.scope: trio.CancelScope | None = None
         self.trying = False
@@ -87,7 +89,6 @@ class Activation:
         self.retiring = False
         self.idle_since = 0.0
         self.late_at = 0.0
-        self._early: list[int] = []
 
     def move(self, to: Life) -> None:
         """Go to another state of life; a move that the table does not know is a defect."""
@@ -96,33 +97,36 @@ class Activation:
 
     def deliver(self, row: InboxRow) -> None:
         """Take a row that was committed just now."""
-        if row.seq <= self.loaded:
-            return
         if row.envelope.lane is Lane.CONTROL:
-            self._jump(row)
-            if self.behind and row.envelope.kind is not EnvelopeKind.RESULT:
-                self._early.append(row.seq)
-        elif len(self.rows) >= MAILBOX_MAX_ROWS:
-            self.behind = True
-        elif not self.behind:
-            self.rows.append(row)
-        if not self.behind:
-            self.loaded = row.seq
+            if row.seq <= self.heard:
+                return
+            self.deaf = self.deaf or len(self.control) >= MAILBOX_MAX_ROWS
+            if not self.deaf:
+                self.heard = row.seq
+                self._jump(row)
+        else:
+            if row.seq <= self.loaded:
+                return
+            self.behind = self.behind or len(self.rows) >= MAILBOX_MAX_ROWS
+            if not self.behind:
+                self.loaded = row.seq
+                self.rows.append(row)
         self.retiring = False
         self.nudge()
 
     def load(self, rows: list[InboxRow], *, more: bool) -> None:
-        """Take rows that were read from the store after seq `loaded`; `more` says that it holds further ones."""
-        for row in rows:
-            self.loaded = row.seq
-            if row.envelope.lane is Lane.MESSAGES:
-                self.rows.append(row)
-            elif row.seq not in self._early and not self._has(row):
-                self._jump(row)
-        self.control.sort(key=lambda row: row.seq)  # one that woke the agent is read after those that came meanwhile
+        """Take messages that were read from the store after seq `loaded`; `more` says that it holds further ones."""
+        self.rows += rows
+        self.loaded = rows[-1].seq if rows else self.loaded
         self.behind = more
-        if not more:
-            self._early.clear()
+
+    def hear(self, rows: list[InboxRow], *, more: bool) -> None:
+        """Take what was read of the control lane after seq `heard`; `more` says that the store holds further ones."""
+        for row in rows:
+            self.heard = row.seq
+            if not self._has(row):
+                self._jump(row)
+        self.deaf = more
 
     def _jump(self, row: InboxRow) -> None:
         """Take a row of the control lane: an answer is the next turn's, all else is obeyed at once."""
@@ -181,7 +185,9 @@ class Activation:
 
     def reread(self) -> None:
         """Forget the rows in memory and load them again: the store alone knows what an interrupted turn has taken."""
-        self.rows, self.begun, self.loaded, self.behind = [], [], 0, True
+        self.rows, self.begun = [], []
+        self.loaded = self.heard = 0
+        self.behind = self.deaf = True
 
     def steering(self, turn_rows: list[InboxRow]) -> list[InboxRow]:
         """Take what the person of a running turn has added meanwhile, if nobody else's message stands before it."""

@@ -7,6 +7,7 @@ and "removed", so no wake is lost.
 
 import trio
 
+from daycare.actors import mailbox
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
@@ -21,7 +22,6 @@ from daycare.base.limits import (
     CRASH_WINDOW_S,
     CRASHES_MAX,
     LANE_RESTART_S,
-    MAILBOX_MAX_ROWS,
     OUTAGE_MAX_S,
     RETRY_BASE_S,
     RETRY_FACTOR,
@@ -182,8 +182,7 @@ class Supervisor:
 
     async def _serve(self, lane: Activation) -> None:
         while True:
-            if lane.behind and not lane.rows:
-                await self._load(lane)
+            await mailbox.read(self._store.inbox, lane)
             agent = await self._directory.get(lane.agent_id)
             if agent.state == "dead":
                 return
@@ -204,17 +203,13 @@ class Supervisor:
             else:
                 await self._idle(lane)
 
-    async def _load(self, lane: Activation) -> None:
-        rows = await self._store.inbox.waiting(lane.agent_id, after=lane.loaded, limit=MAILBOX_MAX_ROWS)
-        lane.load(rows, more=len(rows) == MAILBOX_MAX_ROWS)
-
     async def _idle(self, lane: Activation) -> None:
         if lane.life is not Life.IDLE:
             lane.move(Life.IDLE)
             lane.idle_since = trio.current_time()
             self._less_busy()
         await lane.rest()
-        if lane.rows or lane.control or lane.behind:
+        if lane.rows or lane.control or lane.behind or lane.deaf:
             self._busy += 1
             lane.move(Life.IN_TURN)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from daycare.base.messages import Envelope, Message
+from daycare.base.messages import Envelope, Lane, Message
 from daycare.store.records import (
     Agent,
     AgentConfig,
@@ -120,8 +120,10 @@ class InboxStore(Protocol):
     async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
         """Commit several messages in this order, all or none; each as `post` would, receipts in the same order."""
 
-    async def waiting(self, agent_id: str, *, after: int = 0, limit: int = 64) -> list[InboxRow]:
-        """Return waiting rows of one agent, of both lanes, in order of seq, beginning after seq `after`."""
+    async def waiting(
+        self, agent_id: str, lane: Lane | None = None, *, after: int = 0, limit: int = 64
+    ) -> list[InboxRow]:
+        """Return waiting rows of one agent, of one lane or both, in order of seq, beginning after seq `after`."""
 
     async def rows(self, seqs: Sequence[int]) -> list[InboxRow]:
         """Return those of the rows that still wait, in order of seq."""

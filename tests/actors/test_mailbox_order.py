@@ -25,5 +25,5 @@ def test_commands_that_come_while_an_agent_wakes_are_obeyed_in_order() -> None:
     lane = Activation("a")
     lane.deliver(command(2))
     lane.deliver(command(3))
-    lane.load([command(1), command(2), command(3)], more=False)
+    lane.hear([command(1), command(2), command(3)], more=False)
     assert [row.seq for row in lane.control] == [1, 2, 3]

@@ -82,6 +82,23 @@ async def test_waiting_rows_come_in_pages_in_order(store: Store) -> None:
     assert await store.inbox.rows([rest[0].seq, 999_999, first[0].seq]) == [first[0], rest[0]]
 
 
+async def test_each_lane_can_be_read_by_itself(store: Store) -> None:
+    await fill(store, 5)
+    await store.inbox.post_all([(letter(f"c{n}", lane=Lane.CONTROL), new_agent()) for n in range(3)])
+    await store.inbox.post(letter("last"), new_agent())
+    agent = await store.agents.at(PATH)
+    assert agent is not None
+
+    async def keys(lane: Lane | None, after: int = 0, limit: int = 64) -> list[str]:
+        return [row.envelope.key for row in await store.inbox.waiting(agent.id, lane, after=after, limit=limit)]
+
+    [first] = await store.inbox.waiting(agent.id, Lane.CONTROL, limit=1)
+    assert first.envelope.key == "c0", "no message stands before it"
+    assert await keys(Lane.CONTROL, first.seq) == ["c1", "c2"]
+    assert await keys(Lane.MESSAGES, limit=6) == [*(f"filler-{n}" for n in range(5)), "last"]
+    assert len(await keys(None)) == 9
+
+
 async def test_a_full_inbox_refuses_before_commit_and_lets_the_control_lane_pass(store: Store) -> None:
     await fill(store, INBOX_MAX_MESSAGES)
     seen = commits(store)

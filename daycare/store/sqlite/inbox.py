@@ -35,11 +35,14 @@ class Inbox:
         size = sum(len(envelope.text) for envelope, _ in batch)
         return await self._write(lambda tx: [post(tx, envelope, create) for envelope, create in batch], size)
 
-    async def waiting(self, agent_id: str, *, after: int = 0, limit: int = 64) -> list[InboxRow]:
-        """Return waiting rows of one agent in order, beginning after seq `after`."""
+    async def waiting(
+        self, agent_id: str, lane: Lane | None = None, *, after: int = 0, limit: int = 64
+    ) -> list[InboxRow]:
+        """Return waiting rows of one agent in order, beginning after seq `after`, of one lane or both."""
         rows = self._reader.execute(
-            f"SELECT {COLUMNS} FROM inbox WHERE agent_id = ? AND state = 0 AND seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
-            (agent_id, after, limit),
+            f"SELECT {COLUMNS} FROM inbox WHERE agent_id = ? AND state = 0 AND seq > ? AND (? IS NULL OR lane = ?)"  # noqa: S608
+            " ORDER BY seq LIMIT ?",
+            (agent_id, after, lane, lane, limit),
         )
         return [row_of(row) for row in rows]
 
