@@ -29,7 +29,6 @@ from daycare.agent.attachments import Files
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_background, is_note, messages_of, route
-from daycare.agent.patience import patiently
 from daycare.agent.recall import NOTHING, Recaller, Recollection
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
@@ -71,6 +70,7 @@ from daycare.store.records import (
     Turn,
     User,
 )
+from daycare.store.retry import with_retry
 
 T = TypeVar("T")
 
@@ -223,7 +223,7 @@ class Flow:
                 "TURN_POISON", f"turn {turn.turn} of {agent.path} was interrupted {turn.attempt - 1} times by crashes"
             )
         if turn.attempt > 2 and len(rows) > 1 and not steps:
-            await patiently(lambda: self.store.turns.split(turn))  # perhaps only one of them is bad
+            await with_retry(lambda: self.store.turns.split(turn))  # perhaps only one of them is bad
             lane.turn = None
             lane.reread()
             return turn, [], []
@@ -235,7 +235,7 @@ class Flow:
         """A turn that was set aside brings its rows and its journal along."""
         if not turn.goes_on:
             return turn, rows, []
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(turn.turn))
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(turn.turn))
         lane.drop({row.seq for row in rows})
         return turn, rows, steps
 
@@ -285,7 +285,7 @@ class Flow:
         except DaycareError as refused:
             await self._give_up(row, refused)
             return None
-        attempt = await patiently(lambda: self.store.outbox.start(row.seq))
+        attempt = await with_retry(lambda: self.store.outbox.start(row.seq))
         if attempt == 0:
             return None  # confirmed or given up meanwhile
         try:
@@ -299,7 +299,7 @@ class Flow:
             return None
         done = row.parts_sent + 1
         if done < len(parts):
-            await patiently(lambda: self.store.outbox.part_sent(row.seq, done, receipt))
+            await with_retry(lambda: self.store.outbox.part_sent(row.seq, done, receipt))
             return 0.0
         await self._confirm(row, receipt)
         return None
@@ -377,7 +377,7 @@ class Flow:
             ) from defect
 
     async def _confirm(self, row: OutboxRow, receipt: str) -> None:
-        await patiently(lambda: self.store.outbox.sent([row.seq], receipt))
+        await with_retry(lambda: self.store.outbox.sent([row.seq], receipt))
         self.bus.publish(
             ReplySent(
                 **about_row(self.clock, row),
@@ -390,7 +390,7 @@ class Flow:
     async def _give_up(self, row: OutboxRow, error: DaycareError, *, taken: bool = False) -> None:
         """Give a reply up; `taken`: its last try may have arrived."""
         untouched = row.state != "sending" and not taken
-        await patiently(lambda: self.store.outbox.give_up(row.seq, error.code, error.message, untouched=untouched))
+        await with_retry(lambda: self.store.outbox.give_up(row.seq, error.code, error.message, untouched=untouched))
 
     async def _try_later(self, row: OutboxRow, attempt: int, error: UnavailableError) -> float | None:
         """The platform did not confirm: try again, a few times, or for a day if it is away altogether."""
@@ -403,7 +403,7 @@ class Flow:
         retry_s = error.retry_after_s or (RETRY_MAX_S / 10 if away else min(2.0**attempt, RETRY_MAX_S))
         retry_at = now_ms + int(retry_s * 1000)
         untouched = row.state != "sending" and not taken
-        await patiently(
+        await with_retry(
             lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=away)
         )
         if row.error != error.message:
@@ -412,7 +412,7 @@ class Flow:
 
     async def _unready(self, row: OutboxRow, error: DaycareError) -> float | None:
         """A reply could not even be made ready: that counts as a try, so that it ends where somebody sees it."""
-        attempt = await patiently(lambda: self.store.outbox.start(row.seq))
+        attempt = await with_retry(lambda: self.store.outbox.start(row.seq))
         if attempt == 0:
             return None
         unsent = UnavailableError("NOT_SENT", error.message, hint=error.hint, retry_after_s=error.retry_after_s)
@@ -426,7 +426,7 @@ class Flow:
         retry_s = error.retry_after_s or 1.0
         retry_at = self.clock.now_ms() + int(retry_s * 1000)
         untouched = row.state != "sending"  # a try before this one may have arrived
-        await patiently(
+        await with_retry(
             lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=True)
         )
         return retry_s

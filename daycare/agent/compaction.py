@@ -14,7 +14,6 @@ import trio
 from daycare.agent import tokens
 from daycare.agent.blocks import block
 from daycare.agent.budgets import payer_of, spend_of
-from daycare.agent.patience import patiently
 from daycare.agent.prompt import stamped
 from daycare.agent.tokens import Budget
 from daycare.base.clock import Clock
@@ -34,6 +33,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, PastTurn, Step, Summary, User
+from daycare.store.retry import with_retry
 
 SYSTEM: Final = """\
 You sum up the older part of a conversation between a user and you, an assistant with tools. Later you will read your \
@@ -173,7 +173,7 @@ class Compactor:
                 at_ms=self._clock.now_ms(),
             )
         spend = spend_of(agent, charge.turn, charge.step, answer)
-        await patiently(lambda: self._store.summaries.add(summary, step, spend))
+        await with_retry(lambda: self._store.summaries.add(summary, step, spend))
 
 
 def _judge(completion: Completion, budget: Budget) -> tuple[str, str]:

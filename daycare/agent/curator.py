@@ -16,7 +16,6 @@ from daycare.actors.directory import Directory
 from daycare.agent import tokens
 from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.kinds import messages_of
-from daycare.agent.patience import patiently
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError, InvalidError
@@ -35,6 +34,7 @@ from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Spend, Turn, User
 from daycare.store.records_memories import OWN_BITS, Comparable, Lesson, Memory
+from daycare.store.retry import with_retry
 
 if TYPE_CHECKING:
     from daycare.memory.distil import Request
@@ -76,7 +76,7 @@ class Curator:
                 agent.id, after=mark, through=through, max_chars=CURATE_MAX_CHARS
             )
             if not entries:  # they were forgotten
-                await patiently(
+                await with_retry(
                     lambda mark=mark: self.store.memories.learn(  # type: ignore[misc]
                         Lesson(agent_id=agent.id, after=mark, through=through)
                     )
@@ -111,7 +111,7 @@ class Curator:
             lesson = lesson_of(
                 agent, learned, entries, known, after=mark, through=entries[-1].no, spend=calls.charged(mark)
             )
-            return lesson, await patiently(lambda: self.store.memories.learn(lesson))
+            return lesson, await with_retry(lambda: self.store.memories.learn(lesson))
 
     async def _extract(
         self, worker: Agent, agent: Agent, user: User, entries: Sequence[Memory], calls: "_Calls"

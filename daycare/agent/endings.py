@@ -12,7 +12,6 @@ from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_task, route, sender_connector
 from daycare.agent.notify import Notifier
-from daycare.agent.patience import patiently
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
 from daycare.base.clock import Clock
@@ -27,6 +26,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
+from daycare.store.retry import with_retry
 
 
 @dataclass(frozen=True)
@@ -51,20 +51,20 @@ class Endings:
     async def set_aside(self, agent: Agent, lane: Activation, turn: Turn, aside: Aside) -> None:
         """Let a turn wait for answers, and free the lane for what comes meanwhile."""
         following = lane.claim_ahead()
-        lane.turn = await patiently(lambda: self.store.turns.set_aside(agent, turn, aside.steps, following))
+        lane.turn = await with_retry(lambda: self.store.turns.set_aside(agent, turn, aside.steps, following))
         lane.begun = following
         self.bus.publish(TurnWaiting(**about(self.clock, agent, turn.trace), turn=turn.turn, answers=len(aside.steps)))
 
     async def abandon(self, agent: Agent, lane: Activation, reason: str) -> None:
         """End the turns that were set aside: nobody wants their answers any more, not even those that have come."""
-        for turn, rows, steps in await patiently(lambda: self.store.turns.aside(agent.id)):
+        for turn, rows, steps in await with_retry(lambda: self.store.turns.aside(agent.id)):
             lane.drop({row.seq for row in rows})
             thought, answers = self._cut_short(agent, lane, rows, steps, reason)
             await self._commit(agent, turn, thought, answers, stopped=True)
 
     async def refused(self, agent: Agent, lane: Activation, turn: Turn, reason: str) -> None:
         """End a turn that is not worth a thought: its messages become dead letters, and only who waits for it hears."""
-        await patiently(lambda: self.store.turns.park(agent, turn, code="STORM_STOPPED", reason=reason))
+        await with_retry(lambda: self.store.turns.park(agent, turn, code="STORM_STOPPED", reason=reason))
         lane.turn = None
 
     async def _commit(
@@ -89,7 +89,7 @@ class Endings:
             deliveries=deliveries,
             effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
         )
-        begun = await patiently(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
+        begun = await with_retry(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
         self._tell_finished(agent, turn, thought, end.seqs, stopped=stopped)
         self.hooks.answered(
             agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped
@@ -140,7 +140,7 @@ class Endings:
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
         """Commit what a cancelled turn has done, so that the model will know."""
         assert lane.turn is not None
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
         if turn.state != "open":
             lane.turn = None
             if turn.state == "parked" and agent.state == "dead":  # with its agent: who shows it at work may stop
@@ -179,7 +179,7 @@ class Endings:
         """Park a turn whose tries are used up and tell its senders."""
         assert lane.turn is not None
         number = lane.turn.turn
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number))
         if turn.state != "open":
             lane.turn = None
             return
@@ -190,7 +190,7 @@ class Endings:
         """End a turn for which there is no budget: what it has done stands, or its messages wait for a second try."""
         assert lane.turn is not None
         number = lane.turn.turn
-        turn, rows, steps = await patiently(lambda: self.store.turns.load(number))
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number))
         if turn.state != "open":
             lane.turn = None
             return
@@ -245,7 +245,7 @@ class Endings:
             if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
             if (notice := self._failure_notice(agent, turn, row, sorry)) is not None
         ]
-        await patiently(
+        await with_retry(
             lambda: self.store.turns.park(
                 agent,
                 turn,

@@ -10,7 +10,6 @@ import trio
 
 from daycare.actors.directory import Directory
 from daycare.agent.kinds import SPOKEN_WITH
-from daycare.agent.patience import patiently
 from daycare.base.clock import Clock
 from daycare.base.connector import DIRECT
 from daycare.base.events import Notice
@@ -20,6 +19,7 @@ from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply
+from daycare.store.retry import with_retry
 
 
 class Way(NamedTuple):
@@ -91,7 +91,7 @@ class Notifier:
         way = await self.reachable(key[0])
         if way is not None:
             reply = Reply(connector=way.connector, text=text)
-            await patiently(lambda: self._store.outbox.add(way.agent, reply, new_trace_id()))
+            await with_retry(lambda: self._store.outbox.add(way.agent, reply, new_trace_id()))
 
     async def reachable(self, user: str, preferred: Agent | None = None) -> Way | None:
         """Return how a user is reached now: in the conversation `preferred`, if it is theirs, else in the latest."""

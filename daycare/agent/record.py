@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from daycare.agent.notify import Notifier
-from daycare.agent.patience import patiently
 from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway
 from daycare.observe.bus import Bus, Gap
 from daycare.store.contract import Store
+from daycare.store.retry import with_retry
 
 NOTEWORTHY: Final = frozenset(
     (
@@ -67,7 +67,7 @@ class Record:
                     continue
                 text = msgspec.json.encode(event).decode()
                 row = (event.at_ms, event.user, event.path, event.trace, text)
-                await patiently(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
+                await with_retry(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
                 if isinstance(event, DeadLettered) and event.user and await self._concerns_people(event.no):
                     await self._notifier.notify(
                         event.user,

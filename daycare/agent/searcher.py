@@ -18,7 +18,6 @@ from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, origins_in, paths_in, words_of
-from daycare.agent.patience import patiently
 from daycare.agent.steps import Aside, Thinker, Thought, is_answer, tool_message
 from daycare.base.clock import Clock
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
@@ -38,6 +37,7 @@ from daycare.inference.searching import SEARCHER, clues
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
+from daycare.store.retry import with_retry
 from daycare.tools.context import SEARCHES_WITH, searching
 
 PROMPT: Final = f"""\
@@ -127,7 +127,7 @@ class Searcher:
         questions = tuple(row for row in rows if row is not answer)
         status = "ok" if envelope.meta.get("status") == "ok" else "error"
         said = tool_message(ToolCall(asked.call_id, _TOOL, asked.arguments), envelope.text, status, now_ms)
-        await patiently(lambda: self.store.turns.journal([replace(asked, state="done", message=said)]))
+        await with_retry(lambda: self.store.turns.journal([replace(asked, state="done", message=said)]))
         reply = told_people(envelope.text)
         history = (
             *messages_of(questions),
@@ -168,7 +168,7 @@ class Searcher:
         )
         said = Message("assistant", (call,), now_ms, Origin.AGENT, agent.path)
         first = Step(turn=turn.turn, step=0, kind="model", name="/memory ask", state="done", at_ms=now_ms, message=said)
-        await patiently(lambda: self.store.turns.journal([first, asked]))
+        await with_retry(lambda: self.store.turns.journal([first, asked]))
         return asked
 
     # -- a search agent ----------------------------------------------------------------------------------------------

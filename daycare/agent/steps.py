@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, messages_of
-from daycare.agent.patience import patiently
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
@@ -30,6 +29,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Effects, InboxRow, Spend, Step, Turn, User
+from daycare.store.retry import with_retry
 from daycare.tools.runner import Done, Runner
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
@@ -182,7 +182,7 @@ class Thinker:
             return
         status = "ok" if answer.meta.get("status") == "ok" else "error"
         message = tool_message(call, f"{answer.sender}: {answer.text}", status, self._clock.now_ms())
-        await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
         self._tool_finished(course, step.step, call, status)
 
@@ -197,7 +197,7 @@ class Thinker:
             "was not run again."
         )
         message = tool_message(call, text, "uncertain", self._clock.now_ms())
-        await patiently(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
+        await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
         course.warnings.append(warning(call))
         self._tool_finished(course, step.step, call, "uncertain")
@@ -259,7 +259,7 @@ class Thinker:
             at_ms=message.at_ms,
             message=message,
         )
-        await patiently(lambda: self._store.turns.journal([*steps, step], spend))
+        await with_retry(lambda: self._store.turns.journal([*steps, step], spend))
         course.said.append(message)
         course.open_calls = list(message.tool_calls)
 
@@ -298,7 +298,7 @@ class Thinker:
                 call_id=call.id,
                 arguments=call.arguments,
             )
-            await patiently(lambda step=step: self._store.turns.journal([step]))  # type: ignore[misc]
+            await with_retry(lambda step=step: self._store.turns.journal([step]))  # type: ignore[misc]
             self._bus.publish(
                 ToolStarted(
                     **about(self._clock, course.agent, course.turn.trace),
@@ -322,7 +322,7 @@ class Thinker:
             else:
                 result = tool_message(call, done.text, done.status, self._clock.now_ms())
                 finished = replace(step, state="done", message=result, effects=done.effects)
-            await patiently(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
+            await with_retry(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
             course.open_calls.pop(0)
             course.results.append(result)
             course.add_effects(done.effects)
@@ -360,7 +360,7 @@ class Thinker:
             at_ms=self._clock.now_ms(),
             seqs=tuple(row.seq for row in added),
         )
-        await patiently(lambda: self._store.turns.journal([step]))
+        await with_retry(lambda: self._store.turns.journal([step]))
         course.rows += added
         course.said += messages_of(added)
 

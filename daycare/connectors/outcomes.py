@@ -8,7 +8,6 @@ from typing import Final
 
 import trio
 
-from daycare.agent.patience import patiently
 from daycare.approvals.desk import Desk
 from daycare.approvals.views import concluded
 from daycare.base.blame import blamed
@@ -21,6 +20,7 @@ from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
 from daycare.store.records_approvals import Approval
+from daycare.store.retry import with_retry
 
 _CRASHED: Final = "CONNECTOR_CRASHED"
 
@@ -84,7 +84,7 @@ class Outcomes:
                 continue
             if error is not None:
                 log.logger().info("outcome.not_shown", outbox=outbox, code=error.code, reason=error.message)
-            await patiently(lambda outbox=outbox: self._store.approvals.settle(outbox))  # type: ignore[misc]
+            await with_retry(lambda outbox=outbox: self._store.approvals.settle(outbox))  # type: ignore[misc]
         return max(left, default=None)
 
     async def _edit(self, row: OutboxRow, it: Approval) -> DaycareError | None:

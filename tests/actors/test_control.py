@@ -9,12 +9,12 @@ import trio
 import trio.testing
 
 from daycare.agent.commands import Answer, Command
-from daycare.agent.patience import patiently
 from daycare.base.errors import BusyError, InvalidError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Policy, Receipt, Spend, Step, Turn
+from daycare.store.retry import with_retry
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.actors.helpers import config, heard, history, said_to, tools
@@ -323,8 +323,8 @@ async def test_a_cancelled_write_is_carried_out_and_a_refused_one_can_be_cancell
         raise UnavailableError("DISK_FULL", "the disk is full")
 
     with trio.move_on_after(0.5):
-        await patiently(slow)
+        await with_retry(slow)
     assert written == ["slow"]
     with trio.move_on_after(10) as scope:
-        await patiently(refused)
+        await with_retry(refused)
     assert scope.cancelled_caught
