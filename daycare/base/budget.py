@@ -63,6 +63,9 @@ class Use(msgspec.Struct, frozen=True):
             self.usd + other.usd, self.tokens + other.tokens, self.calls + other.calls, self.minutes + other.minutes
         )
 
+    def __neg__(self) -> "Use":
+        return Use(-self.usd, -self.tokens, -self.calls, -self.minutes)
+
 
 def agent_of(path: str) -> str:
     """Return the path of the agent that a helper, search or memory worker belongs to; of others their own."""

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
-from daycare.base.budget import EVERYTHING, Measure, agent_of, day_of, ends_ms, key_of
+from daycare.base.budget import EVERYTHING, Use, agent_of, day_of, ends_ms, key_of
 from daycare.base.limits import (
     BUDGET_DAYS_KEPT,
     BUDGET_HELPER_DAYS_KEPT,
@@ -17,6 +18,7 @@ from daycare.base.limits import (
 from daycare.base.path import Kind
 from daycare.store.records import Spend
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
+from daycare.store.sqlite import budget_sums
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -27,26 +29,19 @@ _SUMS: Final = (
     "calls, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, wall_ms,"
     " unsettled, unsettled_tokens, unsettled_micros, unsettled_ms"
 )
-_USED: Final[dict[Measure, str]] = {
-    "usd": "cost_micros + unsettled_micros",
-    "tokens": "input_tokens + output_tokens + unsettled_tokens",
-    "calls": "calls + unsettled",
-    "minutes": "wall_ms + unsettled_ms",
-}
-_RESERVED: Final[dict[Measure, str]] = {
-    "usd": "cost_micros",
-    "tokens": "tokens",
-    "calls": "1",
-    "minutes": "wall_ms",
-}
 # At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
 _WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0')"
 # What others spend for it: below another path, but asked for at or below this one.
 _CHARGED: Final = "(payer = ?1 OR payer > ?1 || '/' AND payer < ?1 || '0') AND payer <> '' AND NOT " + _WITHIN
+_SPENT: Final = f"key, path, payer, user, provider, model, {_SUMS}"
 _RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 _BELOW: Final = (
     "WITH RECURSIVE below (id) AS (VALUES (?) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
     " SELECT id FROM below"
+)
+_KEYS: Final = (  # the days and months there are: one look for each
+    "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM spending UNION ALL"
+    " SELECT (SELECT min(s.key) FROM spending s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
 )
 _encode = msgspec.json.Encoder().encode
 _decode_limits = msgspec.json.Decoder(dict[str, int]).decode
@@ -115,7 +110,10 @@ class Budgets:
                     *(most.tokens, most.usd, most.minutes),
                 ),
             )
-            return Reserved(tx.db.last_insert_rowid(), standings)
+            no = tx.db.last_insert_rowid()
+            keys = key_of("day", new.day), key_of("month", new.day)
+            budget_sums.add(tx.db, keys, new.path, payer, reserved=replace(most, calls=1))
+            return Reserved(no, standings)
 
         return await self._write(run)
 
@@ -123,7 +121,8 @@ class Budgets:
         """Give back the reservation of a call that cost nothing."""
 
         def run(tx: Tx) -> None:
-            tx.run("DELETE FROM reservations WHERE no = ?", (no,))
+            for row in tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():  # noqa: S608
+                _drop(tx.db, row)
             tx.commit.budgets = True
 
         await self._write(run)
@@ -168,7 +167,7 @@ class Budgets:
         found: list[Spent] = []
         for root, which in _parts(self._reader, path):
             rows = self._reader.execute(
-                f"SELECT key, path, payer, user, provider, model, {_SUMS} FROM spending WHERE {which}"  # noqa: S608
+                f"SELECT {_SPENT} FROM spending WHERE {which}"  # noqa: S608
                 " AND key BETWEEN ?2 AND ?3 AND length(key) = length(?2) ORDER BY key DESC, path LIMIT ?4",
                 (root, first, last, limit - len(found)),
             )
@@ -178,12 +177,13 @@ class Budgets:
 
 def add(tx: Tx, spend: Spend, *, new: bool) -> None:
     """Add what a call cost to the sums, once: for its reservation, or else if it is `new` to the caller."""
-    path, payer, day = "", None, ""
+    path, payer, day, given_back = "", None, "", Use()
     if spend.reservation:
-        row = tx.one("SELECT path, payer, day FROM reservations WHERE no = ?", (spend.reservation,))
+        row = tx.one(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))  # noqa: S608
         if row is None:
             return  # it was added before; or it was taken for dead, and counts in full
-        path, payer, day = row
+        _, day, path, payer, *_ = row
+        given_back = -_most_of(row)
         tx.run("DELETE FROM reservations WHERE no = ?", (spend.reservation,))
         tx.commit.budgets = True
     elif not new or spend.provider == "offline":
@@ -192,7 +192,10 @@ def add(tx: Tx, spend: Spend, *, new: bool) -> None:
     payer = payer_of(tx.db, path) if payer is None else payer
     day = day or _day_of(tx, spend.user)
     usage = spend.usage
-    for key in (key_of("day", day), key_of("month", day)):
+    keys = key_of("day", day), key_of("month", day)
+    used = Use(spend.cost_micros, usage.input_tokens + usage.output_tokens, 1, spend.wall_ms)
+    budget_sums.add(tx.db, keys, path, payer, used=used, reserved=given_back)
+    for key in keys:
         tx.run(
             "INSERT INTO spending (key, path, payer, provider, model, user, calls, unpriced, input_tokens,"
             " output_tokens, cached_tokens, cost_micros, wall_ms) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?, ?)"
@@ -249,30 +252,38 @@ def expire(tx: Tx) -> int:
         "days": day_of(tx.now - BUDGET_DAYS_KEPT * _DAY_MS, "UTC"),
         "months": day_of(tx.now - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
     }
-    tx.run(
-        "DELETE FROM spending WHERE (key, path, payer, provider, model) IN"
-        " (SELECT key, path, payer, provider, model FROM spending"
-        " WHERE length(key) = 10 AND key < ? OR length(key) = 7 AND key < ? LIMIT ?)",
+    old = tx.db.execute(
+        f"{_KEYS} SELECT {_SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"  # noqa: S608
+        " OR length(key) = 7 AND key < ?) CROSS JOIN spending USING (key) LIMIT ?",
         (oldest["days"], oldest["months"], _FOLD_ROWS),
-    )
-    deleted = tx.db.changes()
+    ).fetchall()
+    for row in old:
+        _take(tx.db, row)
     tx.run("DELETE FROM budget_marks WHERE key < ?", (today[:7],))
     rows = tx.db.execute(
-        f"SELECT key, path, payer, user, provider, model, {_SUMS} FROM spending WHERE substr(key, 1, 7) < ?"  # noqa: S608
-        " AND (path LIKE '%/sub/%' OR path LIKE '%/search/%' OR path LIKE '%/memory' OR payer LIKE '%/sub/%') LIMIT ?",
+        f"SELECT {_SPENT} FROM spending WHERE key < ?"  # noqa: S608
+        " AND (instr(path, '/sub/') OR instr(path, '/search/') OR substr(path, -7) = '/memory'"
+        " OR instr(payer, '/sub/')) LIMIT ?",
         (oldest["folded"][:7], _FOLD_ROWS),
     ).fetchall()
     folded = 0
     for row in rows:
         root, payer = agent_of(str(row[1])), agent_of(str(row[2])) if row[2] else ""
         if (root, payer) != row[1:3]:
-            tx.run(
-                "DELETE FROM spending WHERE key = ? AND path = ? AND payer = ? AND provider = ? AND model = ?",
-                (*row[:3], *row[4:6]),
-            )
+            _take(tx.db, row)
             _merge(tx.db, (row[0], root, payer, *row[3:]))
             folded += 1
-    return deleted + folded
+    return len(old) + folded
+
+
+def forget(db: apsw.Connection, spent: str, reserved: str) -> int:
+    """Delete the rows of `spending` and of `reservations` that two conditions name; return how many of the first."""
+    rows = db.execute(f"SELECT {_SPENT} FROM spending WHERE {spent}").fetchall()  # noqa: S608
+    for row in rows:
+        _take(db, row)
+    for row in db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE {reserved}").fetchall():  # noqa: S608
+        _drop(db, row)
+    return len(rows)
 
 
 def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
@@ -288,24 +299,13 @@ def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
 
 
 def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Standing]:
-    parts: dict[str, tuple[tuple[str, str], ...]] = {}
+    sums: dict[tuple[str, str], tuple[Use, Use]] = {}
     for it in ceilings:
-        if it.path not in parts:
-            parts[it.path] = _parts(db, it.path)
-        used = reserved = 0
-        for root, which in parts[it.path]:
-            used += count(
-                db,
-                f"SELECT coalesce(sum({_USED[it.measure]}), 0) FROM spending WHERE key = ?2 AND {which}",  # noqa: S608
-                (root, it.key),
-            )
-            reserved += count(
-                db,
-                f"SELECT coalesce(sum({_RESERVED[it.measure]}), 0) FROM reservations"  # noqa: S608
-                f" WHERE day >= ?2 AND day < ?2 || '~' AND {which}",
-                (root, it.key),
-            )
-        yield Standing(it, used, reserved)
+        which = it.key, it.path
+        if which not in sums:
+            sums[which] = budget_sums.of(db, it.key, it.path)
+        used, reserved = sums[which]
+        yield Standing(it, used.of(it.measure), reserved.of(it.measure))
 
 
 def payer_of(db: apsw.Connection, path: str) -> str:
@@ -358,20 +358,48 @@ def _strand_before(db: apsw.Connection, before_ms: int) -> int:
 
 
 def _strand(db: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    for no, day, path, payer, user, provider, model, tokens, micros, wall_ms in rows:
+    for row in rows:
+        _, day, path, payer, user, provider, model, tokens, micros, wall_ms = row
         for key in (key_of("day", day), key_of("month", day)):
             _merge(db, (key, path, payer, user, provider, model, 0, 0, 0, 0, 0, 0, 0, 1, tokens, micros, wall_ms))
-        db.execute("DELETE FROM reservations WHERE no = ?", (no,))
+        _drop(db, row)
+
+
+def _drop(db: apsw.Connection, row: tuple[Any, ...]) -> None:
+    """Delete a reservation, a row of `_RESERVATION`."""
+    no, day, path, payer, *_ = row
+    keys = key_of("day", day), key_of("month", day)
+    budget_sums.add(db, keys, path, payer, reserved=-_most_of(row))
+    db.execute("DELETE FROM reservations WHERE no = ?", (no,))
+
+
+def _most_of(row: tuple[Any, ...]) -> Use:
+    """Return what a row of `_RESERVATION` holds."""
+    *_, tokens, micros, wall_ms = row
+    return Use(micros, tokens, 1, wall_ms)
 
 
 def _merge(db: apsw.Connection, row: Sequence[Any]) -> None:
+    """Add a row of `_SPENT` to what was spent."""
     names = _SUMS.split(", ")
     adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
     db.execute(
-        f"INSERT INTO spending (key, path, payer, user, provider, model, {_SUMS})"  # noqa: S608
-        f" VALUES (?, ?, ?, ?, ?, ?{', ?' * len(names)}) ON CONFLICT DO UPDATE SET {adding}",
+        f"INSERT INTO spending ({_SPENT}) VALUES (?, ?, ?, ?, ?, ?{', ?' * len(names)})"  # noqa: S608
+        f" ON CONFLICT DO UPDATE SET {adding}",
         tuple(row),
     )
+    spent = _spent(tuple(row))
+    budget_sums.add(db, (spent.key,), spent.path, spent.payer, used=spent.use)
+
+
+def _take(db: apsw.Connection, row: tuple[Any, ...]) -> None:
+    """Delete a row of `_SPENT` from what was spent."""
+    db.execute(
+        "DELETE FROM spending WHERE key = ? AND path = ? AND payer = ? AND provider = ? AND model = ?",
+        (*row[:3], *row[4:6]),
+    )
+    spent = _spent(row)
+    budget_sums.add(db, (spent.key,), spent.path, spent.payer, used=-spent.use)
 
 
 def _path_of(tx: Tx, spend: Spend) -> str:
@@ -394,6 +422,4 @@ def _day_of(tx: Tx, user: str) -> str:
 
 
 def _spent(row: tuple[Any, ...]) -> Spent:
-    return msgspec.convert(
-        dict(zip(("key", "path", "payer", "user", "provider", "model", *_SUMS.split(", ")), row, strict=True)), Spent
-    )
+    return msgspec.convert(dict(zip(_SPENT.split(", "), row, strict=True)), Spent)

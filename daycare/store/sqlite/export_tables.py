@@ -86,6 +86,7 @@ LEFT_OUT: Final[dict[str, Left]] = {
     "spend": Left("what was spent was spent here"),
     "spending": Left("what was spent was spent here"),
     "budget_marks": Left("of what was spent here"),
+    "budget_sums": Left("of what was spent here"),
     "cron_runs": Left("the ledger of what ran here"),
     "tasks": Left(
         "who asked waits for them here",

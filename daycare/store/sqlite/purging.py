@@ -12,7 +12,7 @@ import msgspec
 
 from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.store.records_documents import Layer
-from daycare.store.sqlite import scrub
+from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.writer import Memory, Tx
@@ -178,6 +178,7 @@ def _tables(db: apsw.Connection) -> Iterator[str]:
 def _purge(tx: Tx, person: Person) -> dict[str, int]:
     db = tx.db
     gone = {"memories": _memories(tx, person), "documents": _documents(tx)}
+    gone["spending"] = budgets.forget(db, _whose(db, "spending"), _whose(db, "reservations"))
     for table, (number, blank) in _BLANKS.items():
         if table != "documents":
             tx.run(

@@ -1,0 +1,148 @@
+"""What was spent and reserved, summed for each path that a call counts for: what limits ask before each call.
+
+The sums change in the transaction that changes `reservations` or `spending`, or whom a user is below. They are exactly
+what could be counted in those tables.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import apsw
+
+from daycare.base.budget import EVERYTHING, Use
+from daycare.base.errors import ConflictError
+from daycare.base.path import Kind
+
+# The parts of what counts for a path: by calls at or below it; by others for which somebody at or below it has asked;
+# and, of a user, by the users below.
+_WITHIN: Final = 0
+_ASKED: Final = 1
+_BELOW: Final = 2
+
+_NAMES: Final = (
+    *("cost_micros", "tokens", "calls", "wall_ms"),
+    *("reserved_micros", "reserved_tokens", "reserved_calls", "reserved_ms"),
+)
+_COLUMNS: Final = ", ".join(_NAMES)
+_ADD: Final = (
+    f"INSERT INTO budget_sums (key, path, part, {_COLUMNS}) VALUES (?, ?, ?{', ?' * len(_NAMES)})"  # noqa: S608
+    f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _NAMES)}"
+)
+_CLEAR: Final = (
+    "DELETE FROM budget_sums WHERE key = ? AND path = ? AND part = ?"  # noqa: S608
+    f" AND {' AND '.join(f'{name} = 0' for name in _NAMES)}"
+)
+_OF_USER: Final = (  # one look for each day and month there is
+    "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM budget_sums UNION ALL"  # noqa: S608
+    " SELECT (SELECT min(s.key) FROM budget_sums s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
+    f" SELECT s.key, {_COLUMNS} FROM keys JOIN budget_sums s ON s.key = keys.key AND s.path = ? AND s.part IN (?, ?)"
+)
+_NOTHING: Final = Use()
+
+
+def add(
+    db: apsw.Connection, keys: Sequence[str], path: str, payer: str, *, used: Use = _NOTHING, reserved: Use = _NOTHING
+) -> None:
+    """Count what a call at a path took, or has reserved, in days and months; what is below zero is taken away.
+
+    `payer` is the other path that it counts for, "" where there is none.
+    """
+    _add(db, [(key, *where) for key in keys for where in _counted_at(db, path, payer)], used, reserved)
+
+
+def of(db: apsw.Connection, key: str, path: str) -> tuple[Use, Use]:
+    """Return what was used of a day or a month at a path and all that counts for it, and what is reserved."""
+    used = reserved = _NOTHING
+    for scope, part in _asked_at(db, path):
+        row = db.execute(
+            f"SELECT {_COLUMNS} FROM budget_sums WHERE key = ? AND path = ? AND part = ?",  # noqa: S608
+            (key, scope, part),
+        ).fetchone()
+        if row is not None:
+            more, held = _uses(row)
+            used, reserved = used + more, reserved + held
+    return used, reserved
+
+
+def put_below(db: apsw.Connection, user: str, parent: str | None) -> None:
+    """Let what a user and all below them have spent count for who is to be above them; call it before that changes.
+
+    Raises `ConflictError` USER_CIRCLE when the user is above that one.
+    """
+    was, will = _over(db, user), []
+    if parent is not None:
+        will = [parent, *_over(db, parent)]
+    if user in will:
+        raise ConflictError(
+            "USER_CIRCLE", f"putting {user} below {parent}: {parent} is below {user}", hint="daycare users list"
+        )
+    if was == will:
+        return
+    for row in db.execute(_OF_USER, (f"/{user}", _WITHIN, _BELOW)).fetchall():
+        key, (used, reserved) = str(row[0]), _uses(row[1:])
+        _add(db, [(key, f"/{above}", _BELOW) for above in was], -used, -reserved)
+        _add(db, [(key, f"/{above}", _BELOW) for above in will], used, reserved)
+
+
+def _uses(row: tuple[Any, ...]) -> tuple[Use, Use]:
+    """Return what the columns `_NAMES` say was used and is reserved."""
+    return Use(*row[:4]), Use(*row[4:])
+
+
+def _add(db: apsw.Connection, where: Sequence[tuple[str, str, int]], used: Use, reserved: Use) -> None:
+    amounts = [amount for use in (used, reserved) for amount in (use.usd, use.tokens, use.calls, use.minutes)]
+    db.executemany(_ADD, [(*each, *amounts) for each in where])
+    if min(amounts) < 0:
+        db.executemany(_CLEAR, where)
+
+
+def _counted_at(db: apsw.Connection, path: str, payer: str) -> list[tuple[str, int]]:
+    """Return where a call counts."""
+    own = _above(path)
+    found = [(scope, _WITHIN) for scope in own]
+    if payer:  # who asks is of the same user as a rule, and of others nobody looks at it: not for `/` and `/ann`
+        found += [(scope, _ASKED) for scope in _above(payer)[2:] if scope not in own]
+    return found + [(f"/{user}", _BELOW) for user in _over(db, path[1:].partition("/")[0])]
+
+
+def _asked_at(db: apsw.Connection, path: str) -> list[tuple[str, int]]:
+    """Return what has to be added up for a path.
+
+    Of a user also what users below it spend, who are one with their address `/ann/subuser/bob`. Who asks for a task is
+    of the same user, so what others spend for somebody is looked for only below a user.
+    """
+    if path == EVERYTHING:
+        return [(path, _WITHIN)]
+    user, *below = path[1:].split("/")
+    found = [(path, _WITHIN)]
+    if not below:
+        parent = _parent_of(db, user)
+        address = [(f"/{parent}/{Kind.SUBUSER}/{user}", _WITHIN)] if parent else []
+        return [*found, (path, _BELOW), *address]
+    if below == [Kind.SUBUSER]:
+        return [*found, (f"/{user}", _BELOW)]
+    if below[0] == Kind.SUBUSER and len(below) == 2:
+        child = f"/{below[1]}"
+        return [*found, (child, _WITHIN), (child, _BELOW)] if _parent_of(db, below[1]) == user else found
+    return [*found, (path, _ASKED)]
+
+
+def _above(path: str) -> list[str]:
+    """Return everything, the user, and so on down to a path itself."""
+    names = path[1:].split("/")
+    return [EVERYTHING, *("/" + "/".join(names[:count]) for count in range(1, len(names) + 1))]
+
+
+def _over(db: apsw.Connection, user: str) -> list[str]:
+    """Return the users above one, the nearest first."""
+    found: list[str] = []
+    above = _parent_of(db, user)
+    while above and above not in (user, *found):
+        found.append(above)
+        above = _parent_of(db, above)
+    return found
+
+
+def _parent_of(db: apsw.Connection, user: str) -> str:
+    row = db.execute("SELECT parent FROM users WHERE id = ?", (user,)).fetchone()
+    return "" if row is None or row[0] is None else str(row[0])
