@@ -3,7 +3,7 @@
 from daycare.actors.lifecycle import Activation
 from daycare.base.limits import MAILBOX_MAX_ROWS
 from daycare.base.messages import Lane
-from daycare.store.contract import InboxStore
+from daycare.store.contract_actors import InboxStore
 
 
 async def read(inbox: InboxStore, lane: Activation) -> None:

@@ -17,7 +17,7 @@ from daycare.agent.scribe import Scribe
 from daycare.agent.sections import Shelf
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
-from daycare.base.events import EmbedderAway, MemorySetAside
+from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection, RetrievalSection
 from daycare.config import Config
@@ -30,11 +30,11 @@ from daycare.memory.forgetting import Forgetting
 from daycare.memory.queries import Hit, Query
 from daycare.memory.search import Search
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
 from daycare.plugin import Plugin
 from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
-from daycare.store.records_documents import Place
-from daycare.store.records_memories import EndedTurn, Tier
+from daycare.store.records_memories import Tier
 from daycare.store.vault import Vault
 
 
@@ -61,9 +61,10 @@ class Recollections:
         self.search = Search(store, section.retrieval, self.embedding)
         if self.embedding is not None:
             self.embedding.on_made = self.search.embedded
+        aside = partial(SetAside, bus, clock)
         at_once = self.embedding.at_once if self.embedding is not None else None
-        self.scribe = Scribe(store, directory, section.ingestion, at_once, self._turn_set_aside)
-        self.chunking = Chunking(store, directory.get, self._document_set_aside)
+        self.scribe = Scribe(store, directory, section.ingestion, partial(aside, "conversation log"), at_once)
+        self.chunking = Chunking(store, directory.get, partial(aside, "document chunks"))
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
         self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)
         ask = self.embedding.question if self.embedding is not None else None
@@ -156,15 +157,6 @@ class Recollections:
                 at_ms=self._clock.now_ms(), embedder=self._section.embedder, reason=reason, cleared=error is None
             )
         )
-
-    def _turn_set_aside(self, turn: EndedTurn, reason: str) -> None:
-        self._bus.publish(
-            MemorySetAside(at_ms=self._clock.now_ms(), agent_id=turn.agent_id, what=f"turn {turn.turn}", reason=reason)
-        )
-
-    def _document_set_aside(self, place: Place, reason: str) -> None:
-        what = f"{place.name} of {place.owner or place.layer}"
-        self._bus.publish(MemorySetAside(at_ms=self._clock.now_ms(), what=what, reason=reason))
 
     def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
         """Drop what caches have of it."""

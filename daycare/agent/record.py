@@ -22,6 +22,7 @@ NOTEWORTHY: Final = frozenset(
         "store.trouble",
         "lane.broke",
         "part.crashed",
+        "row.set_aside",
         "notice",
         "cron.failed",
         "cron.broken",
@@ -43,7 +44,6 @@ NOTEWORTHY: Final = frozenset(
         "memory.learned",
         "memory.recalled",
         "memory.forgotten",
-        "memory.set_aside",
         "memory.embedder",
     )
 )

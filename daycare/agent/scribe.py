@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
-from daycare.base.blame import reason_of
-from daycare.base.errors import BrokenError, BusyError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import (
     ECHO_ORIGINALS_MAX,
     ECHO_POSTINGS_MAX,
@@ -31,12 +30,12 @@ from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
 from daycare.memory.chunks import chunks
 from daycare.memory.echo import repeats
+from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
-_STORE: Final = (UnavailableError, BusyError, BrokenError)  # about the store as a whole, not about what is written
 EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]
 
 
@@ -44,7 +43,7 @@ class Scribe:
     """Writes the log. `wake` is called after a commit that may have ended a turn.
 
     `embed` gives the vectors of texts if that is no more work than to write them; they are kept together then.
-    `set_aside` hears of a turn that cannot be written, and why.
+    `aside` is what a turn that cannot be written is set aside with.
     """
 
     def __init__(
@@ -52,10 +51,10 @@ class Scribe:
         store: Store,
         directory: Directory,
         section: IngestionSection,
+        aside: Callable[[str], SetAside],
         embed: EmbedAtOnce | None = None,
-        set_aside: Callable[[EndedTurn, str], None] = lambda turn, reason: None,
     ) -> None:
-        self._set_aside = set_aside
+        self._aside = aside
         self._store = store
         self._directory = directory
         self._embed = embed
@@ -90,21 +89,15 @@ class Scribe:
         turns = await self._store.memories.unlogged(SCRIBE_TURNS)
         try:
             await self._log(turns)
-        except _STORE:
-            raise
-        except Exception:  # noqa: BLE001 - whatever is wrong with one turn must not keep others out of the log
+        except Exception as defect:  # whatever is wrong with one turn must not keep others out of the log
+            if is_of_the_store(defect):
+                raise
             for turn in turns:
-                await self._log_apart(turn)
+                with self._aside(f"turn {turn.turn}") as tried:
+                    await self._log([turn])
+                if tried.failed:
+                    await self._store.memories.log([turn], [])
         return len(turns) == SCRIBE_TURNS
-
-    async def _log_apart(self, turn: EndedTurn) -> None:
-        try:
-            await self._log([turn])
-        except _STORE:
-            raise
-        except Exception as defect:  # noqa: BLE001 - as in `catch_up`
-            await self._store.memories.log([turn], [])
-            self._set_aside(turn, reason_of(defect))
 
     async def _log(self, turns: Sequence[EndedTurn]) -> None:
         people: dict[str, User] = {}

@@ -6,8 +6,8 @@ Every event has a heading in doc/events.md; `name` is stable.
 from daycare.base.event import Event as Event
 from daycare.base.events_trouble import DiskTrouble as DiskTrouble
 from daycare.base.events_trouble import LaneBroke as LaneBroke
-from daycare.base.events_trouble import MemorySetAside as MemorySetAside
 from daycare.base.events_trouble import PartCrashed as PartCrashed
+from daycare.base.events_trouble import RowSetAside as RowSetAside
 from daycare.base.events_work import AgentChanged as AgentChanged
 from daycare.base.events_work import AgentCreated as AgentCreated
 from daycare.base.events_work import ConfigRefused as ConfigRefused
@@ -399,7 +399,7 @@ AnyEvent = (
     | MemoryLearned
     | MemoryRecalled
     | MemoryForgotten
-    | MemorySetAside
+    | RowSetAside
     | EmbedderAway
     | IdentityHeld
     | DeadLettered

@@ -28,8 +28,9 @@ class DiskTrouble(Event, frozen=True, kw_only=True, tag="store.trouble"):
     cleared: bool = False
 
 
-class MemorySetAside(Event, frozen=True, kw_only=True, tag="memory.set_aside"):
-    """A turn or a document could not be written into memory, which is a defect; it is searched by nobody."""
+class RowSetAside(Event, frozen=True, kw_only=True, tag="row.set_aside"):
+    """A background part met something that it cannot work with, which is a defect; it left it and went on."""
 
+    part: str
     what: str
     reason: str

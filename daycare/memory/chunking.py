@@ -1,36 +1,30 @@
 """Chunks of documents, made again whenever a document changes: behind the writing of it, which waits for nobody."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import trio
 
-from daycare.base.blame import reason_of
-from daycare.base.errors import BrokenError, BusyError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S, STORE_RETRY_S
 from daycare.base.scope import scope_of
 from daycare.memory.chunks import chunks
+from daycare.observe.keeper import SetAside
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import DAILY, Document, Layer, Place
 from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
 
-_STORE: Final = (UnavailableError, BusyError, BrokenError)  # about the store as a whole, not about what is written
-
 
 class Chunking:
     """Keeps the chunks of documents. `agent` returns the agent with an id, `wake` is called after a commit.
 
-    `set_aside` hears of a document that cannot be cut, and why: it has no chunks, and the others are not kept waiting.
+    `aside` is what a document that cannot be cut is set aside with: it has no chunks, and no other waits for it.
     """
 
     def __init__(
-        self,
-        store: Store,
-        agent: Callable[[str], Awaitable[Agent]],
-        set_aside: Callable[[Place, str], None] = lambda place, reason: None,
+        self, store: Store, agent: Callable[[str], Awaitable[Agent]], aside: Callable[[str], SetAside]
     ) -> None:
-        self._set_aside = set_aside
+        self._aside = aside
         self._store = store
         self._agent = agent
         self._news = trio.Event()
@@ -56,13 +50,10 @@ class Chunking:
         """Cut a bounded number of documents; return whether there may be more."""
         changed = await self._store.memories.unchunked(CHUNK_PAGE)
         for place, version in changed:
-            try:
+            with self._aside(f"{place.name} of {place.owner or place.layer}") as tried:
                 await self.again(place, version)
-            except _STORE:
-                raise
-            except Exception as defect:  # noqa: BLE001 - whatever is wrong with one document concerns no other
+            if tried.failed:
                 await self._store.memories.chunk(place, version, [])
-                self._set_aside(place, reason_of(defect))
         return len(changed) == CHUNK_PAGE
 
     async def again(self, place: Place, version: int) -> str:

@@ -1,13 +1,15 @@
-"""The keeper: a background part that crashes is logged, told of once, and started again after a growing pause."""
+"""What keeps background parts going: one that crashes is started again, and one row that is bad is set aside."""
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import trio
 
 from daycare.base.blame import origin_of, reason_of
 from daycare.base.clock import Clock
-from daycare.base.events import PartCrashed
+from daycare.base.errors import BrokenError, BusyError, UnavailableError
+from daycare.base.events import PartCrashed, RowSetAside
 from daycare.base.limits import RETRY_BASE_S, RETRY_FACTOR, RETRY_MAX_S
 from daycare.observe import log
 from daycare.observe.bus import Bus
@@ -70,3 +72,41 @@ class Keeper:
         self._bus.publish(
             PartCrashed(at_ms=self._clock.now_ms(), part=part, reason=reason, retry_in_s=retry_in_s, alert=alert)
         )
+
+
+class SetAside:
+    """`with SetAside(...) as tried:` lets a part go on when one piece of its work fails; then `tried.failed` is set.
+
+    That is told (`row.set_aside`), and the caller sees to it that the piece does not come up again. What is wrong with
+    the store as a whole passes: that is no piece's fault.
+    """
+
+    def __init__(self, bus: Bus, clock: Clock, part: str, what: str) -> None:
+        self._bus = bus
+        self._clock = clock
+        self._part = part
+        self._what = what
+        self.failed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or is_of_the_store(error):
+            return False
+        self.failed = True
+        name, where = origin_of(error)
+        log.logger().error("row.defect", part=self._part, what=self._what, error=name, where=where)
+        self._bus.publish(
+            RowSetAside(at_ms=self._clock.now_ms(), part=self._part, what=self._what, reason=reason_of(error))
+        )
+        return True
+
+
+def is_of_the_store(error: Exception) -> bool:
+    """Whether an error says that the store takes or gives nothing at all for now."""
+    return isinstance(error, UnavailableError | BusyError) or (
+        isinstance(error, BrokenError) and error.code == "STORE_CORRUPT"
+    )

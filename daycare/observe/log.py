@@ -212,7 +212,7 @@ _LEVELS: Final[Mapping[type[events.Event], str]] = {
     events.ProviderAway: "warning",
     events.CompactionFailed: "warning",
     events.IdentityHeld: "warning",
-    events.MemorySetAside: "warning",
+    events.RowSetAside: "warning",
     events.EmbedderAway: "warning",
     events.DeadLettered: "warning",
     events.DeliveryFailed: "warning",

@@ -30,6 +30,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind, Path
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.schedule.cron_plan import compose, deadline_of, plan
 from daycare.store.contract import Store
 from daycare.store.records import Policy
@@ -114,7 +115,7 @@ class Schedule:
         jobs = await self.store.cron.due(now_ms, CRON_PAGE)
         if jobs:
             firings = [await self._firing_or_none(job, now_ms) for job in jobs]
-            for run in await self.store.cron.fire(firings):
+            for run in await self._fire(firings):
                 await self._tell_of_failure(run)
             for firing in firings:
                 await self._tell_of_missed(firing)
@@ -142,11 +143,30 @@ class Schedule:
 
     async def _firing_or_none(self, job: CronJob, now_ms: int) -> CronFiring:
         """A job that cannot be understood any more, such as one of a zone that was abolished, holds up no other."""
+        with self._aside(job):
+            try:
+                return await self._firing(job, now_ms)
+            except InvalidError as error:
+                reason = str(error)
+                self.bus.publish(CronBroken(at_ms=now_ms, path=job.path, user=job.user, source=job.path, reason=reason))
+        return CronFiring(job=job, runs=(), next_at=None)
+
+    async def _fire(self, firings: Sequence[CronFiring]) -> list[CronRun]:
         try:
-            return await self._firing(job, now_ms)
-        except InvalidError as error:
-            self.bus.publish(CronBroken(at_ms=now_ms, path=job.path, user=job.user, source=job.path, reason=str(error)))
-            return CronFiring(job=job, runs=(), next_at=None)
+            return await self.store.cron.fire(firings)
+        except Exception as defect:  # of one of them: each by itself
+            if is_of_the_store(defect):
+                raise
+        runs: list[CronRun] = []
+        for each in firings:
+            with self._aside(each.job) as tried:
+                runs += await self.store.cron.fire([each])
+            if tried.failed:
+                runs += await self.store.cron.fire([CronFiring(job=each.job, runs=(), next_at=None)])
+        return runs
+
+    def _aside(self, job: CronJob) -> SetAside:
+        return SetAside(self.bus, self.clock, "schedule", f"the job {job.path}")
 
     async def _firing(self, job: CronJob, now_ms: int) -> CronFiring:
         person = await self.store.people.get(job.user)
@@ -236,7 +256,7 @@ class Schedule:
             if job.next_at is None:
                 continue
             first = None
-            with suppress(InvalidError):  # as in `_firing_or_none`
+            with self._aside(job), suppress(InvalidError):  # as in `_firing_or_none`
                 first = job.spec.first(await self._zone(job), now_ms)
             if first is not None and first < job.next_at:
                 sooner.append((job.no, job.revision, first))

@@ -7,6 +7,7 @@ from typing import Any, Final
 import trio
 
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage
+from daycare.base.blame import reason_of
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import GC_FREE_MIN_BYTES, GC_FREE_SHARE, GC_PAUSE_S, GC_SHRINK_BYTES, GC_TURN_S
@@ -69,6 +70,8 @@ class Gc:
                 await trio.sleep(GC_PAUSE_S)
         except (UnavailableError, BusyError) as refused:  # the disk refuses: nothing is lost by expiring later
             round_["problems"].append(_problem(refused))
+        except Exception as defect:  # noqa: BLE001 - what cannot be swept must not keep the rest from it
+            round_["problems"].append({"code": "SWEEP_FAILED", "message": f"{what}: {reason_of(defect)}", "hint": ""})
 
     async def _give_back(self, *, whole: bool) -> int:
         """Give space back to the disk; return how many bytes."""

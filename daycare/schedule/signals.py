@@ -26,6 +26,7 @@ from daycare.base.permission import MESSAGE
 from daycare.memory.documents import Documents
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
 from daycare.plugin import StructTool
 from daycare.schedule.heartbeats import Heartbeats
 from daycare.store.contract import Store
@@ -83,7 +84,10 @@ class Signals:
             try:
                 due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
                 for each in due:
-                    await self._fire(each)
+                    with SetAside(self._bus, self._clock, "signals", f"signal {each.no}") as tried:
+                        await self._fire(each)
+                    if tried.failed:
+                        await self._store.signals.fire(each.no, [])
                 next_due = await self._store.signals.next_due()
             except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
                 await trio.sleep(STORE_RETRY_S)

@@ -22,6 +22,7 @@ from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
 from daycare.plugin import StructTool
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
@@ -82,26 +83,16 @@ class Tasks:
             try:
                 while tasks := await self._store.tasks.unsettled(TASK_PAGE):
                     for task in tasks:
-                        await self._settle(task)
+                        with SetAside(self._bus, self._clock, "tasks", f"the end of task {task.no}") as tried:
+                            await self._settle(task)
+                        if tried.failed:
+                            await self._store.tasks.settle(task.no, _dismissal(task), None, None)
             except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
                 wait_s = STORE_RETRY_S
             with trio.move_on_after(wait_s):
                 await self._news.wait()
 
     async def _settle(self, task: Task) -> None:
-        dismissal = Envelope(
-            to=task.path,
-            agent_id=task.agent_id,
-            user=task.user,
-            origin=Origin.SYSTEM,
-            sender="system",
-            key="task:ended",
-            text="its task has ended",
-            trace=task.trace,
-            kind=EnvelopeKind.DISMISS,
-            lane=Lane.CONTROL,
-            meta={"quiet": "1"},
-        )
         told, note = None, None
         if text := _words(task):
             way = await self._deliveries.way(task.user, task.deliver, task.connector, task.target)
@@ -120,11 +111,27 @@ class Tasks:
                     kind=EnvelopeKind.NOTE,
                     via=(task.path,),
                 )
-        await self._store.tasks.settle(task.no, dismissal, told, note)
+        await self._store.tasks.settle(task.no, _dismissal(task), told, note)
 
     async def expire(self) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""
         return await self._store.tasks.expire(self._clock.now_ms() - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
+
+
+def _dismissal(task: Task) -> Envelope:
+    return Envelope(
+        to=task.path,
+        agent_id=task.agent_id,
+        user=task.user,
+        origin=Origin.SYSTEM,
+        sender="system",
+        key="task:ended",
+        text="its task has ended",
+        trace=task.trace,
+        kind=EnvelopeKind.DISMISS,
+        lane=Lane.CONTROL,
+        meta={"quiet": "1"},
+    )
 
 
 def _words(task: Task) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ from daycare.memory.forgetting import Forgetting
 from daycare.memory.search import Search
 from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
-from daycare.observe.keeper import Keeper
+from daycare.observe.keeper import Keeper, SetAside
 from daycare.plugin import Inbound
 from daycare.rules.permissions import Rules
 from daycare.schedule.curation import Curation
@@ -302,7 +303,7 @@ async def open_api(
             Lookup(store, search.find, clock),
             router.post,
             Forgetting(store, lambda scope, traces: None),
-            Scribe(store, directory, IngestionSection()).catch_up,
+            Scribe(store, directory, IngestionSection(), partial(SetAside, bus, clock, "log")).catch_up,
             curation.look,
             bus,
             clock,

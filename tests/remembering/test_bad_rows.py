@@ -39,7 +39,7 @@ async def test_a_hostile_message_is_answered_and_logged_and_so_is_the_next(
         await trio.sleep(5)
         logged = await log(house)
         assert house.daemon.keeper.problems() == {}
-        assert house.events("memory.set_aside") == []
+        assert house.events("row.set_aside") == []
     assert "and now?" in logged
     words = "".join(text.replace("#", " ").split())
     assert len("".join("".join(logged).replace("#", " ").split())) >= len(words), "what was said is in the log"
@@ -62,13 +62,13 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
             await house.talk(text)
         await trio.sleep(60)
         logged = await log(house)
-        [told] = house.events("memory.set_aside")
+        [told] = house.events("row.set_aside")
         assert house.daemon.keeper.problems() == {}
     assert [text for text in logged if not text.startswith("echo")] == ["one", "two"]
     assert "no such memory" in str(told["reason"])
     async with open_house(tmp_path, location="daycare.db") as house:
         await trio.sleep(60)
-        assert house.events("memory.set_aside") == [], "it is not tried again at each start"
+        assert house.events("row.set_aside") == [], "it is not tried again at each start"
 
 
 async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut(
@@ -88,7 +88,7 @@ async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut
         for name, text in (("knowledge/a.md", "poison"), ("knowledge/b.md", "green tea")):
             await house.daemon.documents.write(agent, name, text, BY)
         await trio.sleep(60)
-        [told] = house.events("memory.set_aside")
+        [told] = house.events("row.set_aside")
         found = await house.store.memories.find("ann", Tier.CHUNK, living=False, limit=10)
     assert "knowledge/a.md" in str(told["what"])
     assert [memory.text for memory in found] == ["green tea"]

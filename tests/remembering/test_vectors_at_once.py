@@ -1,6 +1,7 @@
 """A quick embedder's vectors of what was said are kept with it, in one commit; questions wait until it is loaded."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 import trio
@@ -12,10 +13,13 @@ from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
 from daycare.base.recollection import IngestionSection
 from daycare.memory.embedding import Embedding, Model
+from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
 from daycare.store.contract import Store
 from daycare.store.records_memories import Tier
 from daycare.store.sqlite.store import open_store
+from daycare.testing.clock import VirtualClock
 from tests.store.remembering import SCOPE, said
 
 NAME = "fake@1"
@@ -44,7 +48,9 @@ async def hear(store: Store, embedding: Embedding, *texts: str) -> list[str]:
     """Have things said and logged; return what of the log has no vector."""
     for text in texts:
         await said(store, text, answer="")
-    await Scribe(store, Directory(store, ["telegram"]), IngestionSection(), embedding.at_once).catch_up()
+    aside = partial(SetAside, Bus(), VirtualClock(), "log")
+    directory = Directory(store, ["telegram"])
+    await Scribe(store, directory, IngestionSection(), aside, embedding.at_once).catch_up()
     assert {it.text for it in await store.memories.find(SCOPE, Tier.LOG)} >= set(texts)
     return [text for _, _, text in await store.memories.unembedded(NAME, 10)]
 

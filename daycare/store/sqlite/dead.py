@@ -87,6 +87,11 @@ def _replay(tx: Tx, no: int) -> int:
     else:
         # A pruned letter's number comes back; with its time the key does not.
         key = f"replay:{no}:{it.created_at}"
-        seq = inbox.post(tx, msgspec.structs.replace(_decode_envelope(it.body), key=key)).seq
+        try:
+            envelope = _decode_envelope(it.body)
+        except msgspec.DecodeError as damage:
+            what = f"replaying dead letter {no}: it cannot be read ({damage})"
+            raise ConflictError("DEAD_UNREADABLE", what, hint=f"daycare dead show {no}") from damage
+        seq = inbox.post(tx, msgspec.structs.replace(envelope, key=key)).seq
     tx.run("UPDATE dead_letters SET replayed_at = ? WHERE no = ?", (tx.now, no))
     return seq

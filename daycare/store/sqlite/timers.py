@@ -72,16 +72,26 @@ def insert(tx: Tx, agent_id: str, key: str, due_at: int, envelope: Envelope) -> 
 
 def _fire(tx: Tx, now_ms: int, limit: int) -> int:
     rows = tx.db.execute(
-        "SELECT no, agent_id, due_at, envelope FROM timers WHERE due_at <= ? ORDER BY due_at, no LIMIT ?",
+        "SELECT no, agent_id, user, origin, envelope FROM timers WHERE due_at <= ? ORDER BY due_at, no LIMIT ?",
         (now_ms, limit),
     ).fetchall()
-    for timer in map(_timer, rows):
+    for no, agent_id, user, origin, text in rows:
         try:
-            inbox.post(tx, timer.envelope)
-        except DaycareError as refused:
-            letters.bury(tx, "timer", timer.no, timer.agent_id, timer.envelope, refused.code, refused.message, 1)
-        tx.run("DELETE FROM timers WHERE no = ?", (timer.no,))
+            envelope = _decode(str(text))
+        except msgspec.DecodeError as damage:
+            what = f"a timer of agent {agent_id} cannot be read: {damage}"
+            letters.insert(tx, "timer", no, agent_id, "", user, origin, "", "TIMER_UNREADABLE", what, 1, text)
+        else:
+            _post(tx, no, agent_id, envelope)
+        tx.run("DELETE FROM timers WHERE no = ?", (no,))
     return len(rows)
+
+
+def _post(tx: Tx, no: Any, agent_id: Any, envelope: Envelope) -> None:
+    try:
+        inbox.post(tx, envelope)
+    except DaycareError as refused:
+        letters.bury(tx, "timer", no, agent_id, envelope, refused.code, refused.message, 1)
 
 
 def _timer(row: tuple[Any, ...]) -> Timer:
