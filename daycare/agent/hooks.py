@@ -11,6 +11,7 @@ from typing import Any, Final
 import trio
 
 from daycare.agent.blocks import block
+from daycare.base import foreign
 from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, UnavailableError
@@ -311,12 +312,13 @@ def _seen(state: Any, path: str, seq: int, envelope: Envelope, reply: str = "") 
     )
 
 
-def _bounded(texts: Sequence[str] | None) -> tuple[str, ...]:
+def _bounded(texts: object) -> tuple[str, ...]:
     """Return what a hook contributes, cut to what one plugin may add to a prompt."""
     left = HOOK_BEFORE_MAX_CHARS
     kept = []
-    for text in (texts,) if isinstance(texts, str) else texts or ():
-        cut = without_known(text).replace("\x00", "").strip()[:left]
+    given = [texts] if isinstance(texts, str) else [] if texts is None else foreign.items(texts, HOOK_BEFORE_MAX_CHARS)
+    for text in given:
+        cut = without_known(foreign.text(text)).strip()[:left]
         if cut:
             kept.append(cut)
             left -= len(cut)

@@ -18,6 +18,7 @@ from daycare.agent.budgets import payer_of, spend_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.recall import NOTHING, Recollection
+from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
@@ -338,7 +339,7 @@ class Thinker:
                     turn=step.turn,
                     step=step.step,
                     tool=step.name,
-                    text=text[:PROGRESS_MAX_CHARS],
+                    text=foreign.text(text, PROGRESS_MAX_CHARS),
                 )
             )
 

@@ -10,28 +10,39 @@ from daycare.base.wellformed import well_formed
 
 _REASON_MAX_CHARS = 500
 _CAUSES_MAX = 12  # looked at of a chain of causes; between httpx and a socket there are five
-_LEAVING = (Exception, SystemExit)  # a plugin that calls sys.exit() means itself
+_HOSTS = ("trio", "daycare")  # whose exceptions that are no `Exception` are meant for others: being cancelled, a crash
 
 
 @contextmanager
-def blamed(code: str, doing: str) -> Iterator[None]:
-    """Turn whatever the block raises on its own account into a `DaycareError`: `code`, and `doing: what it said`.
+def blamed(code: str, doing: str, error: type[DaycareError] = UnavailableError, *, hint: str = "") -> Iterator[None]:
+    """Turn whatever the block raises on its own account into an `error`: `code`, and `doing: what it said`.
 
-    A `DaycareError` passes as it is. So does being cancelled or interrupted; what went wrong on the way out of that is
-    dropped, because nobody waits for it any more.
+    Also what is no `Exception`: a plugin that calls sys.exit() means itself, and asyncio's being cancelled is nothing
+    that anybody here has asked for. A `DaycareError` passes as it is. So does being cancelled or interrupted; what went
+    wrong on the way out of that is dropped, because nobody waits for it any more.
     """
     try:
         yield
     except DaycareError:
         raise
     except BaseExceptionGroup as group:
-        own, foreign = group.split(_LEAVING)
-        if foreign is not None:
-            raise foreign from None
+        own, others = group.split(_is_its_own)
+        if others is not None:
+            raise others from None
         assert own is not None
-        raise UnavailableError(code, f"{doing}: {reason_of(own)}") from group
-    except _LEAVING as defect:
-        raise UnavailableError(code, f"{doing}: {reason_of(defect)}") from defect
+        raise error(code, f"{doing}: {reason_of(own)}", hint=hint) from group
+    except BaseException as defect:
+        if not _is_its_own(defect):
+            raise
+        raise error(code, f"{doing}: {reason_of(defect)}", hint=hint) from defect
+
+
+def _is_its_own(error: BaseException) -> bool:
+    """Whether code has raised something on its own account."""
+    if isinstance(error, Exception | SystemExit):
+        return True
+    host = type(error).__module__.partition(".")[0]
+    return not isinstance(error, KeyboardInterrupt | GeneratorExit | BaseExceptionGroup) and host not in _HOSTS
 
 
 def origin_of(error: BaseException) -> tuple[str, str]:
@@ -57,7 +68,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 def reason_of(error: BaseException) -> str:
     """Return in a line, without secrets, what an error or the first one of a group says."""
     error = _first(error)
-    said = str(error) if isinstance(error, DaycareError) else f"{type(error).__name__}: {error}"
+    said = _words(error) if isinstance(error, DaycareError) else f"{type(error).__name__}: {_words(error)}"
     return " ".join(without_secrets(well_formed(said)).split())[:_REASON_MAX_CHARS]
 
 
@@ -65,3 +76,11 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def _words(error: BaseException) -> str:
+    """Return what an error says, cut to what is looked at for secrets; one that cannot even say it says nothing."""
+    try:
+        return str(error)[: 10 * _REASON_MAX_CHARS]
+    except Exception:  # noqa: BLE001 - it is foreign code that is asked, and blamed already
+        return "(and it cannot say why)"

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, File, Origin
+from daycare.base.wellformed import well_formed
 
 DIRECT: Final = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
@@ -96,15 +97,11 @@ def well_formed(item: _Item) -> _Item:
     """Return an item without halves of surrogate pairs, which JSON can carry and no store takes."""
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
     mended: dict[str, Any] = {
-        name: _whole(value) for name, value in fields.items() if isinstance(value, str) and not value.isascii()
+        name: well_formed(value) for name, value in fields.items() if isinstance(value, str) and not value.isascii()
     }
     if meta := fields.get("meta"):
-        mended["meta"] = {name: _whole(value) for name, value in meta.items()}
+        mended["meta"] = {name: well_formed(value) for name, value in meta.items()}
     return replace(item, **mended) if mended else item
-
-
-def _whole(text: str) -> str:
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):

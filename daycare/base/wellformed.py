@@ -6,6 +6,8 @@ def well_formed(text: str) -> str:
 
     Programs that read JSON or count in UTF-16 hand on such halves; neither UTF-8 nor SQLite takes them.
     """
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -48,6 +48,7 @@ class Model(NamedTuple):
 
 _LENGTH_TOLERANCE: Final = 0.05  # of a vector that should have length 1; it is made so anyway
 _ZERO: Final = 1e-6
+_LARGEST: Final = 1e15  # of a number in a vector whose length should be 1: more squares past what 32 bits hold
 
 
 class EmbedderState(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,8 +241,8 @@ class Embedding:
         if self.dimensions and found.shape[1] != self.dimensions:
             what = f"vectors have {found.shape[1]} numbers, before they had {self.dimensions}"
             raise self._garbage(what, hint="if it is another model by now: daycare memory reembed")
-        if not np.isfinite(found).all():
-            raise self._garbage("some numbers are none")
+        if not (np.abs(found) <= _LARGEST).all():  # what is no number is not, either
+            raise self._garbage("some numbers are none, or far too large")
         length = np.linalg.norm(found, axis=1, keepdims=True)
         if (length < _ZERO).any():
             raise self._garbage("a vector is zero")

@@ -18,6 +18,7 @@ from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
 from daycare.observe.redact import hide
 from daycare.plugin import Plugin
+from daycare.plugins.checked import held
 from daycare.plugins.discovery import discover
 from daycare.store.home import Home
 from daycare.store.sqlite.looking import tokens_in
@@ -137,7 +138,7 @@ def connectors_in_use(config: Config, home: Path) -> list[str]:
 def plugins_of(config: Config) -> list[Plugin]:
     """Return the plugins that can be used, as a daemon would find them; those with problems are for `doctor`."""
     found = discover(config.plugins.load, config.plugins.disable)
-    return [one.plugin for one in found if one.plugin is not None]
+    return [held(one.plugin) for one in found if one.plugin is not None]
 
 
 def _in_use(

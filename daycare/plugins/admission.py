@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.absent import sure
+from daycare.plugins.checked import connectors_of, held
 from daycare.plugins.context import Context, Surroundings
 from daycare.plugins.contract import flaws, provides
 from daycare.plugins.discovery import Found, in_time
@@ -114,7 +115,7 @@ def _admit(one: Found, plugin: Plugin, settings: Settings, around: Surroundings,
             wrong = [f"setup renamed it to {made.name}"]
         if wrong:
             raise UnavailableError("PLUGIN_CONTRACT", f"setting up the plugin {plugin.name}: {'; '.join(wrong)}")
-        return made, {name: make() for name, make in made.connectors.items()}
+        return made, connectors_of(made)
 
     plain = plugin.setup is None and not plugin.connectors
     context.setting_up = True
@@ -126,4 +127,4 @@ def _admit(one: Found, plugin: Plugin, settings: Settings, around: Surroundings,
     if not trusted:
         made = replace(made, providers={kind: sure(made.name, make) for kind, make in made.providers.items()})
     context.connectors = frozenset(connectors)
-    return Admitted(one, made, context, connectors)
+    return Admitted(one, held(made), context, connectors)

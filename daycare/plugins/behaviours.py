@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import trio
 
 from daycare.agent.behaviours import FAILED, Part
+from daycare.base import foreign
 from daycare.base.behaviour import Behaviour, BehaviourContext, BehaviourMessage
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError, UnavailableError
@@ -59,9 +60,7 @@ class ForeignBehaviour:
 
         async def act() -> str:
             reply: object = await self._behaviour.act(context, messages)
-            if reply is not None and not isinstance(reply, str):
-                raise TypeError(f"it returned a {type(reply).__name__}, expected text or None")
-            said.append(reply)
+            said.append(None if reply is None else foreign.text(reply))
             return ""
 
         doing = f"a turn of the behaviour {self.name} of the plugin {self.plugin}"

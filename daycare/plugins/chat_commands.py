@@ -5,6 +5,7 @@ from typing import Final
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command
+from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.events import PluginFailed
@@ -54,13 +55,10 @@ class Foreign:
             if error.code in _ITS_FAULT:
                 self._blame(error)
             raise
-        return Answer(without_known(text).replace("\x00", "")[:REPLY_MAX_CHARS].strip() or "Done.")
+        return Answer(without_known(text)[:REPLY_MAX_CHARS].strip() or "Done.")
 
     async def _say(self, agent: Agent, rest: str) -> str:
-        text: object = await self._command.run(self._context, agent.path, agent.user, rest)
-        if not isinstance(text, str):
-            raise TypeError(f"it returned a {type(text).__name__}, expected text")
-        return text
+        return foreign.text(await self._command.run(self._context, agent.path, agent.user, rest))
 
     def _blame(self, error: DaycareError) -> None:
         self._bus.publish(

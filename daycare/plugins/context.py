@@ -2,19 +2,22 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import trio
 
+from daycare.base import foreign
 from daycare.base.blame import blamed
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError
-from daycare.base.limits import PLUGIN_TASKS_MAX
+from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError
+from daycare.base.limits import BATCH_MAX_ITEMS, PLUGIN_TASKS_MAX
 from daycare.observe import log
 from daycare.observe.redact import hide
 from daycare.plugin import Health, Inbound, Logger, Outcome, Unreadable
+from daycare.plugins import handed_in
 from daycare.store.records import Receipt
 
 
@@ -112,6 +115,8 @@ class Context:
 
     async def accept(self, inbound: Inbound) -> int:
         """Take in a message of one of the plugin's connectors."""
+        with self._handed("a message"):
+            inbound = handed_in.inbound(inbound)
         self._check(inbound.connector, inbound.sender, inbound.chat, inbound.within)
         return (await self._around.accept(inbound)).seq
 
@@ -119,6 +124,9 @@ class Context:
         self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = ""
     ) -> Sequence[Outcome]:
         """Take in what came over one of the plugin's connectors."""
+        with self._handed("messages"):  # a batch that is too long for one commit is refused by the flow
+            batch = [handed_in.came_in(item) for item in foreign.items(batch, 10 * BATCH_MAX_ITEMS)]
+            connector, cursor = foreign.line(connector), foreign.text(cursor)
         for item in batch:
             if isinstance(item, Inbound):
                 self._check(item.connector, item.sender, item.chat, item.within)
@@ -129,21 +137,29 @@ class Context:
 
     async def recall(self, connector: str, name: str = "cursor") -> str:
         """Return what one of the plugin's connectors remembered."""
+        with self._handed("a name"):
+            connector, name = foreign.line(connector), foreign.text(name)
         self._check(connector)
         return await self._host.recall(connector, name)
 
     async def remember(self, connector: str, name: str, value: str) -> None:
         """Keep a value for one of the plugin's connectors."""
+        with self._handed("a value to remember"):
+            connector, name, value = foreign.line(connector), foreign.text(name), foreign.text(value)
         self._check(connector)
         await self._host.remember(connector, name, value)
 
     async def moved(self, connector: str, old: str, new: str) -> None:
         """Let a chat of one of the plugin's connectors have another key."""
+        with self._handed("a chat that has moved"):
+            connector, old, new = foreign.line(connector), foreign.line(old), foreign.line(new)
         self._check(connector, old, new)
         await self._host.moved(connector, old, new)
 
     def report(self, connector: str, health: Health) -> None:
         """Tell how one of the plugin's connections is."""
+        with self._handed("a connection's health"):
+            connector, health = foreign.line(connector), handed_in.health(health)
         self._check(connector)
         self._host.report(connector, health)
 
@@ -156,6 +172,10 @@ class Context:
         if self._around.host is None:
             raise ConflictError("CHECK_ONLY", f"connecting the plugin {self.name}: this is a check")
         return self._around.host
+
+    def _handed(self, what: str) -> AbstractContextManager[None]:
+        """Let what is wrong with a value be the plugin's own `InvalidError`."""
+        return blamed("PLUGIN_VALUE", f"taking {what} of the plugin {self.name}", InvalidError)
 
     def _check(self, connector: str, *keys: str) -> None:
         """Refuse what concerns another plugin's connector; an empty key is none."""
@@ -190,7 +210,7 @@ async def in_its_own(context: Context, call: Callable[[], Awaitable[str]], deadl
     async def run() -> None:
         try:
             with scope, blamed("PLUGIN_FAILED", doing):
-                found.append(str(await call()))
+                found.append(foreign.text(await call()))
         except DaycareError as error:
             found.append(error)
         finally:

@@ -3,13 +3,15 @@
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
 from daycare.agent.commands import BUILT_IN, WORD
 from daycare.base.errors import InvalidError
+from daycare.base.foreign import TEXT_MAX_CHARS
 from daycare.base.path import check_name
+from daycare.base.wellformed import well_formed
 from daycare.plugin import CONTRACT_VERSION, ChatCommand, HookSet, Plugin, SetupQuestion, SetupStep, ToolSpec
 
 RESERVED: Final = ("load", "disable", "settings")  # keys of [plugins] beside the sections
@@ -56,7 +58,7 @@ def _flaws(plugin: Any) -> Iterator[str]:
     if plugin.name in RESERVED:
         yield f"its name {plugin.name} is a key of [plugins]"
     for field in ("version", "description"):
-        if not isinstance(getattr(plugin, field), str):
+        if not _is_text(getattr(plugin, field)):
             yield f"its {field} is no text"
     if plugin.config is not None and not (
         isinstance(plugin.config, type) and issubclass(plugin.config, msgspec.Struct)
@@ -102,6 +104,8 @@ def _wizard(plugin: Any) -> Iterator[str]:
     if not isinstance(step, SetupStep):
         yield "its wizard is no SetupStep"
         return
+    if not all(_is_text(each) for each in (step.title, step.about, step.connector, step.after)):
+        yield "wizard: title, about, connector and after must be texts"
     functions: tuple[Any, Any] = (step.connectors, step.missing)
     if not all(callable(each) for each in functions):
         yield "wizard: connectors and missing must be functions"
@@ -131,7 +135,7 @@ def _command(word: Any, command: Any) -> Iterator[str]:
         yield f"{told} is a {type(command).__name__}, expected a ChatCommand"
         return
     help_: object = command.help
-    if not isinstance(help_, str) or not help_.strip() or "\n" in help_ or len(help_) > _HELP_MAX_CHARS:
+    if not _is_text(help_) or not help_.strip() or "\n" in help_ or len(help_) > _HELP_MAX_CHARS:
         yield f"{told}: its help must be one line of 1 to {_HELP_MAX_CHARS} characters"
     run: object = command.run
     yield from _coroutine(run if run is not None else "nothing", f"{told}: run")
@@ -154,7 +158,7 @@ def _behaviours(behaviours: Any) -> Iterator[str]:
             yield f"{told} is there twice"
         seen.add(name if isinstance(name, str) else None)
         about: object = getattr(behaviour, "description", None)
-        if not isinstance(about, str) or not about.strip() or "\n" in about or len(about) > _HELP_MAX_CHARS:
+        if not _is_text(about) or not about.strip() or "\n" in about or len(about) > _HELP_MAX_CHARS:
             yield f"{told}: its description must be one line of 1 to {_HELP_MAX_CHARS} characters"
         yield from _coroutine(behaviour.act, f"{told}: act")
 
@@ -170,7 +174,7 @@ def _tool(tool: Any, seen: set[str]) -> Iterator[str]:
     if spec.name in seen:
         yield f"{told} is there twice"
     seen.add(spec.name)
-    if not isinstance(spec.description, str) or not spec.description.strip():
+    if not _is_text(spec.description) or not spec.description.strip():
         yield f"{told}: no description, so no model knows when to use it"
     if not isinstance(spec.schema, dict) or spec.schema.get("type") != "object":
         yield f"{told}: its schema is not that of a JSON object"
@@ -201,6 +205,11 @@ def _name(name: object, what: str) -> Iterator[str]:
         check_name(name if isinstance(name, str) else repr(name), what)
     except InvalidError as error:
         yield error.message
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    """Whether something is a text that can be written: half of a surrogate pair cannot."""
+    return isinstance(value, str) and len(value) <= TEXT_MAX_CHARS and well_formed(value) == value
 
 
 def _coroutine(function: object, what: str) -> Iterator[str]:

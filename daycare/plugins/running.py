@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 
+from daycare.base import foreign
 from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
@@ -155,7 +156,7 @@ class Running:
         try:
             doing = f"asking the plugin {plugin.name} for its health"
             said = await in_its_own(context, lambda: ask(context), PLUGIN_HEALTH_S, doing)
-            health[plugin.name] = without_secrets(said)
+            health[plugin.name] = without_secrets(said[: foreign.REASON_MAX_CHARS])
         except DaycareError as problem:
             health[plugin.name] = f"unhealthy: {problem.message}"
 

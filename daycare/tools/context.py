@@ -1,14 +1,17 @@
 """What a running tool may do and know: it collects effects, asks other agents, and reads what its user may read."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
 
+from daycare.base import foreign
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
-from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILES_MAX, WAIT_MAX_S
+from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
 from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
 from daycare.base.path import Kind
+from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 
@@ -68,6 +71,7 @@ class Context:
         self.memory = reach.memory(agent, user, turn, step)
         self._session = turn.session
         self._asked = 0
+        self.waits: set[str] = set()  # the keys of what it asked, which alone may be waited for
         self._posts: list[Envelope] = []
         self._timers: list[NewTimer] = []
         self._choices: list[Choice] = []
@@ -81,7 +85,9 @@ class Context:
 
     def remind(self, after_s: float, text: str) -> int:
         """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
-        due_ms = self.now_ms + round(after_s * 1000)
+        due_ms = self.now_ms + round(foreign.seconds(after_s, inf) * 1000)
+        if not is_moment(due_ms):
+            raise InvalidError("REMINDER_TIME", f"reminding in {after_s:g} s: no calendar holds that time")
         key = self._key(f"t{len(self._timers)}")
         envelope = self._envelope(self.path, text, Origin.TIMER, EnvelopeKind.NOTICE, f"t{len(self._timers)}")
         if after_s >= BEGINS_ANEW_S:
@@ -105,7 +111,9 @@ class Context:
         self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
     ) -> tuple[str, Waiting | None]:
         """Create a helper with a task of its own."""
-        granted = self.allowed if tools is None else tuple(name for name in tools if name in self.allowed)
+        wanted = self.allowed if tools is None else foreign.items(tools, foreign.ITEMS_MAX)
+        granted = tuple(name for name in wanted if name in self.allowed)
+        task, prompt = foreign.text(task), foreign.text(prompt)
         config = AgentConfig(
             description=shortened(task, 100),
             system_prompt=prompt,
@@ -120,6 +128,7 @@ class Context:
 
     async def ask_memory(self, question: str, deadline_s: float) -> Waiting:
         """Have a question answered from memory by a search agent."""
+        question = foreign.text(question)
         if self._agent.kind not in PEOPLES:
             raise ForbiddenError(
                 "SEARCH_FORBIDDEN",
@@ -138,7 +147,9 @@ class Context:
         mark = f"ask{self._asked}"
         self._asked += 1
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
-        meta = asking(f"{self._agent.id}:{self._key(mark)}", self._agent.id, self._session)
+        wait = f"{self._agent.id}:{self._key(mark)}"
+        self.waits.add(wait)
+        meta = asking(wait, self._agent.id, self._session)
         return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
 
     async def read(self, file_id: int) -> tuple[File, bytes]:
@@ -154,6 +165,7 @@ class Context:
 
     def offer(self, choices: Sequence[Choice]) -> None:
         """Let the turn's reply come with these answers to choose from."""
+        choices = [foreign.struct(choice, Choice) for choice in foreign.items(choices, foreign.ITEMS_MAX)]
         if len(self._choices) + len(choices) > CHOICES_MAX:
             raise InvalidError("CHOICES_MAX", f"offering {len(choices)} choices: {CHOICES_MAX} are the most")
         self._choices += choices
@@ -168,6 +180,8 @@ class Context:
 
     async def write(self, name: str, media_type: str, data: bytes) -> File:
         """Keep a new file of this user, once for each call of the tool and name."""
+        name, media_type = foreign.line(name), foreign.line(media_type)
+        data = foreign.data(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
         return await self._reach.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
 
     def effects(self) -> Effects:
@@ -186,7 +200,7 @@ class Context:
             origin=origin,
             sender=self.path,
             key=self._key(mark),
-            text=text,
+            text=foreign.text(text),
             trace=self.trace,
             kind=kind,
             via=self._via,
@@ -208,4 +222,4 @@ def shortened(text: str, chars: int) -> str:
 
 
 def _clipped(deadline_s: float) -> float:
-    return min(max(deadline_s, 1.0), WAIT_MAX_S)
+    return max(foreign.seconds(deadline_s, WAIT_MAX_S), 1.0)

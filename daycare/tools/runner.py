@@ -128,7 +128,7 @@ class Runner:
         except DaycareError as error:
             if error.code == CRASHED and ran:
                 return _unsure(tool, error.message)
-            return Done(str(error), "error")
+            return Done(str(error)[:TOOL_RESULT_MAX_CHARS], "error")
         if result is None:
             return _unsure(tool, f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s")
         if isinstance(result, Waiting):

@@ -77,7 +77,7 @@ async def test_what_is_said_to_an_app_is_no_memory(tmp_path: Path, autojump_cloc
     [
         ("raise", "ValueError: out of ideas"),
         ("hang", "no answer within 120 s"),
-        ("nonsense", "it returned a int"),
+        ("nonsense", "it gave a int"),
         ("odd state", "leaves in its state: TypeError"),
         ("large state", "bytes of JSON, at most"),
         ("leave", "SystemExit: 3"),

@@ -73,7 +73,7 @@ async def test_a_plugins_command_is_listed_behind_ours_and_answers(tmp_path: Pat
     [
         ("exits", "SystemExit: 4"),
         ("crashes", "RuntimeError: the platform said no"),
-        ("nothing", "TypeError: it returned a NoneType, expected text"),
+        ("nothing", "TypeError: it gave a NoneType, expected text"),
     ],
 )
 async def test_a_failure_is_the_plugins_and_is_told(

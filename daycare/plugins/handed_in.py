@@ -1,0 +1,87 @@
+"""What connectors hand in, checked before it goes any further: messages and how a connection is.
+
+Raises whatever is wrong, in words for the plugin's author; the context tells the plugin.
+"""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from daycare.base import foreign
+from daycare.base.blame import blamed
+from daycare.base.errors import InvalidError
+from daycare.base.limits import (
+    FILE_MAX_BYTES,
+    KEY_MAX_CHARS,
+    SCRAP_MAX_CHARS,
+)
+from daycare.base.messages import File
+from daycare.base.times import is_moment
+from daycare.plugin import Attachment, Health, Inbound, RemoteFile, Unreadable
+
+_NAMES: Final = ("connector", "sender", "chat", "within", "album", "message", "replies_to", "edits", "trace", "path")
+_ATTACHED_MAX_BYTES: Final = 4 * FILE_MAX_BYTES  # what is too large to be kept is named, up to this
+_BARE: Final[Any] = msgspec.defstruct(  # an Inbound whose fields can be told apart by their types
+    "Inbound",
+    [
+        (it.name, it.type) if it.required else (it.name, it.type, it.default)
+        for it in msgspec.structs.fields(Inbound)
+        if it.name not in ("files", "meta")
+    ]
+    + [("meta", dict[str, str])],
+    kw_only=True,
+)
+
+
+def health(told: object) -> Health:
+    """Return a connection's word for how it is, of a length that people read."""
+    known = foreign.struct(told, Health)
+    return replace(
+        known, **{name: getattr(known, name)[: foreign.REASON_MAX_CHARS] for name in ("reason", "hint", "identity")}
+    )
+
+
+def came_in(item: object) -> Inbound | Unreadable:
+    """Return one of a batch. What is wrong with a message makes it unreadable, and keeps no other out.
+
+    Raises for something without a key: nobody could tell it from the next one.
+    """
+    if isinstance(item, Unreadable):
+        reason = foreign.text(item.reason, foreign.REASON_MAX_CHARS)
+        return Unreadable(key=foreign.line(item.key), reason=reason, body=foreign.text(item.body, SCRAP_MAX_CHARS))
+    if not isinstance(item, Inbound):
+        raise TypeError(f"a {type(item).__name__} is neither an Inbound nor an Unreadable")
+    key = foreign.line(item.key)
+    try:
+        with blamed("INBOUND_WRONG", "a message cannot be taken", InvalidError):
+            return inbound(item)
+    except InvalidError as wrong:
+        body = foreign.text(item.text, SCRAP_MAX_CHARS) if isinstance(item.text, str) else ""
+        return Unreadable(key=key, reason=wrong.message, body=body)
+
+
+def inbound(item: object) -> Inbound:
+    """Return a message whose fields have their types. A time that no calendar holds is taken for now."""
+    if not isinstance(item, Inbound):
+        raise TypeError(f"a {type(item).__name__} is no Inbound")
+    bare = {name: getattr(item, name) for name in item.__struct_fields__ if name != "files"}
+    if not isinstance(item.at_ms, int) or not is_moment(item.at_ms):
+        bare["at_ms"] = 0
+    known = msgspec.structs.asdict(foreign.struct(_BARE(**bare), _BARE))
+    for name in _NAMES:
+        foreign.line(known[name])
+    for name in ("name", "chat_name"):
+        known[name] = known[name][:KEY_MAX_CHARS]
+    return Inbound(**known, files=tuple(_file(file) for file in foreign.items(item.files, foreign.ITEMS_MAX)))
+
+
+def _file(file: object) -> Attachment | RemoteFile | File:
+    if isinstance(file, Attachment):
+        data = foreign.data(file.data, _ATTACHED_MAX_BYTES)
+        return Attachment(name=foreign.text(file.name), media_type=foreign.text(file.media_type), data=data)
+    if isinstance(file, RemoteFile):
+        remote = foreign.struct(file, RemoteFile)
+        foreign.line(remote.key)
+        return remote
+    return foreign.struct(file, File)
