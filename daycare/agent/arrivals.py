@@ -100,7 +100,8 @@ class Arrivals:
         except (InvalidError, ForbiddenError) as wrong:
             if wrong.code == "USER_REMOVED":  # in this very moment
                 return _knock(connector, item)
-            scrap = Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text)
+            whose = user.parent or user.id if new else user.id  # a topic that is not there yet is its chat's
+            scrap = Scrap(key=item.key, code=wrong.code, reason=wrong.message, body=item.text, user=whose)
             return Entry(scrap, counted=item.sender)
         except (BusyError, UnavailableError):
             self.pace.forgive(connector, item.sender)

@@ -45,9 +45,10 @@ class DeadLetters:
         ]
 
     async def find(self, request: Request) -> Response:
-        """List dead letters, newest first."""
+        """List dead letters, newest first, and whose older ones made room for others."""
         wish = query(request, DeadQuery)
-        return answer({"dead": await self._dead.find(path=wish.path, before=wish.before, limit=wish.limit)})
+        found = await self._dead.find(path=wish.path, before=wish.before, limit=wish.limit)
+        return answer({"dead": found, "dropped": await self._dead.dropped()})
 
     async def show(self, request: Request) -> Response:
         """Show one dead letter."""

@@ -83,7 +83,18 @@ def letters_table(document: Json) -> Any:
         )
         for each in letters
     )
-    return table(("no#", "at", "path", "was", "code", "reason", ""), rows) if letters else "no dead letters"
+    shown = table(("no#", "at", "path", "was", "code", "reason", ""), rows) if letters else "no dead letters"
+    notes = [_dropped(each) for each in document.get("dropped", ())]
+    if not notes:
+        return shown
+    from rich.console import Group  # late: tables alone do not need it
+
+    return Group(shown, *notes)
+
+
+def _dropped(each: Json) -> str:
+    whose = f"of {each['user']}" if each["user"] else "that nobody could read"
+    return f"{each['letters']} older ones {whose} made room for newer ones, the last {when(each['last_at'])}"
 
 
 def letter_facts(letter: Json) -> Any:

@@ -44,6 +44,7 @@ from daycare.store.records import (
     TraceEntry,
     User,
 )
+from daycare.store.records_upkeep import DroppedLetters
 
 
 class PeopleStore(Protocol):
@@ -236,7 +237,11 @@ class TimerStore(Protocol):
 
 
 class DeadLetterStore(Protocol):
-    """What was given up on, until it is replayed or pruned; at most `DEAD_LETTERS_MAX`, the oldest make room."""
+    """What was given up on, until it is replayed or pruned; at most `DEAD_LETTERS_MAX` in all.
+
+    Past that the oldest make room of whoever has most, a person or group with everybody below: nobody pushes out those
+    of others who have less.
+    """
 
     async def find(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[DeadLetter]:
         """Return the newest dead letters first, beginning below number `before`."""
@@ -257,7 +262,11 @@ class DeadLetterStore(Protocol):
         """
 
     async def prune(self, *, before_ms: int) -> int:
-        """Delete dead letters older than `before_ms`; return how many."""
+        """Delete dead letters older than `before_ms`, and what is known of those dropped before; return how many."""
+
+    async def dropped(self) -> list[DroppedLetters]:
+        """Return whose dead letters made room, and how many since they were last pruned; those with most first."""
+        ...
 
     async def count(self) -> int:
         """Return how many dead letters wait for a decision."""

@@ -47,3 +47,12 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     letters: int = 0
     new_letters: int = 0
     stops: int = 0
+
+
+class DroppedLetters(msgspec.Struct, frozen=True):
+    """How many dead letters of a user, with everybody below, made room for others; empty: of nobody knows whom."""
+
+    user: str
+    letters: int
+    first_at: int
+    last_at: int

@@ -260,11 +260,14 @@ def test_runs_that_failed_or_were_missed_within_a_day_are_told(home: Home) -> No
 def test_dead_letters_and_messages_that_wait_are_told(home: Home) -> None:
     assert bad(home, "dead") == []
     row = "?, 'inbox', 1, 'a', '/ann/direct', 'ann', 'person', 't', 'C', 'r', 1, '', ?, ?"
-    letter = f"INSERT INTO dead_letters VALUES ({row})"
+    letter = f"INSERT INTO dead_letters VALUES ({row}, 'ann')"
     sql(home, letter, 1, now_ms(), None)
     sql(home, letter, 2, 5, None)
     sql(home, letter, 3, 5, 6)
     assert bad(home, "dead")[0] == ("warn", "dead", "2 dead letters wait for a decision, 1 new within a day")
+    sql(home, "INSERT INTO dropped_letters (user, letters, first_at, last_at) VALUES ('ben', 7, 1, 2), ('', 3, 1, 2)")
+    told = "older dead letters made room for newer ones: 7 of ben, 3 of nobody known"
+    assert bad(home, "dead")[1] == ("warn", "dead", told)
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

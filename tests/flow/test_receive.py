@@ -11,6 +11,7 @@ from daycare.base.limits import (
     BATCH_MAX_ITEMS,
     CONNECTOR_BURST,
     INBOX_MAX_MESSAGES,
+    MESSAGE_MAX_BYTES,
     PAIR_NOTICE_S,
     SENDER_BURST,
     SENDER_PER_MINUTE,
@@ -61,6 +62,25 @@ async def test_each_item_of_a_batch_has_its_own_outcome(tmp_path: Path, autojump
             "repeated", "unreadable", "stranger", "refused", "refused", "refused", "repeated", "repeated",
         ]  # fmt: skip
         assert len(await house.store.dead.find()) == 4, "none of them twice"
+
+
+async def test_what_one_person_writes_too_long_pushes_out_no_dead_letters_of_others(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.letters.DEAD_LETTERS_MAX", 30)
+    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+        await people(house)
+        assert states(await receive(house, inbound("a", " "), MALFORMED)) == ["refused", "unreadable"]
+        long = "x" * (MESSAGE_MAX_BYTES + 1)
+        flood = [in_club(f"c{n}", long) for n in range(40)]
+        flood += [in_club(f"t{n}", long, chat=f"{CLUB}:{n}", within=CLUB) for n in range(40)]
+        assert set(states(await receive(house, *flood))) == {"refused"}
+        letters = await house.store.dead.find()
+        assert [(it.user, it.code) for it in letters if it.user != "club"] == [
+            ("", "UNREADABLE"),
+            ("ann", "MESSAGE_EMPTY"),
+        ]
+        assert [(it.user, it.letters) for it in await house.store.dead.dropped()] == [("club", 80 - 28)]
 
 
 async def test_what_is_said_to_a_sender_is_said_once_an_hour(tmp_path: Path, autojump_clock: object) -> None:

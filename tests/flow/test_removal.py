@@ -129,7 +129,7 @@ async def test_a_message_that_comes_in_the_same_moment_is_a_strangers(tmp_path: 
             await house.store.people.remove("club")
             return await take(*args)
 
-        house.store.intake.take = remove_first  # type: ignore[method-assign]
+        house.store.intake.take = remove_first  # type: ignore[method-assign, assignment]
         late = await receive(house, in_club("b", "again"), in_topic("c", 7), in_topic("d", 8))
         assert [(outcome.state, outcome.say) for outcome in late] == [("stranger", "")] * 3
         await trio.sleep(60)

@@ -139,8 +139,8 @@ async def test_all_of_a_user_and_below_ends_and_nothing_of_others_does(store: St
     assert {**await going_on(store, "club"), "reserved": 0} == {**before, "reserved": 0}
     seen = commits(store)
     assert await store.people.remove("club") == ["club", "club-t7"]
-    for user in ("club", "club-t7"):
-        assert await going_on(store, user) == dict.fromkeys(before, 0)
+    for gone in ("club", "club-t7"):
+        assert await going_on(store, gone) == dict.fromkeys(before, 0)
     assert await going_on(store, "other") == before
     commit = seen[0]
     assert commit.people and len(commit.cut_off) == 8, "in one commit: a conversation, a helper, a job's, a task's each"

@@ -50,6 +50,10 @@ def letters(scene: Scene) -> Iterator[Finding]:
         yield Finding("warn", "dead", told, "daycare dead list")
     else:
         yield Finding("ok", "dead", "no dead letters")
+    if scene.inside is not None and scene.inside.dropped:
+        whose = ", ".join(f"{many} of {user or 'nobody known'}" for user, many in scene.inside.dropped[:3])
+        told = f"older dead letters made room for newer ones: {whose}"
+        yield Finding("warn", "dead", told, "daycare dead list; to forget it, daycare dead prune --older-than 1s")
     if scene.inside is not None and scene.inside.unread and not scene.running and scene.holder is None:
         told = f"{scene.inside.unread} messages wait for a daemon that answers them"
         yield Finding("warn", "inbox", told, "daycare run")

@@ -6,6 +6,7 @@ import msgspec
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Envelope
 from daycare.store.records import DeadLetter
+from daycare.store.records_upkeep import DroppedLetters
 from daycare.store.sqlite import inbox, outbox, turns
 from daycare.store.sqlite.database import count
 from daycare.store.sqlite.letters import COLUMNS, letter
@@ -47,10 +48,20 @@ class DeadLetters:
         """Delete dead letters older than `before_ms`; return how many."""
 
         def run(tx: Tx) -> int:
+            tx.run("DELETE FROM dropped_letters WHERE last_at < ?", (before_ms,))
             tx.run("DELETE FROM dead_letters WHERE created_at < ?", (before_ms,))
-            return tx.db.changes()
+            deleted = tx.db.changes()
+            tx.memory.count_letters(tx.db)
+            return deleted
 
         return await self._write(run)
+
+    async def dropped(self) -> list[DroppedLetters]:
+        """Return whose dead letters had to make room for others, those with most first."""
+        rows = self._reader.execute(
+            "SELECT user, letters, first_at, last_at FROM dropped_letters ORDER BY letters DESC, user LIMIT 100"
+        )
+        return [DroppedLetters(str(user), *(int(str(number)) for number in numbers)) for user, *numbers in rows]
 
     async def count(self) -> int:
         """Return how many dead letters wait for a decision."""

@@ -77,6 +77,7 @@ LEFT_OUT: Final[dict[str, Left]] = {
         "dead letters",
         f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",  # noqa: S608
     ),
+    "dropped_letters": Left("of what was given up on here"),
     "budgets": Left(
         "what may be spent is decided where it is paid",
         "budgets",

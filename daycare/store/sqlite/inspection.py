@@ -86,6 +86,7 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     missed: tuple[tuple[str, int], ...] = ()
     letters: int = 0
     new_letters: int = 0
+    dropped: tuple[tuple[str, int], ...] = ()  # dead letters that made room for others, by user
     unread: int = 0
     heard: tuple[tuple[str, int], ...] = ()
     memories: int = 0
@@ -236,6 +237,9 @@ def _contents(db: apsw.Connection, now_ms: int) -> dict[str, Any]:
         "letters": count(db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL"),
         "new_letters": count(
             db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND created_at >= ?", (now_ms - _DAY_MS,)
+        ),
+        "dropped": tuple(
+            fetch(db, "SELECT user, letters FROM dropped_letters ORDER BY letters DESC, user LIMIT ?", (_SHOWN,))
         ),
         "unread": count(db, "SELECT count(*) FROM inbox WHERE state = 0"),
         "heard": tuple(fetch(db, _HEARD)),

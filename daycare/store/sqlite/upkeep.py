@@ -190,7 +190,9 @@ def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
         where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"  # noqa: S608
         bindings = (agent_id, path, before_ms)[: 3 if "?3" in where else 2 if "?2" in where else 1]
         tx.run(f"DELETE FROM {table} WHERE {where}", bindings)  # noqa: S608
-        deleted += tx.db.changes()
+        deleted += (many := tx.db.changes())
+        if many and table == "dead_letters":
+            tx.memory.count_letters(tx.db)
     if not _is_anywhere(tx, agent_id):
         tx.run("DELETE FROM agents WHERE id = ?", (agent_id,))
         tx.commit.agents.add(agent_id)

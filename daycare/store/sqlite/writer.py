@@ -45,7 +45,8 @@ class Memory:
 
     `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
     `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs,
-    `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their agents.
+    `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their agents. `letters`
+    counts the dead letters of each share, `letters_all` those of all.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -55,6 +56,8 @@ class Memory:
         self.cron: dict[int, int] = {}
         self.tasks: dict[int, int] = {}
         self.listened: dict[str, tuple[str, ...]] = {}
+        self.letters: dict[str, int] = {}
+        self.letters_all = 0
         self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
         self.load(db)
 
@@ -67,6 +70,7 @@ class Memory:
         open_tasks = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
         self.tasks = {int(str(seq)): int(str(no)) for seq, no in open_tasks}
         self.listen(db)
+        self.count_letters(db)
         self.living.clear()
         self.sessions.clear()
 
@@ -77,6 +81,12 @@ class Memory:
             if signal.tells_of_life(str(pattern)):
                 found.setdefault(str(user), set()).add(str(pattern))
         self.listened = {user: tuple(sorted(patterns)) for user, patterns in found.items()}
+
+    def count_letters(self, db: apsw.Connection) -> None:
+        """Count the dead letters of each share again."""
+        rows = db.execute("SELECT share, count(*) FROM dead_letters GROUP BY share")
+        self.letters = {str(share): int(str(count)) for share, count in rows}
+        self.letters_all = sum(self.letters.values())
 
     def remember(self, path: str, agent_id: str) -> None:
         """Remember who lives at a path; past the bound, start over."""
