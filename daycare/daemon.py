@@ -43,8 +43,9 @@ from daycare.agent.steps import Thinker
 from daycare.agent.takers import Takers
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.backups.engine import Backups
-from daycare.base.clock import Clock
+from daycare.base.clock import Clock, TimeLimit
 from daycare.base.health import Finding
+from daycare.base.limits import OUTAGE_MAX_S
 from daycare.base.messages import File
 from daycare.config import Config
 from daycare.connectors.courier import Courier
@@ -251,7 +252,7 @@ class Daemon:
             store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
         )
         sweeps = {
-            "requests that nobody decided": self.approvals.expire,
+            "requests that nobody decided": lambda _: self.approvals.expire(),
             "runs of scheduled jobs": self.clockwork.schedule.expire,
             "tasks": self.tasks.expire,
             "signals": self.signals.expire,
@@ -281,6 +282,7 @@ class Daemon:
                 Searcher(store, self.directory, thinker, self.recollections.lookup, clock),
                 self.behaviours,
             ),
+            outage=TimeLimit(clock, OUTAGE_MAX_S),
         )
         self.supervisor = Supervisor(
             store,

@@ -33,7 +33,7 @@ from daycare.agent.recall import NOTHING, Recaller, Recollection
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.takers import Takers
-from daycare.base.clock import Clock
+from daycare.base.clock import Clock, TimeLimit
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -48,7 +48,6 @@ from daycare.base.limits import (
     BATCH_MAX_ITEMS,
     DELIVERY_ATTEMPTS_MAX,
     DELIVERY_DEADLINE_S,
-    OUTAGE_MAX_S,
     RETRY_MAX_S,
     SPLIT_INLINE_MAX_CHARS,
 )
@@ -95,6 +94,7 @@ class Flow:
     files: Files
     recaller: Recaller
     takers: Takers
+    outage: TimeLimit  # for which a reply waits for a platform that is away
 
     # == in ==========================================================================================================
 
@@ -397,7 +397,7 @@ class Flow:
         now_ms = self.clock.now_ms()
         away = isinstance(error, AwayError)
         taken = not away and error.code != "NOT_SENT"
-        if attempt >= DELIVERY_ATTEMPTS_MAX if not away else now_ms - row.created_at > OUTAGE_MAX_S * 1000:
+        if attempt >= DELIVERY_ATTEMPTS_MAX if not away else self.outage.is_over(row.seq, row.created_at):
             await self._give_up(row, error, taken=taken)
             return None
         retry_s = error.retry_after_s or (RETRY_MAX_S / 10 if away else min(2.0**attempt, RETRY_MAX_S))
@@ -420,7 +420,7 @@ class Flow:
 
     async def _wait(self, row: OutboxRow, error: BusyError) -> float | None:
         """The platform takes nothing for a while, and surely not this: that costs the reply no try, for a day."""
-        if self.clock.now_ms() - row.created_at > OUTAGE_MAX_S * 1000:
+        if self.outage.is_over(row.seq, row.created_at):
             await self._give_up(row, error)
             return None
         retry_s = error.retry_after_s or 1.0

@@ -40,7 +40,8 @@ class Activation:
     the highest seq taken of the messages, `heard` that of the control lane. When more waits than memory holds, `behind`
     (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `begun` are the rows of
     `turn` when it was journaled with the end of the one before and has not been tried yet. `trying` says that a try
-    runs, which `scope` can cancel. `beside` is the control message that is obeyed beside the running turn.
+    runs, which `scope` can cancel. `beside` is the control message that is obeyed beside the running turn. `retry_at`
+    is the turn that failed last, and when by trio's clock it may be tried again.
     """
 
     __slots__ = (
@@ -85,7 +86,7 @@ class Activation:
         self.stopped_at = 0
         self.turn: Turn | None = None
         self.aside = 0  # how many turns were set aside or helpers at work, as of the last command that needed to know
-        self.retry_at = 0
+        self.retry_at = 0, 0.0
         self.retiring = False
         self.idle_since = 0.0
         self.late_at = 0.0

@@ -11,7 +11,7 @@ from daycare.actors import mailbox
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
-from daycare.base.clock import Clock
+from daycare.base.clock import Clock, TimeLimit, wait_s
 from daycare.base.errors import AwayError, BudgetError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
 from daycare.base.limits import (
@@ -66,6 +66,7 @@ class Supervisor:
         self._endings = endings
         self._control = control
         self._bus, self._clock, self._keeper = bus, clock, keeper
+        self._outage = TimeLimit(clock, OUTAGE_MAX_S)
         self.idle_s = idle_s
         self.policy = policy
         self.room = trio.CapacityLimiter(turns_max)
@@ -291,7 +292,7 @@ class Supervisor:
         if isinstance(error, BudgetError):
             await self._endings.unaffordable(agent, lane, error)
             return
-        if isinstance(error, AwayError) and self._clock.now_ms() - turn.started_at < OUTAGE_MAX_S * 1000:
+        if isinstance(error, AwayError) and not self._outage.is_over(turn.turn, turn.started_at):
             await self._postpone(agent, lane, turn, error)
             return
         retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)
@@ -311,8 +312,7 @@ class Supervisor:
             await self._endings.give_up(agent, lane, error)
             await self._count_crash(agent, lane, error)
         else:
-            lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
-            await self._store.turns.retry(turn.turn, error.message, lane.retry_at)
+            await self._store.turns.retry(turn.turn, error.message, self._try_again(lane, turn, retry_in_s))
 
     async def _postpone(self, agent: Agent, lane: Activation, turn: Turn, error: AwayError) -> None:
         """A service is away for everybody: wait for it, at no cost to the turn, and tell the person once."""
@@ -328,21 +328,24 @@ class Supervisor:
             )
         )
         first = turn.error is None
-        lane.retry_at = self._clock.now_ms() + int(retry_in_s * 1000)
-        await self._store.turns.retry(turn.turn, error.message, lane.retry_at, uncounted=True)
+        retry_at = self._try_again(lane, turn, retry_in_s)
+        await self._store.turns.retry(turn.turn, error.message, retry_at, uncounted=True)
         if first:
             await self._endings.postponed(agent, error)
+
+    def _try_again(self, lane: Activation, turn: Turn, in_s: float) -> int:
+        """Let a turn wait for so long; return until when, for a start in between."""
+        lane.retry_at = turn.turn, trio.current_time() + in_s
+        return self._clock.now_ms() + int(in_s * 1000)
 
     async def _backing_off(self, lane: Activation) -> bool:
         """Wait until the open turn may be tried again; True if a control message came first."""
         assert lane.turn is not None
-        retry_at = max(lane.retry_at, lane.turn.retry_at)
-        lane.retry_at = 0
-        while not lane.control and (left_ms := retry_at - self._clock.now_ms()) > 0:
-            with trio.move_on_after(left_ms / 1000):
+        if lane.retry_at[0] != lane.turn.turn:  # it failed before this activation
+            lane.retry_at = lane.turn.turn, trio.current_time() + wait_s(self._clock, lane.turn.retry_at, RETRY_MAX_S)
+        while not lane.control and (left_s := lane.retry_at[1] - trio.current_time()) > 0:
+            with trio.move_on_after(left_s):
                 await lane.rest()
-        if lane.control:
-            lane.retry_at = retry_at
         return bool(lane.control)
 
     async def _collect(self, lane: Activation) -> None:

@@ -92,7 +92,7 @@ class Arrivals:
         if user is None:
             return _knock(connector, item)
         now_ms = self.clock.now_ms()
-        if not self.pace.admit(connector, item.sender, min(item.at_ms or now_ms, now_ms)):
+        if not self.pace.admit(connector, item.sender, min(item.at_ms or now_ms, now_ms), now_ms):
             return Entry(None, say=_TOO_MUCH)
         try:
             arrival = await self._arrival(user, await self._which_agent(user, item), item, new=new)

@@ -45,12 +45,13 @@ ALL: Final = 2**62  # no turn has a number as high
 class Remembered(msgspec.Struct):
     """What the daemon remembers of an agent's prompts: lost with it, and found again.
 
-    `left_out` are the turns of a session up to which prompts leave out; no summary is asked for before `again_ms`.
+    `left_out` are the turns of a session up to which prompts leave out; no summary is asked for before `again_s`,
+    by the clock that nobody sets.
     """
 
     session: int = 0
     left_out: int = 0
-    again_ms: int = 0
+    again_s: float = float("-inf")
 
 
 class Contexts:
@@ -84,7 +85,7 @@ class Contexts:
     def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:
         """Return the budget of the first choice of a plan."""
         learned = self.lessons.of(agent.id, str(plan[0]))
-        return budget_of(self.pool.facts(plan[0]), learned.total_at(self.clock.now_ms()))
+        return budget_of(self.pool.facts(plan[0]), learned.total_at(round(self.clock.steady_s() * 1000)))
 
     async def room(self, agent: Agent) -> int:
         """Return how many tokens identity and memory may have in an agent's prompt."""
@@ -218,7 +219,8 @@ class Window:
         """Return a shorter request than the one that was too long for a model of the plan."""
         size = int(self._ratio(plan) * tokens.of_request(refused))
         # Only of the one who refused: a first choice that is away may read more than its stand-in.
-        at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, self._contexts.clock.now_ms())
+        now_ms = round(self._contexts.clock.steady_s() * 1000)
+        at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, now_ms)
         budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked = await self._fit(plan, request, said, budget, forced=True)
         if tokens.of_request(asked) >= tokens.of_request(refused):
@@ -275,7 +277,7 @@ class Window:
 
     async def _compact(self, plan: Sequence[Choice], budget: Budget, view: View, ratio: float, *, forced: bool) -> bool:
         """Sum up the turns that are older than those to keep; whether that changed anything."""
-        too_soon = not forced and self._contexts.clock.now_ms() < self._remembered.again_ms
+        too_soon = not forced and self._contexts.clock.steady_s() < self._remembered.again_s
         if too_soon or self._compactions >= COMPACTIONS_MAX:
             return False
         room = int(budget.compact_at / ratio) - view.fixed_tokens - view.said_tokens - budget.summary
@@ -296,7 +298,7 @@ class Window:
         except DaycareError:  # the bus has told why; the turn goes on without
             summary = None
         if summary is None:
-            self._remembered.again_ms = self._contexts.clock.now_ms() + int(COMPACT_AGAIN_S * 1000)
+            self._remembered.again_s = self._contexts.clock.steady_s() + COMPACT_AGAIN_S
         return summary is not None
 
     def _charge(self) -> Charge:

@@ -7,6 +7,7 @@ the message where the platform tells it, so that what piled up while the daemon 
 from collections import OrderedDict
 from typing import TypeVar
 
+from daycare.base.clock import is_within
 from daycare.base.limits import (
     CONNECTOR_BURST,
     CONNECTOR_PER_MINUTE,
@@ -25,13 +26,14 @@ class Pace:
 
     def __init__(self) -> None:
         self._pace: OrderedDict[str, tuple[float, float]] = OrderedDict()  # when the debt is paid, the last message
-        self._told_at: OrderedDict[str, float] = OrderedDict()
+        self._told_at: OrderedDict[str, int] = OrderedDict()
 
-    def admit(self, connector: str, sender: str, at_ms: int) -> bool:
-        """Return whether a message may come in, and count it if so."""
+    def admit(self, connector: str, sender: str, at_ms: int, now_ms: int | None = None) -> bool:
+        """Return whether a message may come in, and count it if so. `now_ms` is our clock, which may be set back."""
         at = at_ms / 1000
-        mine = self._next(sender, at, SENDER_PER_MINUTE, SENDER_BURST)
-        all_ = self._next(f"{connector}:", at, CONNECTOR_PER_MINUTE, CONNECTOR_BURST)
+        now = float("inf") if now_ms is None else now_ms / 1000
+        mine = self._next(sender, at, now, SENDER_PER_MINUTE, SENDER_BURST)
+        all_ = self._next(f"{connector}:", at, now, CONNECTOR_PER_MINUTE, CONNECTOR_BURST)
         if mine is None or all_ is None:
             return False
         _keep(self._pace, sender, mine)
@@ -47,15 +49,17 @@ class Pace:
 
     def tell(self, sender: str, now_ms: int) -> bool:
         """Return whether a sender is to be told that something of theirs was not taken: at most once an hour."""
-        now = now_ms / 1000
-        if now < self._told_at.get(sender, -PAIR_NOTICE_S) + PAIR_NOTICE_S:
+        told_ms = self._told_at.get(sender)
+        if told_ms is not None and is_within(told_ms, now_ms, PAIR_NOTICE_S):
             return False
-        _keep(self._told_at, sender, now)
+        _keep(self._told_at, sender, now_ms)
         return True
 
-    def _next(self, who: str, at: float, per_minute: float, burst: int) -> tuple[float, float] | None:
+    def _next(self, who: str, at: float, now: float, per_minute: float, burst: int) -> tuple[float, float] | None:
         every = 60.0 / per_minute
         paid_at, last_at = self._pace.get(who, _NEVER)
+        if last_at > (latest := max(now, at)):  # by a clock that was ahead: the debt of then is paid off from now on
+            paid_at, last_at = self._pace[who] = latest, latest
         at = max(at, last_at)  # what bears an older time, such as an edit, is not late in paying
         paid_at = max(paid_at, at - burst * every)
         return None if paid_at > at - every else (paid_at + every, at)

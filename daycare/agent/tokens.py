@@ -119,7 +119,8 @@ def budget_of(facts: ModelFacts, at_most: int | None = None) -> Budget:
 class Learned(msgspec.Struct):
     """What calls of a model for an agent have taught: tokens counted for each estimated, and which total to try.
 
-    `at_most` holds until `until_ms`: a model's window, or the server behind it, may become larger.
+    `at_most` holds until `until_ms`, by the clock that nobody sets: a model's window, or the server behind it, may
+    become larger.
     """
 
     ratio: float = 1.0

@@ -31,6 +31,7 @@ from daycare.store.sqlite.copies import RESTORED, decode_restored
 T = TypeVar("T")
 
 _PASSPHRASE_MAX_BYTES: Final = 4_096
+_NEVER: Final = float("-inf")
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +54,7 @@ class Backups:
         self._started_at = clock.now_ms()
         self._turn = trio.Lock()
         self._kept = Kept()
-        self._failed_at = 0
+        self._failed_at = _NEVER  # by the clock that nobody sets
         self._failure: DaycareError | None = None
         self._bytes = 0
         self._hide_passphrase()
@@ -123,17 +124,17 @@ class Backups:
     async def look(self) -> None:
         """Make one if it is due."""
         self._read()
-        every, now_ms = self._section.every_ms, self._clock.now_ms()
-        if not every or self._store.location == MEMORY or now_ms < self._failed_at + BACKUP_RETRY_S * 1000:
+        every, now_ms, now_s = self._section.every_ms, self._clock.now_ms(), self._clock.steady_s()
+        if not every or self._store.location == MEMORY or now_s < self._failed_at + BACKUP_RETRY_S:
             return
         last = self._last()
         if last is not None and last[0] <= now_ms < last[0] + every:
             return
         try:
             await self._make_due()
-            self._failure, self._failed_at = None, 0
+            self._failure, self._failed_at = None, _NEVER
         except DaycareError as error:
-            self._failure, self._failed_at = error, now_ms
+            self._failure, self._failed_at = error, now_s
             log.logger().warning("backup.failed", code=error.code, reason=error.message)
 
     async def _make_due(self) -> None:
@@ -182,7 +183,8 @@ class Backups:
             found = scheduled_in(self.folder)
         except OSError:  # as good as none: the next one fails and says why
             return None
-        return found[-1] if found else None
+        past = [each for each in found if each[0] <= self._clock.now_ms()]  # others were made by a clock that was ahead
+        return past[-1] if past else None
 
     async def status(self) -> dict[str, Any]:
         """Return what `GET /v1/status` shows: what is set, the last one, its failure, and where the home came from."""

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal, Protocol, TypeVar, runtime_checkable
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base import wellformed
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice, File, Origin
-from daycare.base.wellformed import well_formed
 
 DIRECT: Final = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
@@ -97,10 +97,12 @@ def well_formed(item: _Item) -> _Item:
     """Return an item without halves of surrogate pairs, which JSON can carry and no store takes."""
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
     mended: dict[str, Any] = {
-        name: well_formed(value) for name, value in fields.items() if isinstance(value, str) and not value.isascii()
+        name: wellformed.well_formed(value)
+        for name, value in fields.items()
+        if isinstance(value, str) and not value.isascii()
     }
     if meta := fields.get("meta"):
-        mended["meta"] = {name: well_formed(value) for name, value in meta.items()}
+        mended["meta"] = {name: wellformed.well_formed(value) for name, value in meta.items()}
     return replace(item, **mended) if mended else item
 
 

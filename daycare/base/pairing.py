@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import PAIR_TRIES_MAX
+from daycare.base.limits import PAIR_CODE_S, PAIR_TRIES_MAX
 
 _DIGITS: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32: without I, L, O and U
 _CODE: Final = re.compile(f"[{_DIGITS}]{{8}}")  # 40 bits
@@ -40,8 +40,11 @@ def code_hash(text: str) -> str:
 
 
 def is_out(code_until_ms: int, tries: int, now_ms: int) -> bool:
-    """Return whether a code that expires at a time, after so many wrong ones, would be taken now."""
-    return code_until_ms > now_ms and tries < PAIR_TRIES_MAX
+    """Return whether a code that expires at a time, after so many wrong ones, would be taken now.
+
+    One that seems to hold for longer than codes do was shown by a clock that was ahead, and holds no more.
+    """
+    return 0 < code_until_ms - now_ms <= PAIR_CODE_S * 1000 and tries < PAIR_TRIES_MAX
 
 
 def suggested_ids(name: str, key: str, *, group: bool) -> Iterator[str]:

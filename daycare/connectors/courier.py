@@ -7,8 +7,8 @@ from functools import partial
 
 import trio
 
-from daycare.base.clock import Clock
-from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX
+from daycare.base.clock import Clock, wait_s
+from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX, RETRY_MAX_S
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.contract import Store
@@ -115,7 +115,7 @@ class Courier:
                 queue.popleft()
                 continue
             if again_s is None:
-                await trio.sleep(max(0.0, (row.retry_at - self._clock.now_ms()) / 1000))
+                await trio.sleep(wait_s(self._clock, row.retry_at, RETRY_MAX_S))
             async with sends:
                 again_s = await self._deliver(row)
             if again_s is None:

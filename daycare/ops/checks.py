@@ -49,7 +49,7 @@ class Parts(Protocol):
 async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
     """Look at everything, or only at what is watched."""
     found = [*_now(daemon), await _unread(daemon), await _upkeep(daemon), daemon.upkeep.backups.finding()]
-    found.append(daemon.reloading.finding())
+    found += [daemon.reloading.finding(), daemon.upkeep.horizon.finding()]
     return [*found, *await _rows(daemon)] if whole else found
 
 

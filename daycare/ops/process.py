@@ -159,14 +159,14 @@ def tune() -> None:
 def _take_over(home: Home, lock: HomeLock) -> None:
     """Get the home's lock; a chat that holds it is asked to finish its turns and give way."""
     clock = SystemClock()
-    deadline = clock.now_ms() + int(HANDOVER_S * 1000)
+    deadline = clock.steady_s() + HANDOVER_S
     asked = False
     while True:
         try:
             return lock.acquire("run", clock.now_ms())
         except BusyError:
             holder = lock.holder()
-            if clock.now_ms() > deadline or (holder is not None and holder.mode == "run"):
+            if clock.steady_s() > deadline or (holder is not None and holder.mode == "run"):
                 raise
             if holder is not None and holder.mode == "chat" and not asked:
                 asked = _ask_to_give_way(home)

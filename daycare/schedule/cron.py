@@ -295,6 +295,6 @@ class Schedule:
                 continue
             await trio.sleep(CRON_FILES_LOOK_S)
 
-    async def expire(self) -> int:
+    async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of old runs, and removed jobs; return how many."""
-        return await self.store.cron.expire(self.clock.now_ms() - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
+        return await self.store.cron.expire(now_ms - self.keep_days * _DAY_MS, _EXPIRE_ROWS)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
-from daycare.base.clock import Clock
+from daycare.base.clock import CLOCK_OFF_S, Clock, is_within
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CURATION_PAGE, HANDOFF_LOOK_S, HANDOFF_OLDEST_S
@@ -58,7 +58,7 @@ class Curation:
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
         now_ms = self.clock.now_ms()
-        self._posted = {agent: it for agent, it in self._posted.items() if now_ms - it[1] < HANDOFF_LOOK_S * 1000}
+        self._posted = {agent: it for agent, it in self._posted.items() if is_within(it[1], now_ms, HANDOFF_LOOK_S)}
         woken = 0
         after = ""
         while page := await self.store.memories.uncurated(CURATION_PAGE, after=after):
@@ -103,9 +103,9 @@ class Curation:
             receipt = await self.router.post(replace(envelope, key=f"{envelope.key}:{now_ms}"), worker)
         return receipt.state == "waiting"
 
-    async def expire(self) -> int:
+    async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of log entries that are curated and old; return how many."""
-        before_ms = self.clock.now_ms() - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
+        before_ms = now_ms - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
         return await self.store.memories.expire(before_ms, CURATION_PAGE)
 
 
@@ -117,7 +117,8 @@ def due(each: Uncurated, section: IngestionSection, now_ms: int) -> str:
         return "the conversation was summed up"
     if each.entries >= 2 * section.every_turns:  # both sides of a turn
         return f"{section.every_turns} turns"
-    if now_ms - each.newest_ms >= section.idle_minutes * 60_000:
+    quiet_ms = now_ms - each.newest_ms
+    if quiet_ms >= section.idle_minutes * 60_000 or quiet_ms < -CLOCK_OFF_S * 1000:  # said when the clock was ahead
         return "the conversation was quiet"
     if now_ms - each.oldest_ms >= HANDOFF_OLDEST_S * 1000:
         return "a day has passed"

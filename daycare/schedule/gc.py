@@ -11,23 +11,26 @@ from daycare.base.blame import reason_of
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import GC_FREE_MIN_BYTES, GC_FREE_SHARE, GC_PAUSE_S, GC_SHRINK_BYTES, GC_TURN_S
+from daycare.schedule.horizon import Horizon
 from daycare.store.contract import Store
 
 GC: Final = "/system/gc"
 VACUUM: Final = "vacuum"
-Sweep = Callable[[], Awaitable[int]]
+Sweep = Callable[[int], Awaitable[int]]
 
 
 @dataclass
 class Gc:
     """Walks `sweeps`, by what they delete: each deletes a bounded number of rows and returns how many, 0 for all done.
 
-    A crash anywhere is harmless, as what is left is found by the next round.
+    They are given the wall time (ms) that has surely come, as `horizon` knows it, and left out while the clock is not
+    to be trusted. A crash anywhere is harmless, as what is left is found by the next round.
     """
 
     store: Store
     sweeps: Mapping[str, Sweep]
     clock: Clock
+    horizon: Horizon
     name: str = "gc"
     description: str = (
         "Deletes what is kept no longer. vacuum: write the database anew, so that it is small; ?: last round"
@@ -46,6 +49,9 @@ class Gc:
         began = trio.current_time()
         round_: dict[str, Any] = {"at_ms": self.clock.now_ms(), "deleted": {}, "problems": [], "complete": True}
         for what, sweep in self.sweeps.items():
+            if problem := self.horizon.problem():
+                round_["problems"].append({"code": "CLOCK_SET", "message": problem, "hint": "daycare health"})
+                break
             await self._sweep(what, sweep, round_, until=began + GC_TURN_S)
         try:
             round_["freed_bytes"] = await self._give_back(whole=VACUUM in words)
@@ -62,7 +68,7 @@ class Gc:
 
     async def _sweep(self, what: str, sweep: Sweep, round_: dict[str, Any], *, until: float) -> None:
         try:
-            while many := await sweep():
+            while many := await sweep(self.horizon.now_ms()):
                 round_["deleted"][what] = round_["deleted"].get(what, 0) + many
                 if trio.current_time() >= until:
                     round_["complete"] = False

@@ -16,7 +16,7 @@ from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.signal_tools import SignalTools
 from daycare.base import signal
-from daycare.base.clock import Clock
+from daycare.base.clock import Clock, wait_s
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.events import SignalFired
 from daycare.base.limits import SIGNALS_LOOK_S, SIGNALS_PAGE, STORE_RETRY_S
@@ -94,13 +94,13 @@ class Signals:
                 continue
             if due:
                 continue
-            wait_s = SIGNALS_LOOK_S if next_due is None else max(0.0, (next_due - self._clock.now_ms()) / 1000)
-            with trio.move_on_after(min(wait_s, SIGNALS_LOOK_S)):
+            pause_s = SIGNALS_LOOK_S if next_due is None else wait_s(self._clock, next_due, SIGNALS_LOOK_S)
+            with trio.move_on_after(pause_s):
                 await self._changed.wait()
 
-    async def expire(self) -> int:
+    async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""
-        return await self._store.signals.expire(self._clock.now_ms() - self.keep_days * _DAY_MS)
+        return await self._store.signals.expire(now_ms - self.keep_days * _DAY_MS)
 
     async def _fire(self, it: Signal) -> None:
         planned = [await self._plan(it, to) for to in await self._wanted(it)]

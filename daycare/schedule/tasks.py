@@ -113,9 +113,9 @@ class Tasks:
                 )
         await self._store.tasks.settle(task.no, _dismissal(task), told, note)
 
-    async def expire(self) -> int:
+    async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""
-        return await self._store.tasks.expire(self._clock.now_ms() - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
+        return await self._store.tasks.expire(now_ms - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
 
 
 def _dismissal(task: Task) -> Envelope:

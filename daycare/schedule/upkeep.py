@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
 import trio
+from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
@@ -24,6 +25,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Path
 from daycare.schedule.gc import GC, Gc, Sweep
 from daycare.schedule.health import HEALTH, Health, Look, Tell
+from daycare.schedule.horizon import Horizon
 from daycare.store.contract import Store
 
 _DAY_MS = 86_400_000
@@ -54,16 +56,17 @@ class Upkeep:
         self.clock = clock
         self.keep_days = keep_days
         ours: dict[str, Sweep] = {
-            "messages, events and files": lambda: store.ledger.expire(self._before_ms()),
-            "rows of agents that have ended": lambda: store.upkeep.expire_agents(self._before_ms()),
-            "turns of the daemon's own agents": lambda: store.upkeep.expire_system(self._before_ms()),
+            "messages, events and files": lambda now_ms: store.ledger.expire(self._before(now_ms), now_ms),
+            "rows of agents that have ended": lambda now_ms: store.upkeep.expire_agents(self._before(now_ms)),
+            "turns of the daemon's own agents": lambda now_ms: store.upkeep.expire_system(self._before(now_ms)),
         }
+        self.horizon = Horizon(clock, store.upkeep.newest_ms())
         self.backups = backups
         self.health = Health(store, directory, router, clock, look, tell)
-        self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock), HEALTH: self.health}
+        self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock, self.horizon), HEALTH: self.health}
 
-    def _before_ms(self) -> int:
-        return self.clock.now_ms() - self.keep_days * _DAY_MS
+    def _before(self, now_ms: int) -> int:
+        return now_ms - self.keep_days * _DAY_MS
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps up until cancelled, by name."""
@@ -78,6 +81,7 @@ class Upkeep:
         for path in (GC, HEALTH):
             await self._bring_into_being(Path.parse(path, ()))
         await trio.sleep(GC_FIRST_S)
+        again = False
         while True:
             now_ms = self.clock.now_ms()
             message = Envelope(
@@ -90,7 +94,11 @@ class Upkeep:
                 trace=new_trace_id(),
             )
             with suppress(DaycareError):  # the disk refuses: nothing is lost by expiring later
-                await self.router.post(message, self.directory.new(Path.system("gc"), origin=Origin.SYSTEM))
+                gc = self.directory.new(Path.system("gc"), origin=Origin.SYSTEM)
+                receipt = await self.router.post(message, gc)
+                if receipt.duplicate and again:  # this hour was before: the clock was set back
+                    await self.router.post(replace(message, key=f"gc:{now_ms}"), gc)
+            again = True
             await trio.sleep(EXPIRE_EVERY_S)
 
     async def _bring_into_being(self, path: Path) -> None:
@@ -104,8 +112,9 @@ class Upkeep:
     async def _dismiss_idle(self) -> None:
         while True:
             await trio.sleep(CHILD_LOOK_S)
-            before = self.clock.now_ms() - int(CHILD_IDLE_S * 1000)
-            for agent_id, turn in await self.store.agents.idle_children(before, WAKE_PAGE_AGENTS):
+            now_ms = self.clock.now_ms()
+            before = now_ms - int(CHILD_IDLE_S * 1000)
+            for agent_id, turn in await self.store.agents.idle_children(before, now_ms, WAKE_PAGE_AGENTS):
                 agent = await self.directory.get(agent_id)
                 dismissal = Envelope(
                     to=agent.path,

@@ -232,6 +232,13 @@ class TimerStore(Protocol):
         What its inbox refuses becomes a dead letter; so a timer never stands in the way of the next.
         """
 
+    async def rewind(self, now_ms: int) -> int:
+        """Let what was set later than now, by a clock that was ahead, have been set now; return how many timers.
+
+        That is about deadlines, such as of an answer or a task, which wait for as long again. A message that somebody
+        wants at a time, such as a reminder, stays at that time.
+        """
+
     async def find(self, agent_id: str | None = None, limit: int = 100) -> list[Timer]:
         """Return timers that have not fired, soonest first."""
 
@@ -290,10 +297,11 @@ class LedgerStore(Protocol):
     async def spent(self, user: str | None = None) -> dict[str, int]:
         """Return `input_tokens`, `output_tokens`, `cost_micros` spent so far, of one user or of all."""
 
-    async def expire(self, before_ms: int) -> int:
+    async def expire(self, before_ms: int, now_ms: int | None = None) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
 
-        What waits, conversations and the newest row of each kind stay.
+        Reservations of budgets and sums of days are as old as they are at `now_ms`, if that is given. What waits,
+        conversations and the newest row of each kind stay.
         """
 
     async def size_bytes(self) -> int:

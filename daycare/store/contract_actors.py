@@ -74,8 +74,11 @@ class AgentStore(Protocol):
     async def recency(self, user: str, kind: str) -> list[tuple[Agent, int]]:
         """Return a user's living agents of a kind, each with the number of its last turn (0: none yet)."""
 
-    async def idle_children(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
-        """Return (id, last turn) of living helpers and searches, idle since `before_ms`, for whom nothing waits."""
+    async def idle_children(self, before_ms: int, now_ms: int, limit: int) -> list[tuple[str, int]]:
+        """Return (id, last turn) of living helpers and searches, idle since `before_ms`, for whom nothing waits.
+
+        Of one whose turn ended later than now, by a clock that was ahead, nobody knows since when: it counts as idle.
+        """
 
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
         """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""

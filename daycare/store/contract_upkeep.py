@@ -42,6 +42,10 @@ class UpkeepStore(Protocol):
         """
         ...
 
+    def newest_ms(self) -> int:
+        """Return when the newest row was committed before the store was opened (wall ms), 0 for an empty one."""
+        ...
+
     async def space(self) -> Space:
         """Return how large the store is."""
         ...

@@ -10,8 +10,8 @@ EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
 class VirtualClock:
     """A `daycare.base.clock.Clock` that stood at `epoch_ms` when it was created and runs with trio's clock.
 
-    Create it inside of trio. Reading it works from any thread, and nothing but trio's clock and `shift` moves it: two
-    runs of a test with `MockClock` see the same times.
+    Create it inside of trio. Reading it works from any thread, and nothing but trio's clock, `shift` and `sleep` moves
+    it: two runs of a test with `MockClock` see the same times.
     """
 
     def __init__(self, epoch_ms: int = EPOCH_MS) -> None:
@@ -19,10 +19,20 @@ class VirtualClock:
         self._clock = trio.lowlevel.current_clock()
         self._start_s = self._clock.current_time()
         self._ahead_ms = 0
+        self._slept_s = 0.0
 
     def shift(self, seconds: float) -> None:
-        """Set it forward, or back; trio's clock, the monotonic one, does not notice: as if the machine had slept."""
+        """Set it forward, or back; the steady clock does not notice, and nothing wakes."""
         self._ahead_ms += round(seconds * 1000)
+
+    def sleep(self, seconds: float) -> None:
+        """Let the machine sleep: time passes on both clocks, and trio's, which waits go by, stands still."""
+        self.shift(seconds)
+        self._slept_s += seconds
+
+    def steady_s(self) -> float:
+        """Return the seconds that have passed."""
+        return self._clock.current_time() + self._slept_s
 
     def now_ms(self) -> int:
         """Return the wall time; rounded, so that a sleep of whole milliseconds never ends a millisecond early."""

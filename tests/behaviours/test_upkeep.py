@@ -76,13 +76,13 @@ async def test_what_a_dead_agent_had_is_gone_after_the_retention_and_nothing_els
         await house.store.agents.set_state(dead_app.id, "dead", "ended by the operator")
         await write(house, kept.id, "two")
         before = await rows_of(house, kept.id)
-        wall.shift(29 * DAY_S)
+        wall.sleep(29 * DAY_S)
         await house.talk("now", path="/system/gc")
         assert (await rows_of(house, gone))["history"] == 1
         await house.store.agents.revive("/ann/agent/gone", wall.now_ms() - 30 * 86_400_000)
         await house.store.agents.set_state(gone, "dead", "ended again")
         await house.talk("hello", path=kept.path)
-        wall.shift(31 * DAY_S)
+        wall.sleep(31 * DAY_S)
         assert "rows of agents that have ended" in await house.talk("now", path="/system/gc")
         assert await rows_of(house, gone) == {} and await rows_of(house, dead_app.id) == {}
         after = await rows_of(house, kept.id)
@@ -101,7 +101,7 @@ async def test_one_that_ended_too_long_ago_is_not_restored(tmp_path: Path, autoj
     wall = VirtualClock()
     async with open_house(tmp_path, Scripted(default=echo), clock=wall) as house:
         await lives_and_dies(house)
-        wall.shift(31 * DAY_S)
+        wall.sleep(31 * DAY_S)
         with pytest.raises(DaycareError, match="restoring /ann/agent/gone: it ended too long ago"):
             await house.store.agents.revive("/ann/agent/gone", wall.now_ms() - 30 * 86_400_000)
 
@@ -114,7 +114,7 @@ async def test_one_whose_helper_lives_stays(tmp_path: Path, autojump_clock: Cloc
         house.store._db.execute("UPDATE agents SET state = 'dead', ended_at = 0 WHERE id = ?", (agent.id,))
         assert await house.store.upkeep.expire_agents(wall.now_ms()) == 0
         await house.store.agents.set_state(child.id, "dead", "ended")
-        wall.shift(1 * DAY_S)
+        wall.sleep(1 * DAY_S)
         while await house.store.upkeep.expire_agents(wall.now_ms()):
             pass
         assert await house.store.agents.get(agent.id) is None and await house.store.agents.get(child.id) is None
@@ -131,7 +131,6 @@ async def test_a_crash_at_any_commit_of_a_round_is_harmless(
             await house.talk("hello")
             other = await house.agent("/ann/agent/other")
             await write(house, other.id, "later")
-        wall.shift(40 * DAY_S)
         struck = await live(folder, Scripted(default=echo), Doom(n), _round, clock=wall)
         if struck:
             await live(folder, Scripted(default=echo), Doom(), _round, clock=wall)
@@ -145,6 +144,8 @@ async def test_a_crash_at_any_commit_of_a_round_is_harmless(
 
 
 async def _round(house: House) -> None:
+    assert isinstance(house.daemon.clock, VirtualClock)
+    house.daemon.clock.sleep(40 * DAY_S)
     await house.talk("now", key="gc", path="/system/gc")
 
 
@@ -156,7 +157,7 @@ async def test_messages_do_not_wait_for_a_round(tmp_path: Path, autojump_clock: 
             await house.talk("hello", path=agent.path)
             await house.store.agents.set_state(agent.id, "dead", "")
         await house.talk("hello")
-        wall.shift(35 * DAY_S)
+        wall.sleep(35 * DAY_S)
         receipt = await house.say("now", path="/system/gc")
         late, asked = 0.0, 0
         while (await house.store.inbox.receipt(receipt.seq)).state == "waiting":  # type: ignore[union-attr]
@@ -175,7 +176,7 @@ async def test_rounds_come_by_themselves_and_tell_what_they_deleted(tmp_path: Pa
         assert await house.talk("?", path="/system/gc") == "I have not made a round yet."
         await trio.sleep(120)
         assert (await house.talk("?", path="/system/gc")).startswith("Deleted: nothing.")
-        wall.shift(40 * DAY_S)
+        wall.sleep(40 * DAY_S)
         await trio.sleep(EXPIRE_EVERY_S)
         assert "rows of agents that have ended" in await house.talk("?", path="/system/gc")
         gc = await house.store.agents.at("/system/gc")
@@ -189,7 +190,7 @@ async def test_the_file_becomes_small_again(tmp_path: Path, autojump_clock: Cloc
             data = bytes(4_000_000)
             await house.store.files.put(f"f{number}", "ann", Origin.PERSON, "f", "application/pdf", data)
         await house.store.files.put("last", "ann", Origin.PERSON, "f", "application/pdf", b"x")
-        wall.shift(31 * DAY_S)
+        wall.sleep(31 * DAY_S)
         assert "were given back" in await house.talk("now", path="/system/gc")
         space = await house.store.upkeep.space()
         assert space.shrinks and 16_000_000 < space.bytes < 25_000_000

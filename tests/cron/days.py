@@ -74,6 +74,9 @@ class Wall:
     def now_ms(self) -> int:
         return self.ms
 
+    def steady_s(self) -> float:
+        return self.real_s
+
     def run(self, seconds: float) -> None:
         """Let time pass."""
         self.real_s += seconds

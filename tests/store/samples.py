@@ -31,6 +31,9 @@ class HandClock:
     def now_ms(self) -> int:
         return self.ms
 
+    def steady_s(self) -> float:
+        return self.ms / 1000
+
 
 def new_agent(path: str = PATH, *, agent_id: str | None = None, user: str = "u1", kind: str = "connector") -> NewAgent:
     return NewAgent(

@@ -418,6 +418,39 @@ async def test_what_was_granted_is_approved_at_once_until_the_end(store: Store, 
     assert (await request(store, wish("7", "x", base_hash=base))).state is ApprovalState.PENDING
 
 
+@pytest.mark.parametrize("back_ms", [86_400_000, 366 * 86_400_000])
+async def test_what_a_clock_granted_that_was_ahead_is_asked_for(store: Store, clock: HandClock, back_ms: int) -> None:
+    await agent(store)
+    await store.approvals.grant(Grant(agent_id=ID, kind="memory", user="u1", by=BY, until=clock.ms + 3_600_000))
+    clock.ms -= back_ms
+    assert (await request(store, wish())).state is ApprovalState.PENDING
+
+
+@pytest.mark.parametrize("back_ms", [86_400_000, 366 * 86_400_000])
+async def test_a_request_of_a_clock_that_was_ahead_waits_no_longer_than_others(
+    store: Store, clock: HandClock, back_ms: int
+) -> None:
+    await agent(store)
+    it = await request(store)
+    clock.ms -= back_ms
+    assert await store.approvals.expire() == [], "not early"
+    clock.ms += int(APPROVAL_S * 1000) - 1
+    assert await store.approvals.expire() == []
+    clock.ms += 1
+    assert [ended.no for ended in await store.approvals.expire()] == [it.no]
+
+
+async def test_requests_of_a_clock_that_was_ahead_do_not_count_for_this_hour(store: Store, clock: HandClock) -> None:
+    await agent(store)
+    for number in range(APPROVALS_PER_HOUR):
+        it = await request(store, wish(f"1:{number}"))
+        await store.approvals.decide(it.no, "reject", seen=it.seen, by=BY)
+    with pytest.raises(BusyError):
+        await request(store, wish("2:1"))
+    clock.ms -= 366 * 86_400_000
+    assert (await request(store, wish("2:1"))).state is ApprovalState.PENDING
+
+
 async def test_identity_is_never_granted(store: Store) -> None:
     with pytest.raises(InvalidError):
         await store.approvals.grant(Grant(agent_id=ID, kind="identity", user="u1", by=BY, until=2**50))

@@ -107,15 +107,15 @@ class Agents:
             found.append((agent, last))
         return found
 
-    async def idle_children(self, before_ms: int, limit: int) -> list[tuple[str, int]]:
+    async def idle_children(self, before_ms: int, now_ms: int, limit: int) -> list[tuple[str, int]]:
         """Return (id, last turn) of living subs and searches idle since `before_ms`, for whom nothing waits."""
         rows = self._reader.execute(
             "SELECT a.id, h.turn FROM agents a"
             " JOIN history h ON h.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
-            " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND h.ended_at < ?"
+            " WHERE a.kind IN ('sub', 'search') AND a.state = 'living' AND h.ended_at NOT BETWEEN ? AND ?"
             " AND NOT EXISTS (SELECT 1 FROM inbox WHERE agent_id = a.id AND state = 0)"
             " AND NOT EXISTS (SELECT 1 FROM waits WHERE agent_id = a.id) LIMIT ?",
-            (before_ms, limit),
+            (before_ms, now_ms, limit),
         )
         return [(str(agent_id), int(str(turn))) for agent_id, turn in rows]
 
@@ -223,9 +223,9 @@ def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
 def _refuse_swarm(tx: Tx, root: str) -> None:
     """Raise `BusyError` where too many helpers live below a root, or too many were made in a day."""
     row = tx.one(
-        "SELECT coalesce(sum(state <> 'dead'), 0), coalesce(sum(created_at > ?), 0) FROM agents"
-        " WHERE path > ? AND path < ? AND kind = 'sub'",
-        (tx.now - round(SUBAGENTS_DAY_S * 1000), f"{root}/", f"{root}0"),  # 0 is the character after the slash
+        "SELECT coalesce(sum(state <> 'dead'), 0), coalesce(sum(created_at > ? AND created_at <= ?), 0)"
+        " FROM agents WHERE path > ? AND path < ? AND kind = 'sub'",
+        (tx.now - round(SUBAGENTS_DAY_S * 1000), tx.now, f"{root}/", f"{root}0"),  # 0 is the character after the slash
     )
     living, today = row or (0, 0)
     if living >= SUBAGENTS_LIVING_MAX:

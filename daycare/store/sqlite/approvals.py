@@ -9,7 +9,7 @@ import apsw
 from msgspec.structs import asdict, replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR
+from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.store.records_approvals import (
     GRANTABLE,
@@ -77,6 +77,9 @@ class Approvals:
         """End pending requests whose time is over."""
 
         def run(tx: Tx) -> list[Approval]:
+            # None waits for longer than requests do from now, whatever the clock said when it was made.
+            longest = tx.now + int(APPROVAL_S * 1000)
+            tx.run("UPDATE approvals SET expires_at = ?1 WHERE state = 'pending' AND expires_at > ?1", (longest,))
             found = tx.db.execute(
                 f"SELECT {rows.COLUMNS} FROM approvals WHERE state = 'pending' AND expires_at <= ? ORDER BY no LIMIT ?",  # noqa: S608
                 (tx.now, limit),
@@ -226,8 +229,9 @@ def _refuse_too_many(db: apsw.Connection, root: str, now: int) -> None:
             hint=hint,
         )
     lately = db.execute(
-        "SELECT created_at FROM approvals WHERE root = ? AND created_at > ? ORDER BY created_at DESC LIMIT ?",
-        (root, now - _HOUR_MS, APPROVALS_PER_HOUR),
+        "SELECT created_at FROM approvals WHERE root = ? AND created_at > ? AND created_at <= ?"
+        " ORDER BY created_at DESC LIMIT ?",
+        (root, now - _HOUR_MS, now, APPROVALS_PER_HOUR),
     ).fetchall()
     if len(lately) >= APPROVALS_PER_HOUR:
         wait_s = (int(str(lately[-1][0])) + _HOUR_MS - now) / 1000
@@ -388,8 +392,9 @@ def _granted(tx: Tx, it: Approval) -> str | None:
     if not it.grantable:
         return None
     row = tx.one(
-        "SELECT by FROM approval_grants WHERE agent_id = ? AND kind = ? AND user = ? AND until > ?",
-        (it.agent_id, it.kind, it.decider, tx.now),
+        "SELECT by FROM approval_grants WHERE agent_id = ? AND kind = ? AND user = ? AND until > ? AND until <= ?",
+        # One that seems to hold for longer than any does was given by a clock that was ahead.
+        (it.agent_id, it.kind, it.decider, tx.now, tx.now + int(GRANT_MAX_S * 1000)),
     )
     return None if row is None else str(row[0])
 

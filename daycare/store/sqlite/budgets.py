@@ -239,18 +239,19 @@ def recover(db: apsw.Connection) -> None:
         db.execute("COMMIT")
 
 
-def expire(tx: Tx) -> int:
+def expire(tx: Tx, now_ms: int) -> int:
     """Delete or fold a bounded number of old sums; return how many.
 
     What helpers spent becomes their agent's after a while, as their paths are without end. Reservations are stranded
     that are older than any turn: who made them has forgotten them.
     """
-    _strand_before(tx.db, tx.now - int(1000 * BUDGET_STRAND_S))
-    today = day_of(tx.now, "UTC")
+    tx.run("UPDATE reservations SET at = ?1 WHERE at > ?1", (now_ms,))  # made by a clock that was ahead
+    _strand_before(tx.db, now_ms - int(1000 * BUDGET_STRAND_S))
+    today = day_of(now_ms, "UTC")
     oldest = {
-        "folded": day_of(tx.now - BUDGET_HELPER_DAYS_KEPT * _DAY_MS, "UTC"),
-        "days": day_of(tx.now - BUDGET_DAYS_KEPT * _DAY_MS, "UTC"),
-        "months": day_of(tx.now - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
+        "folded": day_of(now_ms - BUDGET_HELPER_DAYS_KEPT * _DAY_MS, "UTC"),
+        "days": day_of(now_ms - BUDGET_DAYS_KEPT * _DAY_MS, "UTC"),
+        "months": day_of(now_ms - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
     }
     old = tx.db.execute(
         f"{_KEYS} SELECT {_SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"  # noqa: S608

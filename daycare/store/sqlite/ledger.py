@@ -99,14 +99,14 @@ class Ledger:
         found = budgets.total(self._reader, user)
         return dict(zip(("input_tokens", "output_tokens", "cost_micros"), found, strict=True))
 
-    async def expire(self, before_ms: int) -> int:
+    async def expire(self, before_ms: int, now_ms: int | None = None) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
 
         The newest row of each table stays, so that its number is never given to another.
         """
 
         def run(tx: Tx) -> int:
-            deleted = budgets.expire(tx)
+            deleted = budgets.expire(tx, tx.now if now_ms is None else now_ms)
             for table, key, ended in (
                 ("inbox", "seq", "state > 0 AND done_at"),
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),

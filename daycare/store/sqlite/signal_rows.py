@@ -57,8 +57,9 @@ def send(tx: Tx, new: NewSignal) -> Signal:
 
 def _refuse_haste(tx: Tx, new: NewSignal) -> None:
     lately = tx.one(
-        "SELECT count(*) FROM signals WHERE sender_id = ? AND created_at > ? AND origin <> 'system'",
-        (new.sender_id, tx.now - 60_000),
+        "SELECT count(*) FROM signals WHERE sender_id = ? AND created_at > ? AND created_at <= ?"
+        " AND origin <> 'system'",
+        (new.sender_id, tx.now - 60_000, tx.now),
     )
     if lately and lately[0] >= SIGNALS_PER_MINUTE:
         raise BusyError(

@@ -37,7 +37,11 @@ class Signals:
 
     async def due(self, now_ms: int, limit: int) -> list[Signal]:
         """Return waiting signals whose time has come."""
-        return self._find("state = 'waiting' AND due_at <= ? ORDER BY due_at, no LIMIT ?", (now_ms, limit))
+        return self._find(
+            # What is to tell of idleness waits for no longer than that takes: else the clock was ahead when it was set.
+            "state = 'waiting' AND (due_at <= ?1 OR due_at > ?2 AND origin = 'system') ORDER BY due_at, no LIMIT ?3",
+            (now_ms, now_ms + int(SIGNAL_IDLE_S * 1000), limit),
+        )
 
     async def next_due(self) -> int | None:
         """Return when the earliest waiting signal is due."""

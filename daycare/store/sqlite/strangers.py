@@ -84,13 +84,16 @@ def knock(tx: Tx, who: Knock) -> bool:
     if new:
         tx.run(
             "DELETE FROM strangers WHERE connector_key IN (SELECT connector_key FROM strangers WHERE connector = ?"
-            " ORDER BY noticed_at > ? DESC, denied DESC, last_at DESC LIMIT -1 OFFSET ?)",
-            (who.connector, since, STRANGERS_MAX),
+            " ORDER BY noticed_at > ? AND noticed_at <= ? DESC, denied DESC, last_at DESC LIMIT -1 OFFSET ?)",
+            (who.connector, since, tx.now, STRANGERS_MAX),
         )
     row = tx.one("SELECT noticed_at, denied FROM strangers WHERE connector_key = ?", (who.key,))
-    if row is None or row[1] or row[0] > since:
+    if row is None or row[1] or since < row[0] <= tx.now:
         return False
-    shown = tx.one("SELECT count(*) FROM strangers WHERE connector = ? AND noticed_at > ?", (who.connector, since))
+    shown = tx.one(
+        "SELECT count(*) FROM strangers WHERE connector = ? AND noticed_at > ? AND noticed_at <= ?",
+        (who.connector, since, tx.now),
+    )
     assert shown is not None
     if shown[0] >= PAIR_NOTICES_MAX:
         return False
@@ -102,13 +105,14 @@ def knock(tx: Tx, who: Knock) -> bool:
 
 
 def _by_code(tx: Tx, code_hash: str) -> Stranger | None:
-    valid = "code_hash IS NOT NULL AND code_until > ? AND tries < ?"
+    valid = "code_hash IS NOT NULL AND code_until > ? AND code_until <= ? AND tries < ?"
+    now = (tx.now, tx.now + int(PAIR_CODE_S * 1000))
     row = tx.one(
         f"SELECT {_ROW} FROM strangers WHERE code_hash = ? AND {valid}",  # noqa: S608
-        (code_hash, tx.now, PAIR_TRIES_MAX),
+        (code_hash, *now, PAIR_TRIES_MAX),
     )
     if row is None:
-        tx.run(f"UPDATE strangers SET tries = tries + 1 WHERE {valid}", (tx.now, PAIR_TRIES_MAX))  # noqa: S608
+        tx.run(f"UPDATE strangers SET tries = tries + 1 WHERE {valid}", (*now, PAIR_TRIES_MAX))  # noqa: S608
         return None
     return _stranger(row)
 

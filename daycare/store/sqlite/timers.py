@@ -7,9 +7,10 @@ import msgspec
 
 from daycare.base.errors import BusyError, DaycareError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
-from daycare.base.messages import Envelope
+from daycare.base.messages import Envelope, Lane
 from daycare.store.records import NewTimer, Timer
 from daycare.store.sqlite import inbox, letters
+from daycare.store.sqlite.task_ledger import DEADLINE_KEY
 from daycare.store.sqlite.writer import Tx, Writer
 
 _encode = msgspec.json.Encoder().encode
@@ -35,6 +36,10 @@ class Timers:
     async def fire(self, now_ms: int, limit: int) -> int:
         """Post what is due by `now_ms` and delete it, together; return how many timers fired."""
         return await self._write(lambda tx: _fire(tx, now_ms, limit))
+
+    async def rewind(self, now_ms: int) -> int:
+        """Let deadlines that were set later than now have been set now; return how many."""
+        return await self._write(lambda tx: _rewind(tx, now_ms))
 
     async def find(self, agent_id: str | None = None, limit: int = 100) -> list[Timer]:
         """Return timers that have not fired, soonest first."""
@@ -92,6 +97,22 @@ def _post(tx: Tx, no: Any, agent_id: Any, envelope: Envelope) -> None:
         inbox.post(tx, envelope)
     except DaycareError as refused:
         letters.bury(tx, "timer", no, agent_id, envelope, refused.code, refused.message, 1)
+
+
+def _rewind(tx: Tx, now_ms: int) -> int:
+    tx.run(
+        # On the control lane are deadlines; messages are reminders, and those of apps.
+        "UPDATE timers SET due_at = due_at - created_at + ?1, created_at = ?1"
+        " WHERE created_at > ?1 AND envelope ->> 'lane' = ?2",
+        (now_ms, int(Lane.CONTROL)),
+    )
+    moved = tx.db.changes()
+    tx.run(
+        "UPDATE tasks SET deadline_at = t.due_at FROM timers t"
+        " WHERE t.agent_id = tasks.agent_id AND t.key = ? AND tasks.ended_at IS NULL AND tasks.deadline_at > t.due_at",
+        (DEADLINE_KEY,),
+    )
+    return moved
 
 
 def _timer(row: tuple[Any, ...]) -> Timer:

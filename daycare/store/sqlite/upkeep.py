@@ -39,6 +39,7 @@ _OWN: Final = (  # tables with rows of an agent by its id, and what may be delet
     ("outbox", "path = ?2 AND state < 2 AND agent_id = ?1 AND seq < (SELECT max(seq) FROM outbox)"),
     ("dead_letters", "agent_id = ?1 AND created_at < ?3 AND no < (SELECT max(no) FROM dead_letters)"),
 )
+_COMMITTED: Final = (("inbox", "seq", "created_at"), ("turns", "turn", "started_at"), ("events", "no", "at"))
 _KEYS: Final = {"outbox": "seq", "dead_letters": "no"}
 _OF_TURNS: Final = ("steps", "history", "forgotten_turns", "turns")
 
@@ -49,6 +50,16 @@ class Upkeep:
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._writer = writer
         self._reader = reader
+        # By number and not by time: a row of a moment in which the clock was ahead counts until the next is written.
+        newest = [
+            count(reader, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)")  # noqa: S608
+            for table, key, at in _COMMITTED
+        ]
+        self._newest_ms = max(newest)
+
+    def newest_ms(self) -> int:
+        """Return when the newest row was committed before the store was opened."""
+        return self._newest_ms
 
     async def expire_agents(self, before_ms: int) -> int:
         """Delete some of what belonged to agents that died before."""

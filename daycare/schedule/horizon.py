@@ -1,0 +1,60 @@
+"""How late it surely is, for whoever deletes what is old: a clock that is ahead must not make anything old."""
+
+from daycare.base.clock import CLOCK_OFF_S, CLOCK_SETTLED_S, Clock, ClockWatch
+from daycare.base.health import Finding
+from daycare.observe import log
+
+
+class Horizon:
+    """The time that has surely come: the newest commit of the run before, and the time that passed since this start.
+
+    `newest_ms` is that commit's wall time, 0 if there is none. Nothing is to be deleted while the wall clock was set by
+    over `CLOCK_OFF_S` since the start, or since it was last found in order: whether it is right before or after that,
+    nobody knows. Once it has stayed so for `CLOCK_SETTLED_S` it counts as right.
+    """
+
+    def __init__(self, clock: Clock, newest_ms: int) -> None:
+        self._clock = clock
+        self._begin_ms = newest_ms or clock.now_ms()
+        self._begin_s = clock.steady_s()
+        self._watch = ClockWatch(clock)
+        self._set: ClockWatch | None = None  # since it was seen to be set
+        self._set_s = 0.0  # when that was, by the clock that nobody sets
+        self._logged = False
+
+    def now_ms(self) -> int:
+        """Return the latest wall time that has surely come."""
+        return min(self._clock.now_ms(), self._begin_ms + round((self._clock.steady_s() - self._begin_s) * 1000))
+
+    def problem(self) -> str:
+        """Return why nothing is to be deleted now, in words; empty if something may be."""
+        if not self._watch.is_off:
+            self._set = None
+            self._logged = False
+            self._watch.begin()  # from here on, so that slow corrections do not add up
+            return ""
+        now_s = self._clock.steady_s()
+        if self._set is None or self._set.is_off:
+            self._set, self._set_s = ClockWatch(self._clock), now_s
+        if now_s - self._set_s >= CLOCK_SETTLED_S:
+            self._watch.begin()
+            return self.problem()
+        off_s = self._watch.off_s
+        words = (
+            f"the machine's clock was set {'forward' if off_s > 0 else 'back'} by {_span(abs(off_s))}: nothing old is"
+            f" deleted until that is undone, or has lasted for {CLOCK_SETTLED_S / 3600:.0f} hours"
+        )
+        if not self._logged:
+            self._logged = True
+            log.logger().warning("clock.set", by_s=round(off_s), reason=words)
+        return words
+
+    def finding(self) -> Finding:
+        """Return how the clock is, for who watches."""
+        words = self.problem()
+        fine = f"nobody has set it by over {CLOCK_OFF_S / 3600:.0f} hour lately"
+        return Finding(name="clock", ok=not words, text=words or fine, watched=True)
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds / 86_400:.0f} days" if seconds >= 2 * 86_400 else f"{seconds / 3600:.0f} hours"

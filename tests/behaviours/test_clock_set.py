@@ -1,0 +1,103 @@
+"""What deletes by age believes no clock that was set: a key stays known though the clock is 40 days ahead."""
+
+from pathlib import Path
+
+import trio
+import trio.testing
+
+from daycare.base.clock import CLOCK_SETTLED_S
+from daycare.base.limits import EXPIRE_EVERY_S, HEALTH_BAD_S
+from daycare.testing.clock import VirtualClock
+from daycare.testing.house import House, open_house
+from daycare.testing.scripted import Scripted, echo
+
+DAY_S = 86_400.0
+
+
+async def _is_known(house: House) -> bool:
+    receipt = await house.say("hello", key="once")
+    return receipt.duplicate
+
+
+async def test_a_key_stays_known_though_the_clock_is_forty_days_ahead(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("and then?")
+        clock.shift(40 * DAY_S)
+        said = await house.talk("now", path="/system/gc")
+        assert "the machine's clock was set forward by 40 days" in said
+        await trio.sleep(10 * EXPIRE_EVERY_S)
+        assert await _is_known(house)
+        clock.shift(-40 * DAY_S)
+        await trio.sleep(EXPIRE_EVERY_S)
+        said = await house.talk("now", path="/system/gc")
+        assert "clock" not in said and await _is_known(house)
+
+
+async def test_a_clock_that_stays_ahead_deletes_only_what_is_old_by_the_time_that_passed(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("and then?")
+        clock.shift(40 * DAY_S)
+        await trio.sleep(CLOCK_SETTLED_S + 3 * EXPIRE_EVERY_S)
+        said = await house.talk("now", path="/system/gc")
+        assert "clock" not in said, "it counts as right by now"
+        assert await _is_known(house), "and nothing is older for it"
+        clock.sleep(31 * DAY_S)
+        await house.talk("and now?")
+        assert "messages, events and files" in await house.talk("now", path="/system/gc")
+        assert not await _is_known(house)
+
+
+async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing_that_is_young(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("and then?")
+    clock.shift(40 * DAY_S)
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("now", path="/system/gc")
+        await trio.sleep(3 * EXPIRE_EVERY_S)
+        assert await _is_known(house)
+
+
+async def test_the_operator_is_told_once_and_rounds_go_on_when_the_clock_is_set_back(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), clock=clock) as house:
+        await house.talk("hello")
+        await trio.sleep(2 * EXPIRE_EVERY_S)
+        clock.shift(-DAY_S)
+        await trio.sleep(2 * HEALTH_BAD_S)
+        [finding] = [it for it in await house.daemon.upkeep.health.report() if it.name == "clock"]
+        assert not finding.ok and "was set back by 24 hours" in finding.text
+        before = _rounds(house)
+        await trio.sleep(3 * EXPIRE_EVERY_S)
+        assert _rounds(house) >= before + 2, "once an hour, though these hours were before"
+        told = [event for event in house.events("notice") if "clock" in str(event["text"])]
+        assert len(told) == 1
+        clock.shift(DAY_S)
+        await trio.sleep(2 * HEALTH_BAD_S)
+        [finding] = [it for it in await house.daemon.upkeep.health.report() if it.name == "clock"]
+        assert finding.ok
+
+
+async def test_a_machine_that_slept_has_a_clock_that_is_right(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("and then?")
+        clock.sleep(40 * DAY_S)
+        assert "clock" not in await house.talk("now", path="/system/gc")
+        assert not await _is_known(house)
+
+
+def _rounds(house: House) -> int:
+    return sum(event["path"] == "/system/gc" for event in house.events("turn.finished"))
