@@ -1,6 +1,7 @@
 """The gate before each call of a model: whether there is budget for it, and who is told when there is not.
 
-What a call may take at most becomes a committed row before the request leaves; it is settled by what charges the call.
+What a call may take at most becomes a committed row before the request leaves; charging the call, as soon as it is
+answered, settles it.
 Where no limit binds, nothing is written before a call.
 """
 
@@ -31,7 +32,6 @@ from daycare.base.path import Kind
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import Bill, Payer
 from daycare.inference.names import Choice
-from daycare.inference.pool import Answer
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.rules import budgets as rules
@@ -40,6 +40,7 @@ from daycare.settings import OFFLINE, BudgetsSection
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Spend, User
 from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
+from daycare.store.retry import with_retry
 
 _PARENTS_MAX: Final = 16  # users above users that are looked at
 _FULL: Final = 100
@@ -137,23 +138,23 @@ class Budgets:
         return Usage(tokens.of_request(request), tokens.of_message(completion.message))
 
     async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
-        """Charge a call that belongs to no turn."""
-        await self._store.budgets.settle(
-            Spend(
-                agent_id=payer.agent_id,
-                user=payer.user or self._owner,
-                turn=0,
-                step=0,
-                provider=choice.provider,
-                model=choice.model,
-                usage=bill.usage,
-                cost_micros=bill.cost_micros,
-                priced=bill.priced,
-                wall_ms=bill.wall_ms,
-                reservation=bill.reservation,
-                path=payer.path,
-            )
+        """Charge a call; of the offline one, which is free, nothing is written."""
+        if choice.provider == OFFLINE:
+            return
+        spend = Spend(
+            agent_id=payer.agent_id,
+            user=payer.user or self._owner,
+            turn=payer.turn,
+            provider=choice.provider,
+            model=choice.model,
+            usage=bill.usage,
+            cost_micros=bill.cost_micros,
+            priced=bill.priced,
+            wall_ms=bill.wall_ms,
+            reservation=bill.reservation,
+            path=payer.path,
         )
+        await with_retry(lambda: self._store.budgets.settle(spend))
 
     # -- what is known -----------------------------------------------------------------------------------------------
 
@@ -335,28 +336,17 @@ class Budgets:
         return await self._store.budgets.mark(ceiling, share)
 
 
-def spend_of(agent: Agent, turn: int, step: int, answer: Answer) -> Spend:
-    """Return what a turn's call of a model is charged with."""
-    bill = answer.bill
-    return Spend(
-        agent_id=agent.id,
-        user=agent.user,
-        turn=turn,
-        step=step,
-        provider=answer.choice.provider,
-        model=answer.choice.model,
-        usage=bill.usage,
-        cost_micros=bill.cost_micros,
-        priced=bill.priced,
-        wall_ms=bill.wall_ms,
-        reservation=bill.reservation,
+def payer_of(agent: Agent, turn: int, trace: str = "", *, background: bool = False, ratio: float = 1.0) -> Payer:
+    """Return who pays for an agent's calls in a turn."""
+    return Payer(
         path=agent.path,
+        user=agent.user,
+        agent_id=agent.id,
+        trace=trace,
+        turn=turn,
+        background=background,
+        ratio=ratio,
     )
-
-
-def payer_of(agent: Agent, trace: str = "", *, background: bool = False, ratio: float = 1.0) -> Payer:
-    """Return who pays for an agent's calls."""
-    return Payer(path=agent.path, user=agent.user, agent_id=agent.id, trace=trace, background=background, ratio=ratio)
 
 
 def _may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:

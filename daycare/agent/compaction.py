@@ -1,8 +1,7 @@
 """Compaction: a model sums up the older turns of a session, so that a prompt needs the summary and the newer turns.
 
 The turns stay in the history. A summary that is empty, broken off or no shorter than what it stands for is thrown away:
-better a long context than a false one. Whatever a call costs is charged and journaled in one transaction with what came
-of it, so that no crash pays twice.
+better a long context than a false one.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import trio
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block
-from daycare.agent.budgets import payer_of, spend_of
+from daycare.agent.budgets import payer_of
 from daycare.agent.prompt import stamped
 from daycare.agent.tokens import Budget
 from daycare.base.clock import Clock
@@ -49,10 +48,12 @@ _ROOM_MIN: Final = 200  # tokens: less is not worth a call
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be compacted: a session of an agent, with whose model, within which budget.
 
-    `ratio` corrects the estimate of tokens; `focus` says what to keep in particular; `trace` joins events to the rest.
+    Calls are charged to `turn`. `ratio` corrects the estimate of tokens; `focus` says what to keep in particular;
+    `trace` joins events to the rest.
     """
 
     agent: Agent
+    turn: int
     user: User
     session: int
     plan: Sequence[Choice]
@@ -60,14 +61,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float = 1.0
     trace: str = ""
     focus: str = ""
-
-
-class Charge(msgspec.Struct, frozen=True):
-    """Under which (turn, step) a call for a summary is charged; `journal`: the turn is open and journals it."""
-
-    turn: int
-    step: int
-    journal: bool
 
 
 class Compactor:
@@ -79,11 +72,11 @@ class Compactor:
         self._bus = bus
         self._clock = clock
 
-    async def compact(self, job: Job, before: int, charge: Callable[[], Charge]) -> Summary | None:
+    async def compact(self, job: Job, before: int, number: Callable[[], int] | None = None) -> Summary | None:
         """Sum up the oldest turns below `before`, as many as one call takes; None if there are none.
 
-        `charge` is called once there is something to be charged. Raises a `DaycareError` with the reason if there is
-        no summary that is any use; what the call cost is recorded all the same.
+        `number`: the turn is open and journals, under the step's number that this returns, that it asked. Raises a
+        `DaycareError` with the reason if there is no summary that is any use.
         """
         agent = job.agent
         old = await self._store.summaries.latest(agent.id, job.session)
@@ -96,7 +89,7 @@ class Compactor:
         if not found.turns:
             return None
         try:
-            return await self._sum_up(job, old, *_told(found.turns, job.user.zone, room), charge)
+            return await self._sum_up(job, old, *_told(found.turns, job.user.zone, room), number)
         except DaycareError as error:
             self._bus.publish(
                 CompactionFailed(**about(self._clock, agent, job.trace), code=error.code, reason=error.message)
@@ -104,7 +97,12 @@ class Compactor:
             raise
 
     async def _sum_up(
-        self, job: Job, old: Summary | None, told: str, turns: Sequence[PastTurn], charge: Callable[[], Charge]
+        self,
+        job: Job,
+        old: Summary | None,
+        told: str,
+        turns: Sequence[PastTurn],
+        number: Callable[[], int] | None,
     ) -> Summary:
         agent = job.agent
         answer = await self._ask(job, old, told)
@@ -125,7 +123,7 @@ class Compactor:
             tokens_before=before,
             tokens_after=after,
         )
-        await self._record(agent, answer, None if wrong else summary, charge())
+        await self._record(job, answer, None if wrong else summary, number)
         if wrong:
             raise UnavailableError("SUMMARY_USELESS", f"summing up {agent.path} with {answer.choice}: {wrong}")
         self._bus.publish(
@@ -155,25 +153,26 @@ class Compactor:
             max_output_tokens=2 * job.budget.summary,  # a model that thinks needs some for that
         )
         with trio.move_on_after(COMPACT_DEADLINE_S):
-            payer = payer_of(job.agent, job.trace, ratio=job.ratio)
+            payer = payer_of(job.agent, job.turn, job.trace, ratio=job.ratio)
             return await self._pool.infer(job.plan, request, payer=payer)
         raise UnavailableError(
             "SUMMARY_LATE", f"summing up {job.agent.path}: no summary came within {COMPACT_DEADLINE_S:g} s"
         )
 
-    async def _record(self, agent: Agent, answer: Answer, summary: Summary | None, charge: Charge) -> None:
+    async def _record(
+        self, job: Job, answer: Answer, summary: Summary | None, number: Callable[[], int] | None
+    ) -> None:
         step = None
-        if charge.journal:
+        if number is not None:
             step = Step(
-                turn=charge.turn,
-                step=charge.step,
+                turn=job.turn,
+                step=number(),
                 kind="summary",
                 name=f"{answer.choice}, {summary.turns} turns" if summary else f"{answer.choice}, no use",
                 state="done",
                 at_ms=self._clock.now_ms(),
             )
-        spend = spend_of(agent, charge.turn, charge.step, answer)
-        await with_retry(lambda: self._store.summaries.add(summary, step, spend))
+        await with_retry(lambda: self._store.summaries.add(summary, step))
 
 
 def _judge(completion: Completion, budget: Budget) -> tuple[str, str]:

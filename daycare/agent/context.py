@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.attachments import Files, shown
-from daycare.agent.compaction import Charge, Compactor, Job
+from daycare.agent.compaction import Compactor, Job
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
 from daycare.agent.tokens import Budget, Lessons, budget_of
@@ -286,6 +286,7 @@ class Window:
             return False  # it is not the conversation that takes the room
         job = Job(
             agent=self._agent,
+            turn=self._turn.turn,
             user=self._user,
             session=self._turn.session,
             plan=plan,
@@ -294,16 +295,17 @@ class Window:
             trace=self._turn.trace,
         )
         try:
-            summary = await self._contexts.compactor.compact(job, before, self._charge)
+            summary = await self._contexts.compactor.compact(job, before, self._count)
         except DaycareError:  # the bus has told why; the turn goes on without
             summary = None
         if summary is None:
             self._remembered.again_s = self._contexts.clock.steady_s() + COMPACT_AGAIN_S
         return summary is not None
 
-    def _charge(self) -> Charge:
+    def _count(self) -> int:
+        """Count one more summary that was asked for; return its step's number."""
         self._compactions += 1
-        return Charge(self._turn.turn, self._number(), journal=True)
+        return self._number()
 
     # -- the last resort ---------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands
-from daycare.agent.compaction import Charge, Job
+from daycare.agent.compaction import Job
 from daycare.agent.context import ALL, Contexts, View
 from daycare.agent.sections import Prompts
 from daycare.agent.tokens import Budget
@@ -67,6 +67,7 @@ class ContextCommands:
         before = view.turns[-len(kept)].turn if kept else ALL
         job = Job(
             agent=agent,
+            turn=view.turns[-1].turn,  # the newest: a command is of no turn
             user=user,
             session=agent.session,
             plan=plan,
@@ -75,12 +76,9 @@ class ContextCommands:
             trace=row.envelope.trace,
             focus=rest,
         )
-        newest = view.turns[-1].turn
         turns = 0
-        for number in range(COMPACTIONS_MAX):
-            # Under the newest turn and a step that no turn has: charged once, though the command be repeated.
-            charge = Charge(newest, -(row.seq * COMPACTIONS_MAX + number), journal=False)
-            summary = await self._contexts.compactor.compact(job, before, lambda charge=charge: charge)  # type: ignore[misc]
+        for _ in range(COMPACTIONS_MAX):
+            summary = await self._contexts.compactor.compact(job, before)
             if summary is None:
                 break
             turns += summary.turns

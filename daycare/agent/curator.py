@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.agent import tokens
-from daycare.agent.budgets import payer_of, spend_of
+from daycare.agent.budgets import payer_of
 from daycare.agent.kinds import messages_of
 from daycare.agent.steps import Thought
 from daycare.base.clock import Clock
@@ -26,14 +26,14 @@ from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.inference.names import Choice
-from daycare.inference.pool import Answer, Pool
+from daycare.inference.pool import Pool
 from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, Learned, Line
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Spend, Turn, User
-from daycare.store.records_memories import OWN_BITS, Comparable, Lesson, Memory
+from daycare.store.records import Agent, InboxRow, Turn, User
+from daycare.store.records_memories import Comparable, Lesson, Memory
 from daycare.store.retry import with_retry
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Curator:
                 )
                 break
             learned, many, reason = await self._extract(worker, agent, user, entries, calls)
-            lesson, numbers = await self._keep(agent, learned, entries[:many], mark, calls)
+            lesson, numbers = await self._keep(agent, learned, entries[:many], mark)
             if numbers is None:
                 continue  # somebody was faster: go on from where the mark is now
             event = MemoryLearned(
@@ -101,16 +101,14 @@ class Curator:
         return f"{agent.path}: {facts} facts, {entities} entities, {superseded} superseded"
 
     async def _keep(
-        self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int, calls: "_Calls"
+        self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int
     ) -> tuple[Lesson, list[int] | None]:
         """Commit what these entries told, and that they were looked at; None: the mark is not there any more."""
         from daycare.agent.lessons import lesson_of  # late, as all that knows of extraction
 
         async with self._merging:
             known = await self._known(scope_of(agent.path), learned)
-            lesson = lesson_of(
-                agent, learned, entries, known, after=mark, through=entries[-1].no, spend=calls.charged(mark)
-            )
+            lesson = lesson_of(agent, learned, entries, known, after=mark, through=entries[-1].no)
             return lesson, await with_retry(lambda: self.store.memories.learn(lesson))
 
     async def _extract(
@@ -195,8 +193,7 @@ class Curator:
             max_output_tokens=output_tokens,
             output=asked.output,
         )
-        answer = await self.pool.infer(plan, request, payer=payer_of(calls.worker, calls.turn.trace))
-        calls.charge(answer)
+        answer = await self.pool.infer(plan, request, payer=payer_of(calls.worker, calls.turn.turn, calls.turn.trace))
         if answer.completion.finish == "length":
             raise InvalidError("EXTRACTION_CUT", f"reading what {answer.choice} learned: its answer was cut")
         return answer.completion.message.text, str(answer.choice)
@@ -242,31 +239,12 @@ async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) 
 
 
 class _Calls:
-    """The model calls of one turn, charged with what came of them. `lines_max` is what a model took at most."""
+    """The model calls of one turn: for whom they are, and `lines_max`, what a model took at most."""
 
     def __init__(self, worker: Agent, turn: Turn) -> None:
         self.turn = turn
         self.lines_max = 2**31
         self.worker = worker
-        self._answers: list[Answer] = []
-
-    def charge(self, answer: Answer) -> None:
-        """Note what a call cost."""
-        self._answers.append(answer)
-
-    def charged(self, mark: int) -> tuple[Spend, ...]:
-        """Return what was spent on the piece after this mark.
-
-        It gives the calls their numbers, as a turn that was interrupted does not know how many it has made.
-        """
-        answers, self._answers = self._answers, []
-        return tuple(
-            spend_of(self.worker, self.turn.turn, (mark & OWN_BITS) * _CALLS_A_PIECE + number, answer)
-            for number, answer in enumerate(answers)
-        )
-
-
-_CALLS_A_PIECE: Final = 64  # more than a piece can be halved
 
 
 def _is_full(learned: Learned) -> bool:

@@ -89,7 +89,7 @@ class Endings:
             deliveries=deliveries,
             effects=replace(thought.effects, posts=(*thought.effects.posts, *answers, *notes)),
         )
-        begun = await with_retry(lambda: self.store.turns.finish(agent, turn, end, thought.spend, following))
+        begun = await with_retry(lambda: self.store.turns.finish(agent, turn, end, following))
         self._tell_finished(agent, turn, thought, end.seqs, stopped=stopped)
         self.hooks.answered(
             agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped

@@ -10,7 +10,7 @@ from daycare.base.scope import scope_of
 from daycare.memory.analysis import indexed
 from daycare.memory.learned import EntityKind, Learned
 from daycare.memory.merging import KnownEntity, KnownFact, merge_entities, merge_facts
-from daycare.store.records import Agent, Spend
+from daycare.store.records import Agent
 from daycare.store.records_memories import EntityPart, FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier
 
 _OUTSIDE: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # the least trustworthy first
@@ -24,7 +24,6 @@ def lesson_of(
     *,
     after: int,
     through: int,
-    spend: tuple[Spend, ...] = (),
 ) -> Lesson:
     """Return what an agent's worker learned from these log entries, beside what is `known` of the same."""
     by_number = {entry.no: entry for entry in entries}
@@ -87,7 +86,6 @@ def lesson_of(
         add=tuple(add),
         superseded=tuple(Superseded(ended.id, ended.by, ended.valid_until_ms) for ended in facts.ended),
         seen=tuple(seen),
-        spend=spend,
     )
 
 

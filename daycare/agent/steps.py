@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
-from daycare.agent.budgets import payer_of, spend_of
+from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.recall import NOTHING, Recollection
@@ -24,12 +24,12 @@ from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
 from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
-from daycare.inference.pool import Choice, Failure, Pool
+from daycare.inference.pool import Answer, Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
-from daycare.store.records import Agent, Effects, InboxRow, Spend, Step, Turn, User
+from daycare.store.records import Agent, Effects, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.runner import Done, Runner
 
@@ -48,7 +48,6 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     reply: str
     warnings: tuple[str, ...] = ()
     effects: Effects = Effects()
-    spend: Spend | None = None
     usage: Usage = Usage()
 
 
@@ -140,10 +139,10 @@ class Thinker:
             course.close_calls()
             if steering is not None:
                 await self._steer(course, steering)
-            completion, spend = await self._infer(course)
-            if not completion.message.tool_calls:
-                return self._conclude(course, answers, completion, spend)
-            await self._journal_model(course, completion, spend)
+            answer = await self._infer(course)
+            if not answer.completion.message.tool_calls:
+                return self._conclude(course, answers, answer.completion)
+            await self._journal_model(course, answer)
 
     # -- replay ------------------------------------------------------------------------------------------------------
 
@@ -205,7 +204,7 @@ class Thinker:
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    async def _infer(self, course: Course) -> tuple[Completion, Spend]:
+    async def _infer(self, course: Course) -> Answer:
         agent, turn = course.agent, course.turn
         # Made once: what is set anew meanwhile counts from the next turn on.
         plan = course.plan = course.plan or await self._pool.plan(agent.role, agent.config.model or None)
@@ -238,33 +237,35 @@ class Thinker:
                 )
             )
 
-        payer = payer_of(agent, turn.trace, background={row.envelope.origin for row in course.rows} == {Origin.CRON})
+        background = {row.envelope.origin for row in course.rows} == {Origin.CRON}
+        payer = payer_of(agent, turn.turn, turn.trace, background=background)
         said = [*course.prompt.messages, *course.said]
         answer = await course.window.infer(plan, request, said, payer, show, failed)
         course.model_calls += 1
         course.usage = course.usage + answer.completion.usage
-        return answer.completion, spend_of(agent, turn.turn, course.next_step, answer)
+        return answer
 
-    async def _journal_model(self, course: Course, completion: Completion, spend: Spend) -> None:
-        message = replace(completion.message, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
+    async def _journal_model(self, course: Course, answer: Answer) -> None:
+        said = answer.completion.message
+        message = replace(said, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
         steps = []
         if course.recalled.memories:
             steps.append(course.recalled.step(course.turn.turn, course.number(), message.at_ms))
-            spend, course.recalled = replace(spend, step=course.next_step), NOTHING
+            course.recalled = NOTHING
         step = Step(
             turn=course.turn.turn,
             step=course.number(),
             kind="model",
-            name=f"{spend.provider}/{spend.model}",
+            name=str(answer.choice),
             state="done",
             at_ms=message.at_ms,
             message=message,
         )
-        await with_retry(lambda: self._store.turns.journal([*steps, step], spend))
+        await with_retry(lambda: self._store.turns.journal([*steps, step]))
         course.said.append(message)
         course.open_calls = list(message.tool_calls)
 
-    def _conclude(self, course: Course, answers: list[InboxRow], completion: Completion, spend: Spend) -> Thought:
+    def _conclude(self, course: Course, answers: list[InboxRow], completion: Completion) -> Thought:
         reply = completion.message.text
         if completion.finish == "length":
             reply += "\n[cut: the model reached its limit of output]"
@@ -278,7 +279,6 @@ class Thinker:
             reply=reply,
             warnings=tuple(course.warnings),
             effects=course.effects,
-            spend=spend,
             usage=course.usage,
         )
 

@@ -18,9 +18,12 @@ async def call(
     request: InferRequest,
     on_delta: Callable[[str], None],
     alive: Callable[[], None],
+    answered: Callable[[Completion], None],
     ends_at: float,
 ) -> Completion:
     """Make one call; `on_delta` gets the text piece by piece, `alive` is called with each sign of life.
+
+    `answered` gets the whole reply as soon as it is there: it was paid for, even if the call fails or is cancelled yet.
 
     Raises what the provider raises, and `UnavailableError` for one that stays silent (MODEL_SILENT), is not done at
     `ends_at` on trio's clock (MODEL_LATE), talks without end (REPLY_TOO_LARGE) or ends otherwise than with one
@@ -45,6 +48,7 @@ async def call(
                 raise _failed("STREAM_CUT", provider, request, "the stream went on after the reply's end")
             if isinstance(event, Completion):
                 completion = event
+                answered(event)
             else:
                 chars += len(event.text)
                 if chars > REPLY_MAX_CHARS:

@@ -1,6 +1,7 @@
-"""Metering: what a call of a model may cost is reserved before it is made, and what it did cost is known after it.
+"""Metering: what a call of a model may cost is reserved before it is made, and what it did cost is charged with it.
 
-Every call of a model goes through a `Meter`. What holds the limits is handed in as a `Gate`.
+Every call of a model goes through a `Meter`, and is in the books before whoever made it goes on: nothing that fails
+later can lose it. What holds the limits and the books is handed in as a `Gate`.
 """
 
 from contextlib import suppress
@@ -21,7 +22,7 @@ _REFUSALS: Final = frozenset({"RATE_LIMITED", "PROVIDER_FAILED"})
 
 
 class Payer(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose call it is: it counts for `path` and all above it. `background`: nobody waits for it.
+    """Whose call it is: it counts for `path` and all above it. `background`: nobody waits for it. `turn` 0: of none.
 
     `ratio` is by how much prompts of these are longer, in the provider's count, than our estimate.
     """
@@ -30,6 +31,7 @@ class Payer(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     agent_id: str = ""
     trace: str = ""
+    turn: int = 0
     background: bool = False
     ratio: float = 1.0
 
@@ -40,7 +42,7 @@ INSTALLATION: Final = Payer(path="/system/daycare", background=True)  # of whom 
 class Bill(msgspec.Struct, frozen=True, kw_only=True):
     """What a call took. `usage` is the provider's count, or ours if it has none; `priced` False: its price is unknown.
 
-    `reservation` is settled by charging it, 0 if none was needed.
+    Charging it settles `reservation`, 0 if none was needed.
     """
 
     usage: Usage = Usage()
@@ -74,7 +76,7 @@ class Gate(Protocol):
         ...
 
     async def settle(self, payer: Payer, choice: Choice, bill: Bill) -> None:
-        """Charge a call that belongs to no turn."""
+        """Charge a call that was answered; returns once that is committed, also when its caller is cancelled."""
 
 
 class Open:
@@ -101,10 +103,10 @@ class Open:
 
 
 class Meter:
-    """One call: an `async with` block reserves before it and, when the call fails, gives back what surely was free.
+    """One call: an `async with` block reserves before it and charges it if it was `answered`, however the block ends.
 
-    A block that ends well has called `bill`, and whoever charges that settles the reservation. `reserved` tells whether
-    the call could be made at all, `alive` is set once the model said something.
+    Of a call that was not, what surely was free is given back. `reserved` tells whether the call could be made at all,
+    `alive` is set once the model said something, `bill` is there once the call was answered.
     """
 
     def __init__(
@@ -119,6 +121,7 @@ class Meter:
         self._began = 0.0
         self.reserved = False
         self.alive = False
+        self.bill: Bill | None = None
 
     async def __aenter__(self) -> Self:
         self._reservation = await self._gate.reserve(*self._asked)
@@ -129,6 +132,10 @@ class Meter:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self.bill is not None:
+            payer, choice, *_ = self._asked
+            await self._gate.settle(payer, choice, self.bill)
+            return
         if error is None or not self._reservation:
             return
         # A short write also when it was cancelled. Where the disk refuses, what is reserved goes on counting in full.
@@ -143,12 +150,12 @@ class Meter:
         """How long the call has taken until now."""
         return round(1000 * (trio.current_time() - self._began))
 
-    def bill(self, completion: Completion) -> Bill:
-        """Return what the call took."""
+    def answered(self, completion: Completion) -> None:
+        """Know what the call took: the whole reply is there."""
         usage = completion.usage
         if not (usage.input_tokens or usage.output_tokens):
             usage = self._gate.counted(self._choice, self._request, completion)
-        return Bill(
+        self.bill = Bill(
             usage=usage,
             cost_micros=self._facts.cost_micros(usage),
             priced=self._facts.priced,

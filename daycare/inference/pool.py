@@ -39,7 +39,7 @@ _OF_THE_REPLY = frozenset({"MODEL_GARBLED", "MODEL_FAILED", "MODEL_LATE", "REPLY
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole reply, whose it is, and its bill: charging that settles what was reserved."""
+    """A whole reply, whose it is, and its bill, which was charged."""
 
     completion: Completion
     choice: Choice
@@ -120,7 +120,8 @@ class Pool:
     ) -> Answer:
         """Ask the choices of `plan` in order until one answers; ends within MODEL_INFER_MAX_S seconds.
 
-        Each try is charged to `payer`; where there is no budget for a choice, the next, perhaps a free one, is asked.
+        Each try that is answered is charged to `payer` before this returns or raises, or tries again. Where there is no
+        budget for a choice, the next, perhaps a free one, is asked.
 
         A failure that may pass is tried again, with pauses; then, and for a refused key, the next choice is asked.
         `on_failure` hears of each try that failed; the text given to `on_delta` until then is void. `request.model`
@@ -260,7 +261,7 @@ class Pool:
         with permit:
             try:
                 async with meter:
-                    completion = await call(provider, request, on_delta, answered, ends_at)
+                    completion = await call(provider, request, on_delta, answered, meter.answered, ends_at)
             except DaycareError as caught:
                 error = _scrubbed(caught)
                 if not meter.reserved:
@@ -273,7 +274,8 @@ class Pool:
                 if outage:
                     permit.failed(error)
                 return _Failed(choice, error, outage)
-        bill = meter.bill(completion)
+        bill = meter.bill
+        assert bill is not None, "a call that returns was answered"
         self._on_call(payer, choice, bill.wall_ms, bill, "")
         return Answer(completion=completion, choice=choice, bill=bill)
 

@@ -167,8 +167,7 @@ async def probe(
         breakers[choice.provider].answered()  # somebody who tests a provider has perhaps repaired it
 
     async with meter:
-        completion = await call(source.provider, request, lambda _: None, alive, ends_at)
-    await gate.settle(payer, choice, meter.bill(completion))
+        await call(source.provider, request, lambda _: None, alive, meter.answered, ends_at)
 
 
 async def _meant(name: str, resolver: Names) -> str:

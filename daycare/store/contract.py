@@ -37,7 +37,6 @@ from daycare.store.records import (
     OutboxRow,
     Past,
     Reply,
-    Spend,
     Step,
     Summary,
     Timer,
@@ -117,11 +116,11 @@ class SecretStore(Protocol):
 class SummaryStore(Protocol):
     """Summaries of the older turns of a session, and the bounded reads that a prompt is made of."""
 
-    async def add(self, summary: Summary | None, step: Step | None, spend: Spend) -> None:
-        """Record what a call for a summary came to, together: the summary (None: it was no use), its step, its price.
+    async def add(self, summary: Summary | None, step: Step | None) -> None:
+        """Record what a call for a summary came to, together: the summary (None: it was no use), and its step.
 
-        Idempotent: of summaries that reach as far the first counts, `spend` is charged once per (turn, step). Raises
-        `ConflictError` if the step's turn has ended.
+        Idempotent: of summaries that reach as far the first counts. Raises `ConflictError` if the step's turn has
+        ended.
         """
 
     async def latest(self, agent_id: str, session: int) -> Summary | None:

@@ -11,7 +11,6 @@ from daycare.store.records import (
     NewAgent,
     Receipt,
     Reply,
-    Spend,
     Step,
     Turn,
     TurnEnd,
@@ -174,15 +173,13 @@ class TurnStore(Protocol):
         It takes its place among the writes: all that were asked for before are seen.
         """
 
-    async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
-        """Record steps, together, replacing those with the same number; `spend` is charged once per (turn, step).
+    async def journal(self, steps: Sequence[Step]) -> None:
+        """Record steps, together, replacing those with the same number.
 
         A step that is done makes the running attempt the first again: attempts are counted since the last progress.
         """
 
-    async def finish(
-        self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None, following: Sequence[InboxRow] = ()
-    ) -> Turn | None:
+    async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, following: Sequence[InboxRow] = ()) -> Turn | None:
         """Commit everything a turn changes, all or nothing; a second call raises `ConflictError`.
 
         Posts that are refused become dead letters with the refusal as their reason; the turn still commits. With

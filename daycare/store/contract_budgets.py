@@ -10,8 +10,8 @@ from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Re
 class BudgetStore(Protocol):
     """Limits, reservations, and sums by day and by month.
 
-    A reservation counts in full until it is settled, which is done by whatever charges its `Spend`, in that
-    transaction. One that no call stands behind any more is *stranded*: it goes on counting in full, as unsettled.
+    A reservation counts in full until `settle` charges the call. One that no call stands behind any more is *stranded*:
+    it goes on counting in full, as unsettled.
     Opening a store strands all that it finds, as their calls died with whoever made them;
     `LedgerStore.expire` strands what is older than any turn. A path counts what it spends
     itself, what all below it spend, and what tasks do that these asked for; a user's path also what users below that
@@ -45,7 +45,7 @@ class BudgetStore(Protocol):
         ...
 
     async def settle(self, spend: Spend) -> None:
-        """Charge a call that belongs to no turn, once for its reservation; without one it is charged each time."""
+        """Charge a call, once for its reservation; without one it is charged each time."""
 
     async def standings(self, ceilings: Sequence[Ceiling]) -> list[Standing]:
         """Return how ceilings stand."""

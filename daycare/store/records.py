@@ -331,16 +331,15 @@ class Timer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spend(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens and money (millionths of a US dollar) of one model step; (turn, step) is charged once.
+    """Tokens and money (millionths of a US dollar) of one call of a model, in a turn (0: in none).
 
-    `reservation` is settled with it (0: there is none). `priced` False: nobody knows what it cost. `path` is whose call
-    it was (empty: to be looked up).
+    `reservation` is settled with it (0: there is none), and makes sure that it is charged once. `priced` False: nobody
+    knows what it cost. `path` is whose call it was (empty: to be looked up).
     """
 
     agent_id: str
     user: str
     turn: int
-    step: int
     provider: str
     model: str
     usage: Usage

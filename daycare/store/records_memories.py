@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from daycare.base.messages import Message, Origin
-from daycare.store.records import Spend
 from daycare.store.records_documents import Place
 
 _NUMBER_BYTES: Final = 8
@@ -195,7 +194,6 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     add: tuple[NewMemory, ...] = ()
     superseded: tuple[Superseded, ...] = ()
     seen: tuple[Seen, ...] = ()
-    spend: tuple[Spend, ...] = ()
 
 
 class NewVector(msgspec.Struct, frozen=True):

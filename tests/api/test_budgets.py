@@ -12,9 +12,7 @@ DIRECT = "/ann/direct"
 async def spend(api: Api, path: str = DIRECT, micros: int = 500_000) -> None:
     usage = Usage(input_tokens=100, output_tokens=10)
     await api.store.budgets.settle(
-        Spend(
-            agent_id="", user="ann", turn=0, step=0, provider="p", model="m", usage=usage, cost_micros=micros, path=path
-        )
+        Spend(agent_id="", user="ann", turn=0, provider="p", model="m", usage=usage, cost_micros=micros, path=path)
     )
 
 

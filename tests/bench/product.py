@@ -157,7 +157,7 @@ class _Actors:
         heard = Message("user", (Text(row.envelope.text),), row.created_at, row.envelope.origin)
         end = TurnEnd(turn=lane.turn.turn, state="done", seqs=lane.turn.seqs, history=(heard, _ANSWER), result="ok")
         following = lane.claim_ahead()
-        lane.turn = await self.store.turns.finish(agent, lane.turn, end, None, following)
+        lane.turn = await self.store.turns.finish(agent, lane.turn, end, following)
         lane.begun = following
 
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:

@@ -178,7 +178,7 @@ async def test_each_call_counts_once_wherever_it_counts_and_no_scope_goes_over_b
 
         def settling(path: str, no: int, cost: int) -> Spend:
             return Spend(
-                agent_id="", user="u", turn=0, step=0, provider="p", model="m", usage=Usage(1, 1), cost_micros=cost,
+                agent_id="", user="u", turn=0, provider="p", model="m", usage=Usage(1, 1), cost_micros=cost,
                 reservation=no, path=path,
             )  # fmt: skip
 

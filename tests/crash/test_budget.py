@@ -33,7 +33,6 @@ async def books(tmp_path: Path) -> Path:
                 agent_id=agent.id,
                 user="u1",
                 turn=turn.turn,
-                step=number,
                 provider="p",
                 model="m",
                 usage=Usage(input_tokens=call.read, output_tokens=call.wrote, cached_tokens=number),
@@ -41,7 +40,7 @@ async def books(tmp_path: Path) -> Path:
                 reservation=no,
             )
             if number < 3:
-                await store.turns.journal([], spend)
+                await store.budgets.settle(spend)
     async with open_store(str(file), HandClock()):
         pass  # the next one strands what it finds
     return file
@@ -69,7 +68,7 @@ async def test_books_that_agree_are_found_faultless(books: Path) -> None:
         ("miscounted", "UPDATE spend SET cached_tokens = 1"),
         ("miscounted", "UPDATE spending SET calls = calls + 1"),
         ("miscounted", "UPDATE spending SET cost_micros = cost_micros - 1 WHERE length(key) = 7"),
-        ("miscounted", "DELETE FROM spend WHERE step = 2"),
+        ("miscounted", "DELETE FROM spend WHERE cached_tokens = 2"),
         (
             "unfinished",
             "INSERT INTO reservations (at, day, path, user, provider, model, tokens, cost_micros, wall_ms)"

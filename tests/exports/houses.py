@@ -10,7 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult, Usage
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.path import Kind
 from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, MemorySection
@@ -19,7 +19,7 @@ from daycare.exports.archive import Archive
 from daycare.exports.engine import Exports, Progress, Report
 from daycare.exports.names import Renaming
 from daycare.plugin import Inbound
-from daycare.store.records import AgentConfig, Spend, Summary, TurnEnd, User
+from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_cron import NewCronJob
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import Anything, JobRecord, Record
@@ -110,8 +110,7 @@ async def summed_up(house: House, path: str) -> None:
         agent_id=agent.id, session=agent.session, user="ann", origin=Origin.PERSON, through=last, turns=5,
         text="Ann talked of tea.", tokens_before=900, tokens_after=5, created_at=1_798_761_600_000,
     )  # fmt: skip
-    spend = Spend(agent_id=agent.id, user="ann", turn=last, step=99, provider="x", model="y", usage=Usage())
-    await house.store.summaries.add(summary, None, spend)
+    await house.store.summaries.add(summary, None)
 
 
 async def documents(house: House, owner: str) -> None:

@@ -8,10 +8,10 @@ import trio
 from daycare.base.budget import Measure, Use
 from daycare.base.messages import Usage
 from daycare.store.contract import Store
-from daycare.store.records import Spend, Step, User
+from daycare.store.records import Spend, User
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent
 from daycare.store.sqlite.store import open_store
-from tests.store.samples import EPOCH_MS, HandClock, letter, new_agent
+from tests.store.samples import EPOCH_MS, HandClock, new_agent
 
 DAY = "2027-01-01"
 MOST = Use(usd=100, tokens=1_000, calls=1, minutes=60_000)
@@ -26,13 +26,12 @@ def wish(path: str = "/u1/telegram", user: str = "u1", most: Use = MOST) -> NewR
     return NewReservation(path=path, user=user, day=DAY, provider="p", model="m", most=most)
 
 
-def spend(no: int = 0, *, turn: int = 1, step: int = 1, micros: int = 7, agent: str = "id-u1-telegram") -> Spend:
+def spend(no: int = 0, *, turn: int = 1, micros: int = 7, agent: str = "id-u1-telegram") -> Spend:
     usage = Usage(input_tokens=30, output_tokens=12)
     return Spend(
         agent_id=agent,
         user="u1",
         turn=turn,
-        step=step,
         provider="p",
         model="m",
         usage=usage,
@@ -78,30 +77,25 @@ async def test_one_reservation_at_most_goes_over_a_ceiling_however_many_ask_at_o
     assert refused.standings[0].reached and not refused.standings[0].used_up
 
 
-async def test_a_turns_step_settles_what_was_reserved_for_it_once(store: Store) -> None:
-    agent = await store.agents.create(new_agent())
-    await store.inbox.post(letter("a"))
-    turn = await store.turns.begin(agent, await store.inbox.waiting(agent.id))
+async def test_a_call_settles_what_was_reserved_for_it_once(store: Store) -> None:
     first, second = [(await store.budgets.reserve(wish(), [ceiling()])).no for _ in range(2)]
-    step = Step(turn=turn.turn, step=1, kind="model", name="p/m", state="done")
     for _ in range(2):  # a repeat after a failed commit
-        await store.turns.journal([step], spend(first, turn=turn.turn))
+        await store.budgets.settle(spend(first))
     assert await used(store, "/u1") == [(7, 100)]
-    # The same step again after a crash is another call, which has cost something, too.
-    await store.turns.journal([step], spend(second, turn=turn.turn))
+    # The same again after a crash is another call, which has cost something, too.
+    await store.budgets.settle(spend(second))
     assert await used(store, "/u1") == [(14, 0)]
     assert (await store.ledger.spent())["cost_micros"] == 14
+    assert await store.ledger.spent("u1") == {"input_tokens": 60, "output_tokens": 24, "cost_micros": 14}
+    assert await store.ledger.spent("u2") == {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0}
 
 
-async def test_calls_without_a_reservation_are_counted_once_for_each_step(store: Store) -> None:
+async def test_calls_without_a_reservation_are_counted_each(store: Store) -> None:
     agent = await store.agents.create(new_agent())
-    await store.inbox.post(letter("a"))
-    turn = await store.turns.begin(agent, await store.inbox.waiting(agent.id))
-    step = Step(turn=turn.turn, step=1, kind="model", name="p/m", state="done")
     for _ in range(2):
-        await store.turns.journal([step], spend(turn=turn.turn))
+        await store.budgets.settle(spend())
     (row,) = await days(store)
-    assert (row.calls, row.cost_micros, row.path) == (1, 7, agent.path)
+    assert (row.calls, row.cost_micros, row.path) == (2, 14, agent.path)
 
 
 async def test_what_nobody_knows_the_end_of_counts_in_full_and_what_was_free_not_at_all(store: Store) -> None:

@@ -69,7 +69,6 @@ async def finish(store: Store, run: CronRun, result: str = "done", *, reply: boo
         agent_id=agent.id,
         user="u1",
         turn=turn.turn,
-        step=0,
         provider="p",
         model="m",
         usage=Usage(10, 5),
@@ -87,7 +86,8 @@ async def finish(store: Store, run: CronRun, result: str = "done", *, reply: boo
         result=result,
         deliveries=deliveries,
     )
-    await store.turns.finish(agent, turn, end, spend)
+    await store.budgets.settle(spend)
+    await store.turns.finish(agent, turn, end)
 
 
 async def test_a_job_is_kept_once_for_each_call_and_each_name(store: Store) -> None:

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from daycare.base.errors import BusyError
-from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult, Usage
-from daycare.store.records import Effects, Spend, Summary
+from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
+from daycare.store.records import Effects, Summary
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewVector, Tier
 from daycare.store.sqlite.memory_forgetting import _forget
@@ -96,8 +96,7 @@ async def test_no_place_that_a_turn_writes_to_keeps_its_words(tmp_path: Path) ->
             agent_id=agent.id, session=1, user="u1", origin=agent.origin, through=turn.turn, turns=1,
             text=secret("summary"), tokens_before=1, tokens_after=1,
         )  # fmt: skip
-        spend = Spend(agent_id=agent.id, user="u1", turn=turn.turn, step=1, provider="p", model="m", usage=Usage())
-        await store.summaries.add(summary, None, spend)
+        await store.summaries.add(summary, None)
         event = f'{{"event":"notice","at_ms":1,"text":"{secret("event")}"}}'
         await store.ledger.record([(EPOCH_MS, "u1", PATH, turn.trace, event)])
         asked = wish(text=secret("request"), reason=secret("why"), trace=turn.trace)

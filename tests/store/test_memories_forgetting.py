@@ -3,9 +3,9 @@
 import pytest
 
 from daycare.base.errors import ConflictError
-from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult, Usage
+from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
 from daycare.store.contract import Store
-from daycare.store.records import Agent, Effects, Spend, Summary, Turn
+from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.records_memories import Forgotten, Lesson, Memory, Superseded, Tier
@@ -30,10 +30,6 @@ from tests.store.test_approvals import hidden, wish
 
 SOUL = Place(Layer.AGENT, "a1", "SOUL.md")
 BY = Attribution(origin=Origin.AGENT, author="/ann/telegram", reason="because of a secret")
-
-
-def spend(turn: Turn) -> Spend:
-    return Spend(agent_id=turn.agent_id, user="u1", turn=turn.turn, step=1, provider="p", model="m", usage=Usage())
 
 
 async def all_texts(store: Store, scope: str = SCOPE) -> list[str]:
@@ -276,7 +272,7 @@ async def test_summaries_that_cover_a_turn_go_with_it(store: Store) -> None:
             tokens_before=2,
             tokens_after=1,
         )
-        await store.summaries.add(summary, None, spend(turn))
+        await store.summaries.add(summary, None)
     forgotten = await store.memories.forget(SCOPE, [], turns=[(agent.id, turns[1].turn)])
     assert forgotten.summaries == 2
     assert [it.through for it in await store.summaries.find(agent.id, 1)] == [turns[0].turn]

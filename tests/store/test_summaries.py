@@ -26,10 +26,8 @@ def summary(agent_id: str, through: int, text: str = "short", session: int = 1) 
     )
 
 
-def spend(agent_id: str, turn: int, step: int) -> Spend:
-    return Spend(
-        agent_id=agent_id, user="u1", turn=turn, step=step, provider="p", model="m", usage=Usage(7, 8), cost_micros=9
-    )
+def spend(agent_id: str, turn: int) -> Spend:
+    return Spend(agent_id=agent_id, user="u1", turn=turn, provider="p", model="m", usage=Usage(7, 8), cost_micros=9)
 
 
 def step(turn: Turn, number: int = 0) -> Step:
@@ -49,7 +47,7 @@ async def conversation(store: Store, turns: int) -> tuple[str, list[Turn]]:
 async def test_the_summary_that_reaches_furthest_is_the_latest(store: Store) -> None:
     assert await store.summaries.latest("a", 1) is None
     for through in (5, 9, 7):
-        await store.summaries.add(summary("a", through), None, spend("a", through, -1))
+        await store.summaries.add(summary("a", through), None)
     latest = await store.summaries.latest("a", 1)
     assert latest == replace(summary("a", 9), created_at=EPOCH_MS)
     assert [it.through for it in await store.summaries.find("a", 1)] == [9, 7, 5]
@@ -57,29 +55,27 @@ async def test_the_summary_that_reaches_furthest_is_the_latest(store: Store) -> 
     assert await store.summaries.latest("a", 2) is None and await store.summaries.latest("b", 1) is None
 
 
-async def test_a_summary_its_step_and_its_price_are_recorded_together_and_once(store: Store) -> None:
+async def test_a_summary_and_its_step_are_recorded_together_and_once(store: Store) -> None:
     agent, turn, _ = await begin(store, "a")
     for text in ("first", "second"):
-        await store.summaries.add(summary(agent.id, 5, text), step(turn), spend(agent.id, turn.turn, 0))
+        await store.summaries.add(summary(agent.id, 5, text), step(turn))
     assert [it.text for it in await store.summaries.find(agent.id, 1)] == ["first"]
     assert (await store.turns.load(turn.turn))[2] == [step(turn)]
-    assert await store.ledger.spent() == {"input_tokens": 7, "output_tokens": 8, "cost_micros": 9}
 
 
-async def test_a_summary_that_was_no_use_is_charged_all_the_same(store: Store) -> None:
+async def test_a_summary_that_was_no_use_is_journaled_all_the_same(store: Store) -> None:
     agent, turn, _ = await begin(store, "a")
-    await store.summaries.add(None, step(turn), spend(agent.id, turn.turn, 0))
+    await store.summaries.add(None, step(turn))
     assert await store.summaries.find(agent.id, 1) == []
-    assert (await store.ledger.spent())["cost_micros"] == 9
+    assert (await store.turns.load(turn.turn))[2] == [step(turn)]
 
 
 async def test_for_a_turn_that_has_ended_nothing_is_recorded(store: Store) -> None:
     agent, turn, _ = await begin(store, "a")
     await store.turns.finish(agent, turn, end(turn))
     with pytest.raises(ConflictError):
-        await store.summaries.add(summary(agent.id, 5), step(turn), spend(agent.id, turn.turn, 0))
+        await store.summaries.add(summary(agent.id, 5), step(turn))
     assert await store.summaries.latest(agent.id, 1) is None
-    assert (await store.ledger.spent())["cost_micros"] == 0
 
 
 async def test_newest_and_oldest_read_whole_turns_until_they_are_too_long(store: Store) -> None:
@@ -122,8 +118,9 @@ async def test_reads_stay_in_their_session(store: Store) -> None:
 async def test_the_price_of_a_session_is_that_of_its_turns(store: Store) -> None:
     async def priced(key: str) -> Agent:
         agent, turn, _ = await begin(store, key)
-        await store.turns.journal([step(turn)], spend(agent.id, turn.turn, 0))
-        await store.turns.finish(agent, turn, end(turn), spend(agent.id, turn.turn, 1))
+        for _ in range(2):
+            await store.budgets.settle(spend(agent.id, turn.turn))
+        await store.turns.finish(agent, turn, end(turn))
         return agent
 
     agent = await priced("a")

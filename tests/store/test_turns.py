@@ -6,23 +6,10 @@ import pytest
 
 from daycare.base.errors import ConflictError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
-from daycare.base.messages import Message, Text, ToolResult, Usage
+from daycare.base.messages import Message, Text, ToolResult
 from daycare.store.contract import Store
-from daycare.store.records import Agent, Effects, Reply, Spend, Turn
+from daycare.store.records import Agent, Effects, Reply
 from tests.store.samples import PATH, answer, begin, commits, end, letter, new_agent, post, said, timer, tool_step
-
-
-def spend(agent: Agent, turn: Turn, step: int = 1, tokens: int = 10) -> Spend:
-    return Spend(
-        agent_id=agent.id,
-        user="u1",
-        turn=turn.turn,
-        step=step,
-        provider="p",
-        model="m",
-        usage=Usage(tokens, tokens * 2),
-        cost_micros=tokens * 3,
-    )
 
 
 async def everything(store: Store, agent: Agent) -> dict[str, Any]:
@@ -113,11 +100,9 @@ async def test_an_ended_turn_refuses_every_change(store: Store) -> None:
     before = await everything(store, agent)
     step = tool_step(turn, 1)
     with pytest.raises(ConflictError):
-        await store.turns.journal([step], spend(agent, turn))
+        await store.turns.journal([step])
     with pytest.raises(ConflictError):
-        await store.turns.finish(
-            agent, turn, end(turn, "again", effects=Effects(posts=(letter("p"),))), spend(agent, turn)
-        )
+        await store.turns.finish(agent, turn, end(turn, "again", effects=Effects(posts=(letter("p"),))))
     with pytest.raises(ConflictError):
         await store.turns.split(turn)
     with pytest.raises(ConflictError):
@@ -135,7 +120,7 @@ async def test_finishing_commits_replies_posts_timers_and_results_together(store
     assert await everything(store, agent) == before, "effects appear only with the end of the turn"
     assert await store.inbox.waiting(other.id) == []
 
-    await store.turns.finish(agent, turn, end(turn, "one", "two", effects=effects, result="42"), spend(agent, turn))
+    await store.turns.finish(agent, turn, end(turn, "one", "two", effects=effects, result="42"))
     assert [row.envelope.key for row in await store.inbox.waiting(other.id)] == ["p1", "p2"]
     assert [(it.text, it.turn, it.state) for it in await store.outbox.waiting("telegram")] == [
         ("one", turn.turn, "waiting"),
@@ -229,15 +214,6 @@ async def test_a_new_session_hides_the_old_one(store: Store) -> None:
     assert await store.turns.history(turn.agent_id, 2, 100) == []
     await answer(store, "b", history=(Message("user", (Text("new"),)),))
     assert [message.text for message in await store.turns.history(turn.agent_id, 2, 100)] == ["new"]
-
-
-async def test_spend_is_charged_once_per_turn_and_step(store: Store) -> None:
-    agent, turn, _ = await begin(store, "a")
-    for _ in range(2):
-        await store.turns.journal([tool_step(turn, 1)], spend(agent, turn, 1))
-    await store.turns.finish(agent, turn, end(turn), spend(agent, turn, 2, tokens=5))
-    assert await store.ledger.spent("u1") == {"input_tokens": 15, "output_tokens": 30, "cost_micros": 45}
-    assert await store.ledger.spent("u2") == {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0}
 
 
 async def test_a_finished_step_starts_the_count_of_attempts_anew(store: Store) -> None:

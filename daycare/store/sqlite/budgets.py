@@ -141,8 +141,8 @@ class Budgets:
         return payer_of(self._reader, path)
 
     async def settle(self, spend: Spend) -> None:
-        """Charge a call that belongs to no turn."""
-        await self._write(lambda tx: add(tx, spend, new=True))
+        """Charge a call."""
+        await self._write(lambda tx: _charge(tx, spend))
 
     # -- sums --------------------------------------------------------------------------------------------------------
 
@@ -175,8 +175,8 @@ class Budgets:
         return sorted(found, key=lambda each: each.key, reverse=True)
 
 
-def add(tx: Tx, spend: Spend, *, new: bool) -> None:
-    """Add what a call cost to the sums, once: for its reservation, or else if it is `new` to the caller."""
+def _charge(tx: Tx, spend: Spend) -> None:
+    """Write what a call cost, and add it to the sums: once for its reservation."""
     path, payer, day, given_back = "", None, "", Use()
     if spend.reservation:
         row = tx.one(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))  # noqa: S608
@@ -186,12 +186,28 @@ def add(tx: Tx, spend: Spend, *, new: bool) -> None:
         given_back = -_most_of(row)
         tx.run("DELETE FROM reservations WHERE no = ?", (spend.reservation,))
         tx.commit.budgets = True
-    elif not new or spend.provider == "offline":
-        return
     path = path or spend.path or _path_of(tx, spend)
     payer = payer_of(tx.db, path) if payer is None else payer
     day = day or _day_of(tx, spend.user)
     usage = spend.usage
+    if spend.turn:
+        tx.run(
+            "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"
+            " cached_tokens, cost_micros) SELECT ?1, ?2, 'agent', ?3, ?4, coalesce(max(step), -1) + 1, ?5, ?6, ?7, ?8,"
+            " ?9, ?10 FROM spend WHERE turn = ?4",
+            (
+                tx.now,
+                spend.user,
+                spend.agent_id,
+                spend.turn,
+                spend.provider,
+                spend.model,
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cached_tokens,
+                spend.cost_micros,
+            ),
+        )
     keys = key_of("day", day), key_of("month", day)
     used = Use(spend.cost_micros, usage.input_tokens + usage.output_tokens, 1, spend.wall_ms)
     budget_sums.add(tx.db, keys, path, payer, used=used, reserved=given_back)

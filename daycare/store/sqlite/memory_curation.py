@@ -37,7 +37,6 @@ from daycare.store.sqlite.memory_rows import (
     span,
     those,
 )
-from daycare.store.sqlite.turns import charge
 from daycare.store.sqlite.writer import Tx
 
 _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are more
@@ -162,8 +161,6 @@ def _mark(db: apsw.Connection, agent_id: str) -> int:
 
 
 def _learn(tx: Tx, lesson: Lesson) -> list[int] | None:
-    for spend in lesson.spend:
-        charge(tx, spend)
     if _mark(tx.db, lesson.agent_id) != lesson.after:
         return None
     scope = lesson.through >> SCOPE_BITS

@@ -7,9 +7,8 @@ import apsw
 import msgspec
 
 from daycare.base.messages import Message
-from daycare.store.records import Past, PastTurn, Spend, Step, Summary
+from daycare.store.records import Past, PastTurn, Step, Summary
 from daycare.store.sqlite import journal
-from daycare.store.sqlite.turns import charge
 from daycare.store.sqlite.writer import Tx, Writer
 
 _COLUMNS = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
@@ -24,13 +23,12 @@ class Summaries:
         self._write = writer.write
         self._reader = reader
 
-    async def add(self, summary: Summary | None, step: Step | None, spend: Spend) -> None:
-        """Record what a call for a summary came to, and charge it, together."""
+    async def add(self, summary: Summary | None, step: Step | None) -> None:
+        """Record what a call for a summary came to, together."""
 
         def run(tx: Tx) -> None:
             if step is not None:
                 journal.put(tx, step)
-            charge(tx, spend)
             if summary is not None:
                 _insert(tx, summary)
 

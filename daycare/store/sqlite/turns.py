@@ -8,10 +8,9 @@ import msgspec
 
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.messages import Envelope, EnvelopeKind, Message
-from daycare.store.records import Agent, Effects, InboxRow, Reply, Spend, Step, Turn, TurnEnd
+from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.sqlite import (
     behaviours,
-    budgets,
     cron_ledger,
     inbox,
     journal,
@@ -68,8 +67,8 @@ class Turns:
         """Return a turn as it is after every write asked for so far."""
         return await self._write(lambda tx: _load(tx, turn))
 
-    async def journal(self, steps: Sequence[Step], spend: Spend | None = None) -> None:
-        """Record steps, replacing those with the same number; charge `spend` once per (turn, step).
+    async def journal(self, steps: Sequence[Step]) -> None:
+        """Record steps, replacing those with the same number.
 
         A step that is done makes the running attempt the first again: a long turn that gets on is no poison.
         """
@@ -81,14 +80,10 @@ class Turns:
                     tx.run("UPDATE turns SET attempt = 1 WHERE turn = ? AND attempt > 1", (step.turn,))
                     if step.wait:
                         waits.answered(tx, step.wait)
-            if spend is not None:
-                charge(tx, spend)
 
         await self._write(run, 1024 * len(steps))
 
-    async def finish(
-        self, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None = None, following: Sequence[InboxRow] = ()
-    ) -> Turn | None:
+    async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, following: Sequence[InboxRow] = ()) -> Turn | None:
         """Commit everything a turn changes. Raises `ConflictError` if the turn is no longer open.
 
         With `following` the next turn is journaled in the same transaction and returned: a queue that is worked off
@@ -96,7 +91,7 @@ class Turns:
         """
 
         def run(tx: Tx) -> Turn | None:
-            _finish(tx, agent, turn, end, spend)
+            _finish(tx, agent, turn, end)
             return _begin(tx, agent, following) if following else None
 
         return await self._write(run, 4096)
@@ -261,7 +256,7 @@ def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
     return it, mailbox.waiting_rows(tx, seqs, held=it.state == "waiting"), steps
 
 
-def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None) -> None:
+def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     if end.state == "stopped":
         waits.give_up(tx, turn)
     _must_end(tx, turn.turn, end.state, end.history)
@@ -275,8 +270,6 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd, spend: Spend | None)
         sent.append(outbox.insert(tx, key, turn.turn, turn.trace, each.reply))
     if end.effects.state is not None:
         behaviours.keep(tx, agent, turn.turn, end.effects.state)
-    if spend is not None:
-        charge(tx, spend)
     task_ledger.answered(tx, tasks, sent, stopped=end.state == "stopped")
     if runs:
         cron_ledger.answered(tx, runs, sent, (end.result or "stopped") if end.state == "stopped" else "")
@@ -320,29 +313,6 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
                 continue
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
     return sent
-
-
-def charge(tx: Tx, spend: Spend) -> None:
-    """Write what a model call cost, once for each (turn, step), and settle its reservation."""
-    usage = spend.usage
-    tx.run(
-        "INSERT INTO spend (at, user, origin, agent_id, turn, step, provider, model, input_tokens, output_tokens,"
-        " cached_tokens, cost_micros) VALUES (?, ?, 'agent', ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            tx.now,
-            spend.user,
-            spend.agent_id,
-            spend.turn,
-            spend.step,
-            spend.provider,
-            spend.model,
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_tokens,
-            spend.cost_micros,
-        ),
-    )
-    budgets.add(tx, spend, new=tx.db.changes() == 1)
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
