@@ -41,7 +41,7 @@ class SettingCommands:
         if not rest:
             return Answer(await self._shown(agent, may=may))
         if not may:
-            names = [user.name for user in await self._store.people.find() if user.operator]
+            names = [user.name for user in await self._store.people.operators()]
             return Answer(f"Only {' or '.join(names) or 'an operator'} may choose the model.")
         wanted = rest.split(maxsplit=1)[0]
         if wanted == "default":

@@ -7,8 +7,7 @@ from daycare.store.contract import Store
 
 async def owner_of(store: Store, config: Config) -> str:
     """Return the operator's user id. Raises `BrokenError` OPERATOR_UNKNOWN, NO_OPERATOR."""
-    users = await store.people.find()
-    operators = [user.id for user in users if user.operator]
+    operators = [user.id for user in await store.people.operators()]
     if config.agent.operator:
         if config.agent.operator not in operators:
             raise BrokenError(

@@ -183,7 +183,7 @@ def _sync(folder: Path) -> None:
 
 async def _add_operator(location: str, user: User, persona: Persona, secrets: Mapping[str, bytes]) -> User:
     async with open_store(location) as store:
-        operator = next((known for known in await store.people.find() if known.operator), None)
+        operator = next(iter(await store.people.operators()), None)
         if operator is None:
             operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
             await introduce(store.documents, persona, operator)

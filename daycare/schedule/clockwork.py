@@ -41,6 +41,7 @@ class Clockwork:
         owner: str,
         keep_days: int,
     ) -> None:
+        self._store = store
         self.controls = CronControls(store, directory, clock, may)
         self.sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
         self.controls.refresh = self.sources.read
@@ -63,11 +64,11 @@ class Clockwork:
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
-        jobs = await self.controls.find()
+        jobs = await self._store.cron.count()
         return {
-            "jobs": len(jobs),
-            "paused": sum(job.paused for job in jobs),
-            "running": sum(job.running for job in jobs),
-            "next_at": min((job.next_at for job in jobs if job.next_at is not None), default=None),
+            "jobs": jobs.jobs,
+            "paused": jobs.paused,
+            "running": jobs.running,
+            "next_at": jobs.next_at,
             "problems": [str(problem) for problem in self.controls.problems],
         }

@@ -40,7 +40,6 @@ from daycare.tools.context import shortened
 
 _DAY_MS: Final = 86_400_000
 _EXPIRE_ROWS: Final = 1_000
-_ALL: Final = 1_000_000
 
 
 @dataclass
@@ -252,14 +251,18 @@ class Schedule:
     async def _rewind(self, now_ms: int) -> None:
         """The clock was set back, perhaps before this start: nothing is due later than the rules say from here on."""
         sooner = []
-        for job in await self.store.cron.find(limit=_ALL):
-            if job.next_at is None:
-                continue
-            first = None
-            with self._aside(job), suppress(InvalidError):  # as in `_firing_or_none`
-                first = job.spec.first(await self._zone(job), now_ms)
-            if first is not None and first < job.next_at:
-                sooner.append((job.no, job.revision, first))
+        after = ""
+        while jobs := await self.store.cron.find(limit=CRON_PAGE, after=after):
+            for job in jobs:
+                if job.next_at is None:
+                    continue
+                first = None
+                with self._aside(job), suppress(InvalidError):  # as in `_firing_or_none`
+                    first = job.spec.first(await self._zone(job), now_ms)
+                if first is not None and first < job.next_at:
+                    sooner.append((job.no, job.revision, first))
+            after = jobs[-1].path
+            await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         await self.store.cron.rewind(now_ms, sooner)
 
     async def _dismiss_orphans(self) -> None:

@@ -68,6 +68,9 @@ class PeopleStore(Protocol):
         """Return how many users are right below one: topics of a group, sub-users of a person."""
         ...
 
+    async def operators(self) -> list[User]:
+        """Return those who own the installation, by id."""
+
     async def change(self, user_id: str, *, name: str, zone: str) -> User:
         """Let a user have another name and zone; idempotent. Raises `NotFoundError` for an unknown one."""
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from daycare.base.cron import CronSpec
 from daycare.store.records_cron import (
     CronConflict,
+    CronCount,
     CronFiring,
     CronJob,
     CronPost,
@@ -53,9 +54,15 @@ class CronStore(Protocol):
         """Remove a job and what waits of it; idempotent. Its own agent is an orphan then."""
         ...
 
-    async def find(self, user: str | None = None, limit: int = 1000) -> list[CronJob]:
-        """Return jobs that are not removed in order of path, each with its newest run and whether one is going on."""
+    async def find(self, user: str | None = None, limit: int = 1000, after: str = "") -> list[CronJob]:
+        """Return jobs that are not removed in order of path, each with its newest run and whether one is going on.
+
+        They begin after the path `after`.
+        """
         ...
+
+    async def count(self) -> CronCount:
+        """Return how many jobs there are that are not removed; it costs the same however many."""
 
     async def at(self, path: str) -> CronJob | None:
         """Return the job at a path that is not removed."""

@@ -29,6 +29,15 @@ class NewCronJob(msgspec.Struct, frozen=True, kw_only=True):
     bounds: AgentConfig = AgentConfig()
 
 
+class CronCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs there are, how many of them are paused or running, and when the next one is due (None: none is)."""
+
+    jobs: int
+    paused: int
+    running: int
+    next_at: int | None
+
+
 class CronJob(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduled job. `revision` grows with each change of it; `next_at` None: it is not due any more, or for now."""
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from daycare.store.contract import Store
-from daycare.store.sqlite.store import open_store
+from daycare.store.sqlite.store import SqliteStore, open_store
+from tests.store import counting
 from tests.store.samples import HandClock
 
 Opener = Callable[[Path, HandClock], AbstractAsyncContextManager[Store]]
@@ -27,3 +28,5 @@ def clock() -> HandClock:
 async def store(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
     async with STORES[request.param](tmp_path, clock) as store:
         yield store
+        assert isinstance(store, SqliteStore)
+        counting.check(store)  # whatever a test has done, what is kept counted is right

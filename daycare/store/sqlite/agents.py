@@ -17,7 +17,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, NewAgent
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = "id, path, kind, role, user, origin, parent, state, config, incarnation, session, created_at, reason"
@@ -26,6 +26,7 @@ _encode = msgspec.json.Encoder().encode
 _EMPTY = AgentConfig()  # shared: most agents have no settings of their own
 Spawn = Callable[[Tx, Agent, str, NewAgent, Envelope], Agent]
 Change = Callable[[Tx, str, str, str, str | None], Agent]
+_STATES = ("living", "parked", "dead")
 _COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
 
 
@@ -137,8 +138,7 @@ class Agents:
 
     async def count(self) -> dict[str, int]:
         """Return how many agents there are in each stored state, the daemon's own left out."""
-        rows = self._reader.execute("SELECT state, count(*) FROM agents WHERE kind <> 'system' GROUP BY state")
-        return {str(state): int(str(number)) for state, number in rows}
+        return counts_of_agents(self._reader)
 
 
 def create(tx: Tx, new: NewAgent) -> Agent:
@@ -263,6 +263,12 @@ def _revive(tx: Tx, path: str, since_ms: int) -> Agent:
     )
     tx.commit.agents.add(agent_id)
     return must_get(tx, agent_id)
+
+
+def counts_of_agents(db: apsw.Connection) -> dict[str, int]:
+    """Return how many agents there are in each stored state of which there are any, the daemon's own left out."""
+    found = {state: counted(db, f"agents.{state}") for state in _STATES}
+    return {state: number for state, number in found.items() if number}
 
 
 def children(db: apsw.Connection, path: str) -> list[Agent]:

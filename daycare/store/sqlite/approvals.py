@@ -144,8 +144,8 @@ class Approvals:
     async def outlived(self, connectors: Sequence[str], after_ms: int, limit: int = 100) -> list[tuple[int, int]]:
         """Return messages, delivered or on their way, that show a request which is decided."""
         found = self._reader.execute(
-            "SELECT m.no, m.outbox FROM approval_messages m JOIN approvals a ON a.no = m.no"  # noqa: S608
-            " JOIN outbox o ON o.seq = m.outbox WHERE m.content_hash <> '' AND m.created_at > ? AND o.state < 3"
+            "SELECT m.no, m.outbox FROM approval_messages m CROSS JOIN approvals a ON a.no = m.no"  # noqa: S608
+            " CROSS JOIN outbox o ON o.seq = m.outbox WHERE m.content_hash <> '' AND m.created_at > ? AND o.state < 3"
             f" AND a.state <> 'pending' AND o.connector IN ({', '.join('?' * len(connectors))})"
             " ORDER BY m.outbox DESC LIMIT ?",
             (after_ms, *connectors, limit),

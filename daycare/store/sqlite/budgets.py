@@ -1,6 +1,7 @@
 """Budgets: reservations before calls, and what was spent, by day and by month of the user's calendar."""
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any, Final
 
 import apsw
@@ -19,7 +20,7 @@ from daycare.base.path import Kind
 from daycare.store.records import Spend
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
 from daycare.store.sqlite import budget_sums
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _DAY_MS: Final = 86_400_000
@@ -30,9 +31,12 @@ _SUMS: Final = (
     " unsettled, unsettled_tokens, unsettled_micros, unsettled_ms"
 )
 # At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
-_WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0')"
+_WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0') AND path >= ?1 AND path < ?1 || '0'"
 # What others spend for it: below another path, but asked for at or below this one.
-_CHARGED: Final = "(payer = ?1 OR payer > ?1 || '/' AND payer < ?1 || '0') AND payer <> '' AND NOT " + _WITHIN
+_CHARGED: Final = (
+    "(payer = ?1 OR payer > ?1 || '/' AND payer < ?1 || '0') AND payer >= ?1 AND payer < ?1 || '0' AND payer <> ''"
+    f" AND NOT ({_WITHIN})"
+)
 _SPENT: Final = f"key, path, payer, user, provider, model, {_SUMS}"
 _RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 _BELOW: Final = (
@@ -165,14 +169,19 @@ class Budgets:
     async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
         """Return what was spent at or below a path, newest first."""
         found: list[Spent] = []
-        for root, which in _parts(self._reader, path):
+        keys = self._reader.execute(
+            f"{_KEYS} SELECT key FROM keys WHERE key BETWEEN ?1 AND ?2 AND length(key) = length(?1)"  # noqa: S608
+            " ORDER BY key DESC",
+            (first, last),
+        ).fetchall()
+        parts = _parts(self._reader, path)
+        for (key,), (root, which) in product(keys, parts):
             rows = self._reader.execute(
-                f"SELECT {_SPENT} FROM spending WHERE {which}"  # noqa: S608
-                " AND key BETWEEN ?2 AND ?3 AND length(key) = length(?2) ORDER BY key DESC, path LIMIT ?4",
-                (root, first, last, limit - len(found)),
+                f"SELECT {_SPENT} FROM spending WHERE key = ?2 AND {which} ORDER BY path LIMIT ?3",  # noqa: S608
+                (root, key, limit - len(found)),
             )
             found += [_spent(row) for row in rows]
-        return sorted(found, key=lambda each: each.key, reverse=True)
+        return found
 
 
 def _charge(tx: Tx, spend: Spend) -> None:
@@ -304,12 +313,14 @@ def forget(db: apsw.Connection, spent: str, reserved: str) -> int:
 
 
 def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
-    """Return the tokens read and written and the millionths of a dollar of one user or all."""
+    """Return the tokens read and written and the millionths of a dollar of all; or of one user, which looks far."""
+    if user is None:
+        return counted(db, "spent.input_tokens"), counted(db, "spent.output_tokens"), counted(db, "spent.cost_micros")
     row = db.execute(
         "SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
         " coalesce(sum(cost_micros + unsettled_micros), 0) FROM spending"
-        " WHERE length(key) = 7 AND (? IS NULL OR user = ?)",
-        (user, user),
+        " WHERE length(key) = 7 AND user = ?",
+        (user,),
     ).fetchone()
     assert row is not None
     return int(str(row[0])), int(str(row[1])), int(str(row[2]))

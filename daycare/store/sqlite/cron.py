@@ -10,6 +10,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.limits import CRON_RETRY_MAX_S, CRON_RUNS_KEPT
 from daycare.store.records_cron import (
     CronConflict,
+    CronCount,
     CronFiring,
     CronJob,
     CronPost,
@@ -19,6 +20,7 @@ from daycare.store.records_cron import (
 )
 from daycare.store.sqlite import cron_fire, cron_jobs, outbox
 from daycare.store.sqlite.cron_ledger import COLUMNS, run_of
+from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
@@ -55,12 +57,13 @@ class Cron:
         """Remove a job and what waits of it."""
         await self._write(lambda tx: cron_jobs.remove(tx, no, reason))
 
-    async def find(self, user: str | None = None, limit: int = 1000) -> list[CronJob]:
+    async def find(self, user: str | None = None, limit: int = 1000, after: str = "") -> list[CronJob]:
         """Return living jobs in order of path, each with its newest run and whether one is going on."""
+        of_user, bindings = ("", ()) if user is None else (" AND user = ?", (user,))
         rows = self._reader.execute(
-            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs WHERE removed_at IS NULL AND (?1 IS NULL OR user = ?1)"  # noqa: S608
-            " ORDER BY path LIMIT ?2",
-            (user, limit),
+            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs WHERE removed_at IS NULL AND path > ?{of_user}"  # noqa: S608
+            " ORDER BY path LIMIT ?",
+            (after, *bindings, limit),
         ).fetchall()
         return [self._with_last(cron_jobs.job_of(row)) for row in rows]
 
@@ -92,6 +95,19 @@ class Cron:
             "SELECT 1 FROM cron_runs WHERE job = ? AND state IN ('waiting', 'due') LIMIT 1", (job.no,)
         ).fetchone()
         return msgspec.structs.replace(job, last=None if last is None else run_of(last), running=going is not None)
+
+    async def count(self) -> CronCount:
+        """Return how many jobs there are."""
+        running = (
+            "SELECT count(DISTINCT r.job) FROM cron_runs r JOIN cron_jobs j ON j.no = r.job AND j.removed_at IS NULL"
+            " WHERE r.state IN ('waiting', 'due')"
+        )
+        return CronCount(
+            jobs=counted(self._reader, "cron.jobs"),
+            paused=counted(self._reader, "cron.paused"),
+            running=count(self._reader, running),
+            next_at=await self.next_due(),
+        )
 
     # -- time --------------------------------------------------------------------------------------------------------
 

@@ -231,6 +231,11 @@ def described(location: str, error: apsw.Error) -> DaycareError:
     return BrokenError("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")
 
 
+def counted(db: apsw.Connection, name: str) -> int:
+    """Return a number that is kept in the table of counts."""
+    return count(db, "SELECT number FROM counts WHERE name = ?", (name,))
+
+
 def count(db: apsw.Connection, sql: str, bindings: tuple[object, ...] = ()) -> int:
     """Return the first column of the first row, which is a number."""
     row = db.execute(sql, bindings).fetchone()

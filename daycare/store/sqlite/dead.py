@@ -8,7 +8,7 @@ from daycare.base.messages import Envelope
 from daycare.store.records import DeadLetter
 from daycare.store.records_upkeep import DroppedLetters
 from daycare.store.sqlite import inbox, outbox, turns
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.letters import COLUMNS, letter
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -24,10 +24,10 @@ class DeadLetters:
 
     async def find(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[DeadLetter]:
         """Return the newest dead letters first."""
+        at, bindings = ("", ()) if path is None else ("path = ? AND ", (path,))
         rows = self._reader.execute(
-            f"SELECT {COLUMNS} FROM dead_letters WHERE (? IS NULL OR path = ?) AND (? IS NULL OR no < ?)"  # noqa: S608
-            " ORDER BY no DESC LIMIT ?",
-            (path, path, before, before, limit),
+            f"SELECT {COLUMNS} FROM dead_letters WHERE {at}no < ? ORDER BY no DESC LIMIT ?",  # noqa: S608
+            (*bindings, 2**63 - 1 if before is None else before, limit),
         )
         return [letter(row) for row in rows]
 
@@ -65,7 +65,7 @@ class DeadLetters:
 
     async def count(self) -> int:
         """Return how many dead letters wait for a decision."""
-        return count(self._reader, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL")
+        return counted(self._reader, "dead.waiting")
 
 
 def _replay_turn(tx: Tx, agent_id: str, turn: int) -> int:

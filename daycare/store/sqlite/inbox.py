@@ -10,7 +10,7 @@ from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, letters, mailbox, outbox
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -92,7 +92,7 @@ class Inbox:
 
     async def counts(self) -> dict[str, int]:
         """Return how many rows wait, in all agents together."""
-        return {"waiting": count(self._reader, "SELECT count(*) FROM inbox WHERE state = 0")}
+        return {"waiting": counted(self._reader, "inbox.waiting")}
 
 
 def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:

@@ -7,7 +7,8 @@ import apsw
 import trio
 
 from daycare.store.records_measures import Measures, Queue
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.agents import counts_of_agents
+from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Writer
@@ -50,18 +51,17 @@ def _measures(db: apsw.Connection) -> Measures:
         " FROM (SELECT agent_id, through FROM memory_marks WHERE newest > through LIMIT ?) m",
         (_AGENTS_MAX,),
     )
-    [(jobs, next_at)] = fetch(db, "SELECT count(*), coalesce(min(next_at), 0) FROM cron_jobs WHERE removed_at IS NULL")
     page = count(db, "PRAGMA page_size")
     return Measures(
         inbox=_queues(db, "kind", "inbox WHERE state = 0"),
         outbox=_queues(db, "connector", "outbox WHERE state < 2"),
-        agents=dict(fetch(db, "SELECT state, count(*) FROM agents WHERE kind <> 'system' GROUP BY state")),
-        dead_letters=count(db, "SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL"),
-        approvals=count(db, "SELECT count(*) FROM approvals WHERE state = 'pending'"),
+        agents=counts_of_agents(db),
+        dead_letters=counted(db, "dead.waiting"),
+        approvals=counted(db, "approvals.pending"),
         uncurated=logs,
         uncurated_at=oldest,
-        cron_jobs=jobs,
-        cron_next_at=next_at,
+        cron_jobs=counted(db, "cron.jobs"),
+        cron_next_at=count(db, "SELECT coalesce(min(next_at), 0) FROM cron_jobs WHERE next_at IS NOT NULL"),
         bytes=count(db, "PRAGMA page_count") * page,
         free_bytes=count(db, "PRAGMA freelist_count") * page,
     )

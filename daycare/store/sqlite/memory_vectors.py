@@ -11,7 +11,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.limits import MEMORY_MODELS_MAX
 from daycare.store.records_memories import NewVector, VectorModel, VectorPage
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.memory_part import Part
 from daycare.store.sqlite.memory_rows import MODEL_BITS, SCOPE_BITS, changes, fetch, span, those
 from daycare.store.sqlite.readers import Readers
@@ -54,21 +54,13 @@ class MemoryVectors(Part):
 
     async def pending(self, model: str) -> tuple[int, int]:
         """Return how many memories have no vector of this model, and how many memories there are."""
-        total = count(self._reader, "SELECT coalesce(sum(living), 0) FROM memory_scopes")
-        done = count(
-            self._reader,
-            "SELECT coalesce(sum(vectors), 0) FROM memory_embedded WHERE model = ?",
-            (_model(self._reader, model),),
-        )
+        total = counted(self._reader, "memories")
+        done = count(self._reader, "SELECT coalesce((SELECT vectors FROM memory_models WHERE model = ?), 0)", (model,))
         return total - done, total
 
     async def vector_models(self) -> list[VectorModel]:
         """Return the models of which there are vectors."""
-        rows = fetch(
-            self._reader,
-            "SELECT model, dimensions, (SELECT coalesce(sum(vectors), 0) FROM memory_embedded e WHERE e.model = m.no)"
-            " FROM memory_models m ORDER BY no",
-        )
+        rows = fetch(self._reader, "SELECT model, dimensions, vectors FROM memory_models ORDER BY no")
         return [VectorModel(*row) for row in rows]
 
     async def known_vectors(self, model: str, hashes: Sequence[str]) -> dict[str, bytes]:

@@ -10,7 +10,7 @@ from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
-from daycare.store.sqlite.database import count
+from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 STATES = ("waiting", "sending", "sent", "dead", "dead")  # the last: after a try that may have arrived
@@ -126,7 +126,7 @@ class Outbox:
 
     async def count(self) -> int:
         """Return how many rows are undelivered."""
-        return count(self._reader, "SELECT count(*) FROM outbox WHERE state < 2")
+        return counted(self._reader, "outbox.waiting")
 
 
 def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: str, reply: Reply) -> int:

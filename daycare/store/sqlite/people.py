@@ -60,6 +60,10 @@ class People:
         """Return how many users are right below one."""
         return _count_below(self._reader, user_id)
 
+    async def operators(self) -> list[User]:
+        """Return those who own the installation."""
+        return operators(self._reader)
+
     async def change(self, user_id: str, *, name: str, zone: str) -> User:
         """Let a user have another name and zone."""
 

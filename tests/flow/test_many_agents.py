@@ -1,0 +1,91 @@
+"""A million agents: what is asked for often costs the same with a thousand agents and with twenty thousand.
+
+What is compared are steps of SQLite's machine; seconds are for `python -m tests.bench million`.
+"""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from daycare.base.budget import day_of
+from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.ops.measuring import gauges
+from daycare.store.records import Spend
+from daycare.store.records_budgets import NewReservation
+from daycare.testing.clock import VirtualClock
+from daycare.testing.house import House, open_house
+from tests.bench import crowd
+from tests.budgets.test_sums import MOST, ceiling
+from tests.budgets.test_sums import spend as call
+from tests.store import counting
+from tests.vm import Steps, counted
+
+FEW, MANY = 1_000, 20_000
+BUSY = 20  # people for whom something waits
+PERSON = "u5"
+Work = Callable[[House], Awaitable[object]]
+
+
+def told(text: str, user: str) -> Work:
+    """Let somebody type a command, and wait for the answer."""
+
+    async def run(house: House) -> str:
+        return await house.talk(text, user=user, path=f"/{user}/direct")
+
+    return run
+
+
+async def reserve(house: House) -> None:
+    """Make a reservation under three ceilings, and charge the call."""
+    day = day_of(house.daemon.clock.now_ms(), "UTC")
+    path = f"/{PERSON}/direct"
+    ceilings = [ceiling(each, key) for each in (path, f"/{PERSON}", "/") for key in (day, day[:7])]
+    new = NewReservation(path=path, user=PERSON, day=day, provider="p", model="m", most=MOST)
+    reserved = await house.store.budgets.reserve(new, ceilings)
+    assert reserved.no, "there is room"
+    spent: Spend = call(path, reserved.no)
+    await house.store.budgets.settle(spent)
+
+
+WORK: dict[str, Work] = {
+    "GET /v1/status": lambda house: house.daemon.status(),
+    "a metrics scrape": lambda house: gauges(house.daemon),
+    "health": lambda house: house.daemon._look(whole=True),
+    "a reservation": reserve,
+    **{
+        f"{text} by {user}": told(text, user)
+        for user in (crowd.OWNER, PERSON)
+        for text in ("/status", "/model", "/model default", "/model scripted/model", "/agents", "/cron", "/use")
+    },
+    "/spend by a person": told("/spend", PERSON),
+}
+
+
+async def costs(folder: Path, agents: int) -> dict[str, Steps]:
+    """Return what everything costs in a house with so many agents."""
+    clock = VirtualClock()
+    folder.mkdir()
+    crowd.build(folder / "daycare.db", agents, clock.now_ms(), BUSY)
+    config = Config(
+        models=ModelsSection(default="scripted/model"), providers={"scripted": ProviderSection(kind="scripted")}
+    )
+    found: dict[str, Steps] = {}
+    async with open_house(folder, location="daycare.db", clock=clock, config=config) as house:
+        for name, work in WORK.items():
+            await work(house)  # what is read once is no cost of the next
+            with counted(house.store) as found[name]:
+                await work(house)
+            assert not found[name].counting(house.store._db), f"{name} counts all entries of something"
+        counting.check(house.store)
+    return found
+
+
+async def test_what_is_asked_for_often_costs_the_same_with_twenty_times_the_agents(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    few, many = [await costs(tmp_path / str(number), number) for number in (FEW, MANY)]
+    grown = [
+        f"{name}: {few[name].all} steps with {FEW} agents, {many[name].all} with {MANY}:\n{many[name]}"
+        for name in few
+        if many[name].all > 1.25 * few[name].all + 100
+    ]
+    assert not grown, "\n".join(grown)
