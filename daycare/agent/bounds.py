@@ -2,17 +2,17 @@
 
 from daycare.actors.directory import Directory
 from daycare.base.consent import Consent
-from daycare.base.permission import Permissions
 from daycare.store.records import Agent, AgentConfig
+from daycare.store.records_bounds import bound_by
 
 
-async def rules_of(directory: Directory, agent: Agent) -> Permissions:
-    """Return the rules among an agent's own settings and those of all above it."""
-    rules = list(agent.config.permissions.rules)
+async def bounds_of(directory: Directory, agent: Agent) -> AgentConfig:
+    """Return settings that bind as those of an agent and of all above it do."""
+    bounds = bound_by(AgentConfig(), agent.config)
     while agent.parent is not None:
         agent = await directory.get(agent.parent)
-        rules += agent.config.permissions.rules
-    return Permissions(rules=tuple(dict.fromkeys(rules)))
+        bounds = bound_by(bounds, agent.config)
+    return bounds
 
 
 def is_as_bound(config: AgentConfig, bounds: AgentConfig) -> bool:

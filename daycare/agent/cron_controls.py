@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.agent.bounds import rules_of
+from daycare.agent.bounds import bounds_of
 from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY, CronSpec
@@ -175,9 +175,8 @@ class CronControls:
         """Return what narrows the agent that adds a job, for the job's own: it may do no more."""
         if not by:
             return AgentConfig()
-        agent = await self.directory.at(by)
-        tools = None if agent.config.tools is None else (*agent.config.tools, TASKS_ONLY)
-        return AgentConfig(tools=tools, permissions=await rules_of(self.directory, agent))
+        bounds = await bounds_of(self.directory, await self.directory.at(by))
+        return replace(bounds, tools=None if bounds.tools is None else (*bounds.tools, TASKS_ONLY))
 
     async def _check(self, path: str, spec: CronSpec, user: str, zone: str, by: str, *, ahead: bool = True) -> None:
         spec.checked()

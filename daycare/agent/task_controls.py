@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
-from daycare.agent.bounds import rules_of
+from daycare.agent.bounds import bounds_of
 from daycare.base import crontab
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY
@@ -103,7 +103,7 @@ class TaskControls:
             via=chains.via,
             meta=meta,
         )
-        config = AgentConfig(tools=(*context.allowed, TASKS_ONLY), permissions=await rules_of(self.directory, asker))
+        config = replace(await bounds_of(self.directory, asker), tools=(*context.allowed, TASKS_ONLY))
         new = await self._new(asker.user, spec, name, key, message, config)
         await self.router.count(new.message)
         return await self.store.tasks.start(replace(new, asker=asker.path, waits=bool(wait)))

@@ -294,6 +294,10 @@ class Pattern:
             return path._segments[: len(self._base)] == self._base
         return path._segments == self._base
 
+    def begins_below(self, path: Path) -> bool:
+        """Whether the set is of paths below `path`, of which it is none itself."""
+        return len(self._base) > len(path._segments) and self._base[: len(path._segments)] == path._segments
+
     def __str__(self) -> str:
         return _join((*self._base, self._stars) if self._stars else self._base)
 

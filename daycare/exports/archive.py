@@ -40,7 +40,7 @@ from daycare.store.records_exports import (
 )
 
 FORMAT: Final = "daycare-export"
-VERSION: Final = 1
+VERSION: Final = 2  # since 2 what narrows a job or stands in config.toml comes along
 MANIFEST: Final = "manifest.json"
 END: Final = "end.json"
 _MANIFEST_MAX_BYTES: Final = 1024 * 1024
@@ -311,7 +311,7 @@ def _manifest(part: tar.Part) -> tuple[Manifest, bytes]:
         manifest = msgspec.json.decode(head, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise wrong(f"its manifest: {error}") from None
-    if manifest.format != FORMAT or manifest.version != VERSION:
+    if manifest.format != FORMAT or not 1 <= manifest.version <= VERSION:
         raise wrong(f"its manifest is of another format, {manifest.format!a} {manifest.version}")
     if [each.name for each in manifest.parts] != list(PARTS):
         raise wrong(f"its manifest names other parts than {', '.join(PARTS)}")

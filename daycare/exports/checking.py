@@ -6,11 +6,12 @@ have names that are names; numbers fit where they are kept.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
+from daycare.base.budget import split_name
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
@@ -21,11 +22,15 @@ from daycare.base.limits import (
     EXPORT_MEMORIES_MAX,
     EXPORT_OTHERS_MAX,
     EXPORT_TURNS_MAX,
+    RULES_MAX,
     TIMERS_MAX_PER_AGENT,
 )
 from daycare.base.messages import EnvelopeKind, File, Origin
 from daycare.base.path import Kind, Path, check_name
+from daycare.base.permission import OwnRule, Permissions, own_flaws
+from daycare.exports.names import path_of
 from daycare.memory.address import parse
+from daycare.rules.consent import within
 from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
 from daycare.store.records_exports import (
     AgentRecord,
@@ -67,6 +72,7 @@ class Checker:
         if len(parts) < 3 or parts[0] or not all(parts[1:]):  # its connector need not be one of ours
             raise InvalidError("EXPORT_INVALID", f"reading the export: it was made of {source!a}, which is no path")
         self._user = f"/{parts[1]}/"
+        self._source = source
         self.agents: list[AgentRecord] = []
         self.paths: list[Path] = []
         self.counts: Counter[str] = Counter()
@@ -142,6 +148,9 @@ class Checker:
             _must(path.kind in _CHILDREN, f"{path} is nobody's helper")
         _must(len(msgspec.json.encode(it.config)) <= AGENT_CONFIG_MAX_BYTES, "its settings are too long")
         _must(it.keeps is None or _is_json(it.keeps), "what it keeps is no JSON, or too long")
+        _must(path.kind is Kind.APP or not it.config.behaviour, "only an app has a behaviour")
+        self._narrows(it.narrowed, it.limits)
+        _must(not it.guards or not it.path, "rules that keep others away stand with the root")
         self.agents.append(it)
         self.paths.append(path)
 
@@ -225,14 +234,25 @@ class Checker:
         check_name(it.name, "name of a job")
         self._rises(it.name)
         it.spec.checked()
-        for path in (it.spec.target, it.spec.deliver):
+        for path in filter(None, (it.spec.target, it.spec.deliver)):
             _must(not path.startswith("/") or path.startswith(self._user), f"it is for {path[:80]!a}, of another user")
+        its = within(it.spec.target, self._source) if it.spec.target else self._source == f"{self._user}cron/{it.name}"
+        _must(it.agent >= 0 or its, "a person made it, and it is for none of these agents")
+        if it.spec.target:
+            path_of(it.spec.target)
+        self._narrows((*it.narrowed, *it.bounds.permissions.rules), it.limits)
 
     def _file(self, it: FileRecord) -> None:
         _must(bool(it.of) == bool(it.turn) and it.turn <= len(self._turns), "it is of no turn that is there")
         _must(_is_hash(it.sha256), "its hash is none")
 
     # -- what they share -----------------------------------------------------------------------------------------------
+
+    def _narrows(self, rules: tuple[OwnRule, ...], limits: Mapping[str, int]) -> None:
+        wrong = next(own_flaws(Permissions(rules=rules[:RULES_MAX])), "")
+        _must(not wrong and len(rules) <= 2 * RULES_MAX, wrong or "it has too many rules")
+        for name in limits:
+            split_name(name)
 
     def _its(self, agent: int) -> None:
         _must(agent < len(self.agents), f"there is no agent {agent}")

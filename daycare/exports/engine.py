@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
+from daycare.base.consent import ApprovalsSection
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_agent_id, new_trace_id
 from daycare.base.limits import (
@@ -27,7 +28,9 @@ from daycare.exports.archive import Archive, Manifest, Spool, anonymous, wrong
 from daycare.exports.checking import Checker, checked
 from daycare.exports.fitting import Settings
 from daycare.exports.kept import Kept
-from daycare.exports.names import Renaming, is_identity, with_files
+from daycare.exports.names import Renaming, is_identity, path_of, with_files
+from daycare.exports.narrowing import Arriving, Leaving
+from daycare.rules.permissions import Rules
 from daycare.store.contract import Store
 from daycare.store.records import AgentConfig
 from daycare.store.records_exports import (
@@ -37,6 +40,7 @@ from daycare.store.records_exports import (
     DocumentRecord,
     FileRecord,
     Incoming,
+    JobRecord,
     LeftOut,
     Snapshot,
     TurnRecord,
@@ -77,7 +81,8 @@ class Exports:
     """Exports and imports of one daemon, one after the other.
 
     `check` raises for settings of an agent that name what there is not. Files lie in `folder` without a name, so that
-    nothing is left of them; `owner` is the connector key of the operator.
+    nothing is left of them; `owner` is the connector key of the operator. `rules` and `approvals` are those of
+    config.toml as they are now; `spending` is called when budgets came with an agent.
     """
 
     def __init__(
@@ -88,6 +93,9 @@ class Exports:
         clock: Clock,
         folder: File,
         owner: str,
+        rules: Callable[[], Rules] = Rules,
+        approvals: Callable[[], ApprovalsSection] = ApprovalsSection,
+        spending: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
         self._apart = store.exports.apart
@@ -96,6 +104,7 @@ class Exports:
         self._clock = clock
         self._folder = folder
         self._owner = owner
+        self._rules, self._approvals, self._spending = rules, approvals, spending
         self._turn = trio.Lock()  # one at a time
         self._kept = Kept()
 
@@ -128,12 +137,15 @@ class Exports:
         """Return the size of an export that is kept. Raises `NotFoundError` EXPORT_UNKNOWN."""
         return self._kept.known(export_id, "export").size
 
-    def _write(self, target: BinaryIO, path: str, progress: Progress, *, shared: bool) -> Manifest:
+    def _write(
+        self, target: BinaryIO, path: str, progress: Progress, *, shared: bool, to: Path | None = None
+    ) -> Manifest:
         progress.stage = "reading"
         spool = Spool(self._folder)
         try:
             with self._store.exports.snapshot(path, shared=shared) as it:
-                ids = _write_records(it, spool, progress)
+                leaving = Leaving(self._rules(), self._approvals(), list(map(path_of, it.paths())), to)
+                ids = _write_records(it, spool, progress, leaving)
                 progress.stage, progress.done = "packing", 0
                 return spool.write(
                     target,
@@ -186,7 +198,7 @@ class Exports:
             source = await self._directory.at(path)
             file = await self._apart(lambda: anonymous(self._folder))
             try:
-                await self._apart(lambda: self._write(file, source.path, progress, shared=False))
+                await self._apart(lambda: self._write(file, source.path, progress, shared=False, to=root))
                 trusted = root.user == source.user and scope_of(str(root)) == scope_of(source.path)
                 return await self._bring(file, root, progress, approve=False, dry_run=False, trusted=trusted)
             finally:
@@ -236,8 +248,11 @@ class Exports:
 
         manifest = await self._apart(read)
         settings = Settings(self._check)
-        for agent in checker.agents:
-            settings.fit(agent.config)  # before anything is kept
+        renaming = Renaming(manifest.path, root, trusted=trusted)
+        arriving = Arriving(self._rules(), self._approvals(), renaming, checker.paths)
+        arriving.check(checker.agents[0], manifest.path)
+        for agent, at in zip(checker.agents, checker.paths, strict=True):  # before anything is kept
+            settings.fit(arriving.agent(renaming.agent(agent), at).config)
         approved = self._owner if approve else ""
         report = _told(manifest, str(root))
         held = () if approve or trusted else tuple(sorted(set(checker.identity)))
@@ -249,15 +264,21 @@ class Exports:
         progress.stage, progress.done = "files", 0
         files = await self._keep_files(archive, key, root.user, progress)
         progress.stage, progress.done = "writing", 0
-        renaming = Renaming(manifest.path, root, trusted=trusted)
         newest = _newest_identity(archive) if approved else {}
 
         def records() -> Iterator[Anything]:
             settings.left.clear()
+            coming = iter(checker.paths)
             for progress.done, record in enumerate(archive.records(), 1):
                 renamed = renaming.record(record, lambda place: files[place - 1][0] if place else 0)
                 if isinstance(renamed, AgentRecord):
+                    renamed = arriving.agent(renamed, next(coming))
                     renamed = replace(renamed, config=settings.fit(renamed.config))
+                if isinstance(renamed, JobRecord):
+                    if refused := arriving.refused(renamed):
+                        settings.leave("scheduled jobs", f"their maker may not schedule them here: {refused}")
+                        continue
+                    renamed = arriving.job(renamed)
                 if isinstance(renamed, DocumentRecord) and newest.get(_line(renamed)) == renamed.version:
                     renamed = replace(renamed, approver=approved)
                 yield renamed
@@ -266,6 +287,7 @@ class Exports:
             key=key, user=root.user, scope=scope_of(str(root)), agents=_arrivals(checker.paths), files=tuple(files)
         )
         brought = await self._store.exports.bring_in(incoming, records)
+        self._spending()
         progress.stage = "done"
         left_out = (*manifest.left_out, *brought.left_out, *settings.left_out)
         return replace(report, taken=brought.taken, left_out=left_out)
@@ -285,7 +307,7 @@ class Exports:
         return found
 
 
-def _write_records(it: Snapshot, spool: Spool, progress: Progress) -> list[int]:
+def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leaving) -> list[int]:
     """Put all records into the spool; return the ids of the files, in the order of theirs."""
     places: dict[int, int] = {}
     records: list[FileRecord] = []
@@ -307,7 +329,7 @@ def _write_records(it: Snapshot, spool: Spool, progress: Progress) -> list[int]:
             record = replace(record, messages=with_files(record.messages, place_of))
             if len(msgspec.json.encode(record)) > EXPORT_LINE_MAX_BYTES:
                 raise InvalidError("EXPORT_TOO_LARGE", f"exporting: a turn has over {EXPORT_LINE_MAX_BYTES} bytes")
-        spool.add(record)
+        spool.add(leaving.record(record))
     for file_id, file in zip(places, records, strict=True):
         found = it.file(file_id)
         data = found[1] if found else b""

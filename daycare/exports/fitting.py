@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from daycare.base.consent import Consent
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.store.records import AgentConfig
 from daycare.store.records_exports import LeftOut
@@ -23,19 +24,21 @@ class Settings:
 
     def fit(self, config: AgentConfig) -> AgentConfig:
         """Return settings as they can be here. Raises what `check` raises for rules: without them it may do more."""
-        if config.approvals:
-            self._leave("setting `approvals`", "a person chooses what is done without asking them")
+        if config.approvals is Consent.AUTO:
+            self.leave("setting `approvals`", "a person chooses what is done without asking them")
+            config = replace(config, approvals=None)
         if config.heartbeat_s:
-            self._leave("setting `heartbeat_s`", "what spends by itself is switched on where it is paid")
-        config = replace(config, approvals=None, heartbeat_s=0)
+            self.leave("setting `heartbeat_s`", "what spends by itself is switched on where it is paid")
+        config = replace(config, heartbeat_s=0)
         try:
             self._check(config)
         except (InvalidError, NotFoundError) as error:
             without = replace(config, personality="")
             self._check(without)
-            self._leave("setting `personality`", error.message)
+            self.leave("setting `personality`", error.message)
             config = without
         return config
 
-    def _leave(self, what: str, why: str) -> None:
+    def leave(self, what: str, why: str) -> None:
+        """Count what was not taken."""
         self.left[what, why] = self.left.get((what, why), 0) + 1

@@ -1,7 +1,8 @@
 """Names in records, as the place has them that an import goes to: paths, files, and who stands behind a text."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 from msgspec.structs import replace
@@ -10,8 +11,7 @@ from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import File, Message, Part, ToolCall, ToolResult
 from daycare.base.path import Kind, Path
-from daycare.base.permission import Permissions
-from daycare.store.records import AgentConfig
+from daycare.base.permission import OwnRule, Permissions, Rule
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, JobRecord, TurnRecord
 
 Files = Callable[[int], int]  # from the number of a file to another, 0 for one that is not there
@@ -43,8 +43,8 @@ class Renaming:
     def record(self, record: Anything, files: Files) -> Anything:
         """Return a record with its names as they are to be; `files` leads from places to ids."""
         match record:
-            case AgentRecord() if record.config.permissions.rules:
-                return replace(record, config=self._config(record.config))
+            case AgentRecord():
+                return self.agent(record)
             case TurnRecord():
                 said = with_files(record.messages, files)
                 return replace(record, messages=tuple(replace(it, sender=self.path(it.sender)) for it in said))
@@ -54,9 +54,22 @@ class Renaming:
                 return self._job(record)
         return record
 
-    def _config(self, config: AgentConfig) -> AgentConfig:
-        rules = tuple(replace(rule, object=self.path(rule.object)) for rule in config.permissions.rules)
-        return replace(config, permissions=Permissions(rules=rules))
+    def agent(self, it: AgentRecord) -> AgentRecord:
+        """Return an agent with the paths in its rules as they are to be."""
+        config = replace(it.config, permissions=self._permissions(it.config.permissions))
+        return replace(it, config=config, narrowed=self._rules(it.narrowed))
+
+    def rule(self, rule: Rule) -> Rule:
+        """Return a rule of config.toml as it would be about the new place."""
+        return replace(rule, subject=self.path(rule.subject), object=self.path(rule.object))
+
+    def _permissions(self, permissions: Permissions) -> Permissions:
+        return Permissions(rules=self._rules(permissions.rules))
+
+    def _rules(self, rules: Iterable[OwnRule]) -> tuple[OwnRule, ...]:
+        """What an agent may not do where it was, its copy may not do there either, nor in its own new place."""
+        both = ((rule, replace(rule, object=self.path(rule.object))) for rule in rules)
+        return tuple(dict.fromkeys(chain.from_iterable(both)))
 
     def _document(self, it: DocumentRecord) -> DocumentRecord:
         author, approver = self.path(it.author), self.path(it.approver)
@@ -77,7 +90,14 @@ class Renaming:
     def _job(self, it: JobRecord) -> JobRecord:
         own = f"{self._users[0]}cron/{it.name}" == self._old
         spec = replace(it.spec, target=self.path(it.spec.target), deliver=self.path(it.spec.deliver))
-        return replace(it, name=self._name if own and self._kind is Kind.CRON else it.name, spec=spec)
+        name = self._name if own and self._kind is Kind.CRON else it.name
+        bounds = replace(it.bounds, permissions=self._permissions(it.bounds.permissions))
+        return replace(it, name=name, spec=spec, bounds=bounds, narrowed=self._rules(it.narrowed))
+
+
+def path_of(text: str) -> Path:
+    """Return a path of another installation, whose connectors need not be ours. Raises `InvalidError`."""
+    return Path.parse(text, text.split("/")[2:3])
 
 
 def with_files(messages: tuple[Message, ...], files: Files) -> tuple[Message, ...]:

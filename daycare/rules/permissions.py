@@ -75,6 +75,11 @@ class Rules:
         self._rules = [_Compiled(number, rule) for number, rule in enumerate(rules, 1)]
         self._roles = {role: frozenset(names) for role, names in (roles or {}).items()}
 
+    @property
+    def all(self) -> tuple[Rule, ...]:
+        """The rules of config.toml in their order; the first is number 1."""
+        return tuple(rule.rule for rule in self._rules)
+
     def decide(self, line: Sequence[Party], action: str, target: Path) -> Verdict:
         """Decide on an action; `line` is who acts, then its parent, and so on to the root."""
         steps = [self._step(party, action, target, acts=number == 0) for number, party in enumerate(line)]

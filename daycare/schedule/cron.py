@@ -222,8 +222,9 @@ class Schedule:
             return self._task(job, run, compose(job, run, zone, now_ms, last), now_ms)
         agent = await self.directory.find(job.path)
         if agent is not None and not is_as_bound(agent.config, job.bounds):  # it was that of another job of this name
-            bound = replace(agent.config, tools=job.bounds.tools, permissions=job.bounds.permissions)
-            await self.store.agents.configure(agent.id, bound)
+            bounds = job.bounds
+            bound = {"tools": bounds.tools, "permissions": bounds.permissions, "approvals": bounds.approvals}
+            await self.store.agents.configure(agent.id, replace(agent.config, **bound))
         create = self.directory.new(Path.stored(job.path, Kind.CRON), origin=Origin.CRON, config=job.bounds)
         return CronPost(envelope=compose(job, run, zone, now_ms, last), create=create, fresh=fresh)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal, Protocol
 import msgspec
 from msgspec import Meta
 
+from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
 from daycare.base.limits import (
     BEHAVIOUR_STATE_MAX_BYTES,
@@ -18,8 +19,10 @@ from daycare.base.limits import (
     FILE_MAX_BYTES,
     MEMORY_TEXT_MAX_CHARS,
     MESSAGE_MAX_BYTES,
+    RULES_MAX,
 )
 from daycare.base.messages import EnvelopeKind, Message, Origin
+from daycare.base.permission import OwnRule, Permissions, Rule
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Layer
 from daycare.store.records_memories import EntityPart, FactPart
@@ -30,16 +33,26 @@ Any0 = Annotated[int, Meta(ge=0, lt=2**31)]  # such a place, or 0 for none
 Ms = Annotated[int, Meta(ge=0, le=2**53)]
 Line = Annotated[str, Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 Name = Annotated[str, Meta(max_length=1_000)]
+Limits = dict[str, Annotated[int, Meta(ge=0, le=2**53)]]  # of a budget, by their names
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One line of an export."""
 
 
+class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What narrows the agent of a job, as whoever made the job was narrowed: settings of these names."""
+
+    tools: tuple[str, ...] | None = None
+    permissions: Permissions = Permissions()
+    approvals: Consent | None = None
+
+
 class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
     """An agent. `path` is what stands behind the root's: empty, `/sub/0`, `/memory`; `kind` is only for readers.
 
-    `keeps` is what one with a behaviour keeps, as JSON.
+    `keeps` is what one with a behaviour keeps, as JSON. What binds it from outside of its settings: `narrowed` are
+    rules that its installation has about its path, `guards` those that keep others from it, `limits` its own budget.
     """
 
     path: Annotated[str, Meta(max_length=300)]
@@ -53,6 +66,9 @@ class AgentRecord(Record, frozen=True, kw_only=True, tag="agent"):
     next_search_index: Any0 = 0
     reason: Line | None = None
     keeps: Annotated[str, Meta(max_length=BEHAVIOUR_STATE_MAX_BYTES)] | None = None
+    narrowed: tuple[OwnRule, ...] = ()
+    guards: Annotated[tuple[Rule, ...], Meta(max_length=RULES_MAX)] = ()
+    limits: Limits = {}
 
 
 class SessionRecord(Record, frozen=True, kw_only=True, tag="session"):
@@ -166,13 +182,19 @@ class ReminderRecord(Record, frozen=True, kw_only=True, tag="reminder"):
 
 
 class JobRecord(Record, frozen=True, kw_only=True, tag="job"):
-    """A scheduled job of the agent. `agent` made it, -1: a person did. `target` in `spec` is a path as it was."""
+    """A scheduled job of the agent. `agent` made it, -1: a person did. `target` in `spec` is a path as it was.
+
+    `bounds` are those of its own agent; `narrowed` and `limits` are of its path as those of an agent.
+    """
 
     name: Annotated[str, Meta(max_length=64)]
     agent: Annotated[int, Meta(ge=-1, lt=2**31)]
     paused: bool
     spec: CronSpec
     created_at: Ms
+    bounds: Bounds = Bounds()
+    narrowed: tuple[OwnRule, ...] = ()
+    limits: Limits = {}
 
 
 class FileRecord(Record, frozen=True, kw_only=True, tag="file"):
@@ -227,6 +249,9 @@ class Snapshot(Protocol):
     @property
     def left_out(self) -> list[LeftOut]:
         """What is not handed out."""
+
+    def paths(self) -> list[str]:
+        """Return where the agents are, in the order of their records."""
 
     def records(self) -> Iterator[Anything]:
         """Yield the records in `ORDER`; files in messages have the store's own ids."""

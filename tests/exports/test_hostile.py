@@ -242,7 +242,9 @@ def test_a_line_without_an_end_is_not_gathered() -> None:
 
 def test_a_newer_format_is_told_as_such(life: bytes) -> None:
     members = unpacked(life)
-    members[MANIFEST] = json.dumps({"format": "daycare-export", "version": 2, "new": "field"}).encode()
+    members[MANIFEST] = json.dumps(
+        {"format": "daycare-export", "version": archive.VERSION + 1, "new": "field"}
+    ).encode()
     with pytest.raises(InvalidError) as found:
         read(packed(members, honest=False))
     assert found.value.code == "EXPORT_FROM_FUTURE"

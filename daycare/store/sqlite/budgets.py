@@ -1,6 +1,6 @@
 """Budgets: reservations before calls, and what was spent, by day and by month of the user's calendar."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from daycare.base.budget import EVERYTHING, Use, agent_of, day_of, ends_ms, key_of
+from daycare.base.budget import EVERYTHING, LIFTED, Use, agent_of, day_of, ends_ms, key_of
 from daycare.base.limits import (
     BUDGET_DAYS_KEPT,
     BUDGET_HELPER_DAYS_KEPT,
@@ -334,6 +334,21 @@ def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Sta
             sums[which] = budget_sums.of(db, it.key, it.path)
         used, reserved = sums[which]
         yield Standing(it, used.of(it.measure), reserved.of(it.measure))
+
+
+def narrow(tx: Tx, path: str, limits: Mapping[str, int]) -> None:
+    """Let a path use no more than this, nor more than what was set for it before."""
+    if not limits:
+        return
+    row = tx.one("SELECT limits FROM budgets WHERE path = ?", (path,))
+    known = _decode_limits(str(row[0])) if row is not None else {}
+    least = {name: min(limit, known[name]) if known.get(name, LIFTED) != LIFTED else limit
+             for name, limit in limits.items()}  # fmt: skip
+    tx.run(
+        "INSERT INTO budgets (path, limits, raises, set_by, updated_at) VALUES (?, ?, '{}', '', ?)"
+        " ON CONFLICT (path) DO UPDATE SET limits = excluded.limits, raises = '{}', updated_at = excluded.updated_at",
+        (path, _encode(known | least).decode(), tx.now),
+    )
 
 
 def payer_of(db: apsw.Connection, path: str) -> str:

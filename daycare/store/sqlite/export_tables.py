@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 TAKEN: Final = {
     "agents": "agent",
     "behaviour_states": "agent",
+    "budgets": "agent",
     "sessions": "session",
     "turns": "turn",
     "history": "turn",
@@ -43,7 +44,6 @@ class Left(NamedTuple):
 
 
 _OF = "agent_id IN (SELECT id FROM exported)"
-_AT = "path IN (SELECT path FROM exported)"
 
 LEFT_OUT: Final[dict[str, Left]] = {
     "inbox": Left(
@@ -78,11 +78,6 @@ LEFT_OUT: Final[dict[str, Left]] = {
         f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",  # noqa: S608
     ),
     "dropped_letters": Left("of what was given up on here"),
-    "budgets": Left(
-        "what may be spent is decided where it is paid",
-        "budgets",
-        f"SELECT count(*) FROM budgets WHERE {_AT}",  # noqa: S608
-    ),
     "reservations": Left("of calls that run"),
     "spend": Left("what was spent was spent here"),
     "spending": Left("what was spent was spent here"),

@@ -13,6 +13,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin
@@ -38,6 +39,7 @@ from daycare.store.records_exports import (
 )
 from daycare.store.sqlite import imports
 from daycare.store.sqlite.database import connect_reader, count
+from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_from
 from daycare.store.sqlite.export_tables import LEFT_OUT
 from daycare.store.sqlite.memory_rows import extra_from, span
 from daycare.store.sqlite.writer import Writer
@@ -152,6 +154,10 @@ class Subtree:
         """What is not handed out; known in full once everything else was read."""
         return [each for each in self._left.values() if each.count]
 
+    def paths(self) -> list[str]:
+        """Return where the agents are."""
+        return [path for (path,) in self._rows("SELECT path FROM exported ORDER BY place")]
+
     def records(self) -> Iterator[Anything]:
         """Yield the records in their order."""
         yield from self._agents()
@@ -191,29 +197,31 @@ class Subtree:
     # -- one kind each -------------------------------------------------------------------------------------------------
 
     def _agents(self) -> Iterator[AgentRecord]:
-        for path, kind, state, origin, config, session, made, subs, searches, reason, keeps in self._rows(
+        for path, kind, state, origin, config, session, made, subs, searches, reason, keeps, parent, most in self._rows(
             "SELECT a.path, kind, a.state, a.origin, config, session, created_at, next_sub_index, next_search_index,"
-            " reason, b.state FROM exported e JOIN agents a USING (id)"
-            " LEFT JOIN behaviour_states b ON b.agent_id = a.id ORDER BY e.place"
+            " reason, b.state, parent, g.limits FROM exported e JOIN agents a USING (id)"
+            " LEFT JOIN behaviour_states b ON b.agent_id = a.id LEFT JOIN budgets g ON g.path = a.path ORDER BY e.place"
         ):
             yield AgentRecord(
                 path=path.removeprefix(self._path),
                 kind=kind,
                 state=state,
                 origin=Origin(origin),
-                config=self._settings(_decode_config(config)),
+                config=self._settings(bound_above(self._db, _decode_config(config), kind, parent)),
                 session=session,
                 created_at=made,
                 next_sub_index=subs,
                 next_search_index=searches,
                 reason=reason,
                 keeps=keeps,
+                limits=limits_from(most),
             )
 
     def _settings(self, config: AgentConfig) -> AgentConfig:
         """Return an agent's settings without what it was allowed."""
-        if config.approvals:
-            self._leave("setting `approvals`", 1, "a person chooses what is done without asking them")
+        if config.approvals is not Consent.AUTO:
+            return config
+        self._leave("setting `approvals`", 1, "a person chooses what is done without asking them")
         return replace(config, approvals=None)
 
     def _sessions(self) -> Iterator[SessionRecord]:
@@ -370,9 +378,9 @@ class Subtree:
             )
 
     def _jobs(self) -> Iterator[JobRecord]:
-        for path, source, agent, spec, paused, made in self._rows(
-            "SELECT j.path, source, e.place, spec, paused, created_at FROM cron_jobs j"
-            " LEFT JOIN exported e ON source = 'agent' AND e.path = source_ref"
+        for path, source, agent, spec, paused, made, bounds, limits in self._rows(
+            "SELECT j.path, source, e.place, spec, paused, created_at, bounds, limits FROM cron_jobs j"
+            " LEFT JOIN exported e ON source = 'agent' AND e.path = source_ref LEFT JOIN budgets g ON g.path = j.path"
             " WHERE removed_at IS NULL AND j.user = ? AND (e.place IS NOT NULL OR j.path = ?"
             " OR spec ->> 'target' IN (SELECT path FROM exported)) ORDER BY j.path",
             (self._user, self._path),
@@ -386,6 +394,8 @@ class Subtree:
                 paused=bool(paused),
                 spec=_decode_spec(spec),
                 created_at=made,
+                bounds=bounds_from(bounds),
+                limits=limits_from(limits),
             )
 
     # -- the rest ------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from daycare.store.records_exports import (
     TurnRecord,
 )
 from daycare.store.records_memories import NewMemory, Tier
-from daycare.store.sqlite import documents, memory_rows, timers
+from daycare.store.sqlite import budgets, documents, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
 from daycare.store.sqlite.memory_curation import renew_mark
 from daycare.store.sqlite.writer import Tx
@@ -180,6 +180,7 @@ class _Arrivals:
                 "INSERT INTO behaviour_states (agent_id, user, origin, turn, at, state) VALUES (?, ?, ?, 0, ?, ?)",
                 (it.id, self._new.user, str(record.origin), self._tx.now, record.keeps),
             )
+        budgets.narrow(self._tx, it.path, record.limits)
 
     def _add_session(self, record: SessionRecord) -> None:
         self._count("session")
@@ -387,8 +388,8 @@ class _Arrivals:
         self._count("job")
         by = None if record.agent < 0 else self._at(record.agent).path
         self._tx.run(
-            "INSERT INTO cron_jobs (path, user, origin, source, source_ref, key, spec, paused, created_at, updated_at)"
-            " VALUES (?, ?, ?, ?, ?, '', ?, 1, ?, ?)",
+            "INSERT INTO cron_jobs (path, user, origin, source, source_ref, key, spec, bounds, paused, created_at,"
+            " updated_at) VALUES (?, ?, ?, ?, ?, '', ?, ?, 1, ?, ?)",
             (
                 path,
                 user,
@@ -396,10 +397,12 @@ class _Arrivals:
                 "cli" if by is None else "agent",
                 by or "",
                 _encode(record.spec).decode(),
+                _encode(record.bounds).decode(),
                 record.created_at,
                 self._tx.now,
             ),
         )
+        budgets.narrow(self._tx, path, record.limits)
 
     # -- the rest ------------------------------------------------------------------------------------------------------
 

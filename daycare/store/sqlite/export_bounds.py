@@ -1,0 +1,38 @@
+"""What narrows exported agents and jobs from outside of their own rows: who they were born of, and their budgets."""
+
+import apsw
+import msgspec
+
+from daycare.base.budget import LIFTED
+from daycare.base.path import Kind
+from daycare.store.records import AgentConfig
+from daycare.store.records_bounds import bound_by
+from daycare.store.records_exports import Bounds
+
+_OWN_TOOLS = (Kind.SEARCH, Kind.MEMORY)  # those above do not narrow theirs
+_decode_config = msgspec.json.Decoder(AgentConfig).decode
+_decode_limits = msgspec.json.Decoder(dict[str, int]).decode
+
+
+def bound_above(db: apsw.Connection, config: AgentConfig, kind: str, parent: str | None) -> AgentConfig:
+    """Return settings of an agent as those above it bind it that are not exported with it: the dead count, too."""
+    while parent is not None:
+        row = db.execute(
+            "SELECT parent, config, id IN (SELECT id FROM exported) FROM agents WHERE id = ?", (parent,)
+        ).fetchone()
+        if row is None or row[2]:
+            break
+        config = bound_by(config, _decode_config(str(row[1])), tools=kind not in _OWN_TOOLS)
+        parent = None if row[0] is None else str(row[0])
+    return config
+
+
+def limits_from(text: str | None) -> dict[str, int]:
+    """Return the limits of a budget's row, without those that only lift a default; none if there is no row."""
+    return {name: limit for name, limit in _decode_limits(text or "{}").items() if limit != LIFTED}
+
+
+def bounds_from(text: str) -> Bounds:
+    """Return what a job's row says of its agent."""
+    config = _decode_config(text)
+    return Bounds(tools=config.tools, permissions=config.permissions, approvals=config.approvals)
