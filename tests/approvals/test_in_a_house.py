@@ -337,7 +337,7 @@ async def test_the_list_and_the_only_one(autojump_clock: object, scene: Scene) -
 
 async def test_upkeep_ends_what_nobody_decided(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
-    scene.calendar.shift(APPROVAL_S)
+    scene.calendar.sleep(APPROVAL_S)
     await trio.sleep(EXPIRE_EVERY_S + 10)
     assert (await only(scene.house)).state is ApprovalState.EXPIRED
     said = await say(scene.house, "1", button(scene.pigeon, "Approve"))
@@ -390,7 +390,7 @@ async def test_a_request_that_is_over_and_not_yet_swept_up_is_shown_as_over(
 ) -> None:
     await propose(scene)
     approve = button(scene.pigeon, "Approve")
-    scene.calendar.shift(APPROVAL_S)
+    scene.calendar.sleep(APPROVAL_S)
     for number, text in enumerate((approve, "/approve 1", "/edit 1", "/edit 1 x", "/reject 1")):
         said = await say(scene.house, f"{number}", text)
         assert said == "Request 1: it is expired already, 2027-01-08 00:00: nobody decided in time.", text

@@ -59,6 +59,23 @@ async def test_one_is_made_when_it_is_due_and_the_newest_stay(backups: Backups, 
     assert (status["last"], status["failure"], status["restored"]) == (str(made[-1]), None, None)
 
 
+@pytest.mark.parametrize("ahead_ms", [24 * HOUR_MS, 366 * 24 * HOUR_MS])
+async def test_one_of_a_clock_that_was_ahead_makes_neither_none_nor_many(
+    backups: Backups, clock: HandClock, ahead_ms: int
+) -> None:
+    clock.ms += ahead_ms
+    await backups.look()
+    [ahead] = kept(backups)
+    clock.ms -= ahead_ms - HOUR_MS
+    await backups.look()
+    [now, last] = kept(backups)
+    assert last == ahead and (await backups.status())["last"] == str(now)
+    for _ in range(3):
+        clock.ms += HOUR_MS
+        await backups.look()
+    assert kept(backups) == [now, ahead], "not before its time"
+
+
 async def test_a_failure_is_told_tried_again_later_and_costs_no_backup_that_is_there(
     backups: Backups, clock: HandClock, tmp_path: Path
 ) -> None:

@@ -71,7 +71,7 @@ async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
     with pytest.raises(Exception, match="it has ended"):
         await desk_of(house).decide(1, "approve", TERMINAL, (await desk_of(house).get(1)).seen)
     await propose(house, "- has a cat\n", 1)
-    calendar.shift(APPROVAL_S)
+    calendar.sleep(APPROVAL_S)
     await settle(house, EXPIRE_EVERY_S + OUTCOMES_LOOK_S)
     assert edits(pigeon) == [
         ("feather-1", "Decided: stale, 2027-01-01 00:00: write of MEMORY.md: it says exactly that already."),

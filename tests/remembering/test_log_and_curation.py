@@ -156,7 +156,7 @@ async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, aut
     async with open_house(tmp_path, config=config, clock=clock) as house:
         await house.talk(SAID[1])
         await trio.sleep(5)
-        clock.shift(3 * 24 * HOUR_S)
+        clock.sleep(3 * 24 * HOUR_S)
         await trio.sleep(2 * HOUR_S)
         assert len(await memories(house, Tier.LOG)) == 2, "nobody has looked at it"
         await house.daemon.memories.process()
