@@ -78,6 +78,7 @@ from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
 from daycare.store.records import Policy
+from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import Vault
 from daycare.tools import builtin
@@ -312,8 +313,8 @@ class Daemon:
             self.bus,
             self.connectors,
             lambda path, user, connector: self.flow.address(user, connector),
-            store.intake.remember,
-            store.intake.recall_all,
+            lambda *of: with_retry(lambda: store.intake.remember(*of)),
+            lambda *of: with_retry(lambda: store.intake.recall_all(*of)),
         )
         self.outcomes = Outcomes(store, self.approvals, self.bus, clock, self.connectors, self.flow.address)
         self.services = services(self)

@@ -40,6 +40,7 @@ from daycare.base.errors import (
     DaycareError,
     InvalidError,
     NotFoundError,
+    StoreAwayError,
     UnavailableError,
 )
 from daycare.base.events import DeliveryFailed, ReplySent, StrangerKnocked, TurnStarted
@@ -269,7 +270,7 @@ class Flow:
         """Deliver one part of a reply: journal the try, send, commit the receipt.
 
         Returns seconds until the next try or part, None when all of it is done with. A try that was journaled and not
-        confirmed may have arrived: the next one is marked as a possible duplicate.
+        confirmed may have arrived: the next one is marked as a possible duplicate. Raises `StoreAwayError` before that.
         """
         target = await self._target(row)
         if target is None:
@@ -280,6 +281,8 @@ class Flow:
             parts = await self._parts(row, target)
             if (wait_s := self._connector(row, lambda it: it.delay_s(target))) > 0:
                 return wait_s
+        except StoreAwayError:
+            raise  # the courier puts it off, and no try is counted
         except (BusyError, UnavailableError) as error:  # one of its files is not to be had: that may pass, or not
             return await self._unready(row, error)
         except DaycareError as refused:
@@ -433,12 +436,7 @@ class Flow:
 
     def _publish_failure(self, row: OutboxRow, error: DaycareError) -> None:
         self.bus.publish(
-            DeliveryFailed(
-                **about_row(self.clock, row),
-                outbox=row.seq,
-                connector=row.connector,
-                reason=error.message,
-            )
+            DeliveryFailed(**about_row(self.clock, row), outbox=row.seq, connector=row.connector, reason=error.message)
         )
 
 

@@ -4,6 +4,8 @@ from daycare.actors.lifecycle import Activation
 from daycare.base.limits import MAILBOX_MAX_ROWS
 from daycare.base.messages import Lane
 from daycare.store.contract_actors import InboxStore
+from daycare.store.records import InboxRow
+from daycare.store.retry import with_retry
 
 
 async def read(inbox: InboxStore, lane: Activation) -> None:
@@ -12,8 +14,12 @@ async def read(inbox: InboxStore, lane: Activation) -> None:
     Messages that nobody takes for now, such as those of a parked agent, must not stand before a command.
     """
     while lane.deaf and not lane.control:
-        rows = await inbox.waiting(lane.agent_id, Lane.CONTROL, after=lane.heard, limit=MAILBOX_MAX_ROWS)
+        rows = await _waiting(inbox, lane.agent_id, Lane.CONTROL, lane.heard)
         lane.hear(rows, more=len(rows) == MAILBOX_MAX_ROWS)
     if lane.behind and not lane.rows:
-        rows = await inbox.waiting(lane.agent_id, Lane.MESSAGES, after=lane.loaded, limit=MAILBOX_MAX_ROWS)
+        rows = await _waiting(inbox, lane.agent_id, Lane.MESSAGES, lane.loaded)
         lane.load(rows, more=len(rows) == MAILBOX_MAX_ROWS)
+
+
+async def _waiting(inbox: InboxStore, agent_id: str, lane: Lane, after: int) -> list[InboxRow]:
+    return await with_retry(lambda: inbox.waiting(agent_id, lane, after=after, limit=MAILBOX_MAX_ROWS))

@@ -5,6 +5,8 @@ messages first, then one turn after the other. A commit wakes; sleep is decided 
 and "removed", so no wake is lost.
 """
 
+from functools import partial
+
 import trio
 
 from daycare.actors import mailbox
@@ -12,7 +14,7 @@ from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
 from daycare.base.clock import Clock, TimeLimit, wait_s
-from daycare.base.errors import AwayError, BudgetError, DaycareError, UnavailableError
+from daycare.base.errors import AwayError, BudgetError, BusyError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
 from daycare.base.limits import (
     ATTEMPTS_MAX,
@@ -38,6 +40,7 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Policy, Turn
+from daycare.store.retry import with_retry
 
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
@@ -106,7 +109,7 @@ class Supervisor:
         self._nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
             for turn in suspended:
-                await self._store.turns.suspend(turn)
+                await with_retry(partial(self._store.turns.suspend, turn))
 
     def posted(self, rows: list[InboxRow]) -> None:
         """Deliver rows that were just committed, waking their agents; called after each commit, in order."""
@@ -154,14 +157,14 @@ class Supervisor:
         """Run a lane to its end; one that breaks outside of a turn is started anew after a while."""
         try:
             try:
-                agent = await self._directory.get(lane.agent_id)
+                agent = await self._agent(lane)
                 self._bus.publish(AgentWoke(**about(self._clock, agent)))
                 await self._work(lane)
             finally:
                 del self.awake[lane.agent_id]
                 if lane.life is not Life.IDLE:
                     self._less_busy()
-            agent = await self._directory.get(lane.agent_id)
+            agent = await self._agent(lane)
             lane.move(Life.DEAD if agent.state == "dead" else Life.ASLEEP)
             self._bus.publish(AgentSlept(**about(self._clock, agent)))
         except Exception as error:  # noqa: BLE001 - one agent's trouble never ends the daemon
@@ -174,7 +177,7 @@ class Supervisor:
 
     async def _work(self, lane: Activation) -> None:
         """Serve the lane to its end, in a fresh scope whenever a turn was cancelled."""
-        lane.turn = await self._store.turns.open_turn(lane.agent_id)
+        lane.turn = await with_retry(lambda: self._store.turns.open_turn(lane.agent_id))
         while True:
             # One scope for all turns of an activation: entering one costs as much as a statement.
             with trio.CancelScope() as lane.scope:
@@ -184,7 +187,7 @@ class Supervisor:
     async def _serve(self, lane: Activation) -> None:
         while True:
             await mailbox.read(self._store.inbox, lane)
-            agent = await self._directory.get(lane.agent_id)
+            agent = await self._agent(lane)
             if agent.state == "dead":
                 return
             if lane.control:
@@ -203,6 +206,9 @@ class Supervisor:
                 return  # no await from here to the removal in `_live`
             else:
                 await self._idle(lane)
+
+    async def _agent(self, lane: Activation) -> Agent:
+        return await with_retry(lambda: self._directory.get(lane.agent_id))
 
     async def _idle(self, lane: Activation) -> None:
         if lane.life is not Life.IDLE:
@@ -266,7 +272,7 @@ class Supervisor:
 
     async def _cancelled(self, lane: Activation) -> None:
         """A turn was cancelled: by a person, or because it took too long."""
-        agent = await self._directory.get(lane.agent_id)
+        agent = await self._agent(lane)
         reason, lane.stop_reason = lane.stop_reason, ""
         if lane.begun:
             return  # it ended in that very moment, and what begins next is not what was meant
@@ -280,7 +286,7 @@ class Supervisor:
     async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Decide on another try, one by one, or none."""
         if lane.turn is not None:  # the store knows the attempt: progress has set it back
-            lane.turn = await self._store.turns.open_turn(agent.id)
+            lane.turn = await with_retry(lambda: self._store.turns.open_turn(agent.id))
             if lane.turn is None:
                 return  # it ended meanwhile
         turn = lane.turn
@@ -292,46 +298,36 @@ class Supervisor:
         if isinstance(error, BudgetError):
             await self._endings.unaffordable(agent, lane, error)
             return
-        if isinstance(error, AwayError) and not self._outage.is_over(turn.turn, turn.started_at):
+        if isinstance(error, AwayError | StoreAwayError) and not self._outage.is_over(turn.turn, turn.started_at):
             await self._postpone(agent, lane, turn, error)
             return
         retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)
         retry_in_s = max(retry_in_s, error.retry_after_s or 0.0)
         parked = turn.attempt >= ATTEMPTS_MAX
-        self._bus.publish(
-            TurnFailed(
-                **about(self._clock, agent, turn.trace),
-                turn=turn.turn,
-                attempt=turn.attempt,
-                code=error.code,
-                reason=error.message,
-                retry_in_s=None if parked else retry_in_s,
-            )
-        )
+        self._publish_failure(agent, turn, error, None if parked else retry_in_s)
         if parked:
             await self._endings.give_up(agent, lane, error)
             await self._count_crash(agent, lane, error)
         else:
-            await self._store.turns.retry(turn.turn, error.message, self._try_again(lane, turn, retry_in_s))
+            retry_at = self._try_again(lane, turn, retry_in_s)
+            await with_retry(lambda: self._store.turns.retry(turn.turn, error.message, retry_at))
 
-    async def _postpone(self, agent: Agent, lane: Activation, turn: Turn, error: AwayError) -> None:
-        """A service is away for everybody: wait for it, at no cost to the turn, and tell the person once."""
-        retry_in_s = min(max(error.retry_after_s or RETRY_MAX_S, RETRY_BASE_S), RETRY_MAX_S)
-        self._bus.publish(
-            TurnFailed(
-                **about(self._clock, agent, turn.trace),
-                turn=turn.turn,
-                attempt=turn.attempt,
-                code=error.code,
-                reason=error.message,
-                retry_in_s=retry_in_s,
-            )
-        )
-        first = turn.error is None
-        retry_at = self._try_again(lane, turn, retry_in_s)
-        await self._store.turns.retry(turn.turn, error.message, retry_at, uncounted=True)
-        if first:
+    async def _postpone(self, agent: Agent, lane: Activation, turn: Turn, error: AwayError | StoreAwayError) -> None:
+        """A service is away for everybody: wait for it, at no cost to the turn, and tell the person once, or nobody if
+        it is the store, which is tried again as often as by all others that need it."""
+        away = isinstance(error, AwayError)
+        retry_in_s = min(max(error.retry_after_s or RETRY_MAX_S, RETRY_BASE_S), RETRY_MAX_S) if away else STORE_RETRY_S
+        if away or turn.error != error.message:
+            self._publish_failure(agent, turn, error, retry_in_s)
+        retry_at, retry = self._try_again(lane, turn, retry_in_s), self._store.turns.retry
+        await with_retry(lambda: retry(turn.turn, error.message, retry_at, uncounted=True))
+        if away and turn.error is None:
             await self._endings.postponed(agent, error)
+
+    def _publish_failure(self, agent: Agent, turn: Turn, error: DaycareError, retry_in_s: float | None) -> None:
+        it, code, why = about(self._clock, agent, turn.trace), error.code, error.message
+        failed = TurnFailed(**it, turn=turn.turn, attempt=turn.attempt, code=code, reason=why, retry_in_s=retry_in_s)
+        self._bus.publish(failed)
 
     def _try_again(self, lane: Activation, turn: Turn, in_s: float) -> int:
         """Let a turn wait for so long; return until when, for a start in between."""
@@ -361,7 +357,7 @@ class Supervisor:
         while True:
             try:
                 return await self._control.obey(agent, lane, row)
-            except UnavailableError:  # the store refuses for now; the message waits
+            except (UnavailableError, BusyError):  # the store refuses for now; the message waits
                 await trio.sleep(STORE_RETRY_S)
 
     def _overtake(self, lane: Activation) -> None:
@@ -374,7 +370,7 @@ class Supervisor:
 
     async def _obey_beside(self, lane: Activation, row: InboxRow) -> None:
         try:
-            await self._obey(await self._directory.get(lane.agent_id), lane, row)
+            await self._obey(await self._agent(lane), lane, row)
         except Exception as error:  # noqa: BLE001 - as in `_live`; the lane tries it once more, in its turn
             self._bus.publish(LaneBroke(at_ms=self._clock.now_ms(), agent_id=lane.agent_id, reason=repr(error)))
             lane.control.append(row)
@@ -394,7 +390,7 @@ class Supervisor:
             return
         del self._crashes[agent.id]
         reason = f"{len(crashes)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
-        await self._store.agents.set_state(agent.id, "parked", reason)
+        await with_retry(lambda: self._store.agents.set_state(agent.id, "parked", reason))
         self._bus.publish(AgentParked(**about(self._clock, agent), reason=reason))
         await self._endings.parked(agent, reason)
 
@@ -421,7 +417,8 @@ class Supervisor:
     async def _wake_backlog(self) -> None:
         """After a start: wake agents with waiting rows, a page at a time, and let each sleep when it is done."""
         after = ""
-        while page := await self._store.inbox.agents_with_work(after=after, limit=WAKE_PAGE_AGENTS):
+        read = self._store.inbox.agents_with_work
+        while page := await with_retry(partial(read, after=after, limit=WAKE_PAGE_AGENTS)):
             for agent_id in page:
                 while self._busy >= WAKE_PAGE_AGENTS:
                     self._room = trio.Event()

@@ -12,7 +12,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.blame import blamed
-from daycare.base.errors import DaycareError, NotFoundError, UnavailableError
+from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import (
     FETCH_DEADLINE_S,
     FETCH_FAILURES_MAX,
@@ -122,6 +122,8 @@ async def _part(files: Files, user: str, file: File, sees: bool | None, room: in
         return _named(file, why)  # it need not be fetched to see that
     try:
         data = await files.read(file.id, user)
+    except StoreAwayError:
+        raise  # it is there: an answer without it would be wrong
     except DaycareError as away:
         return _named(file, away.message)
     if data is None:

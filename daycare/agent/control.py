@@ -4,6 +4,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
+import trio
+
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
@@ -11,8 +13,9 @@ from daycare.agent.commands import Answer, Commands
 from daycare.agent.endings import Endings
 from daycare.agent.kinds import route
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, NotFoundError
+from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError
 from daycare.base.events import AgentDied
+from daycare.base.limits import STORE_RETRY_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, dismissal
 from daycare.base.path import Kind
 from daycare.base.secrecy import without_secrets
@@ -87,14 +90,23 @@ class Control:
                 await self.router.post(message)
 
     async def _command(self, agent: Agent, lane: Activation, row: InboxRow) -> Answer:
-        """Run a command; one that fails says so and is over, as it would stand before every later message."""
-        try:
-            return await self.commands.run(agent, lane, row)
-        except DaycareError as error:
-            return Answer(str(error))
-        except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
-            what = without_secrets(f"{type(error).__name__}: {error}")
-            return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {what}")
+        """Run a command; one that fails says so and is over, as it would stand before every later message.
+
+        While the store is away it is run again, as after a crash, but not for long.
+        """
+        until = trio.current_time() + COMMAND_AWAY_S
+        while True:
+            try:
+                return await self.commands.run(agent, lane, row)
+            except StoreAwayError as away:
+                if trio.current_time() >= until:
+                    return Answer(str(away))
+                await trio.sleep(STORE_RETRY_S)
+            except DaycareError as error:
+                return Answer(str(error))
+            except Exception as error:  # noqa: BLE001 - a plugin's command must not hold up the lane
+                what = without_secrets(f"{type(error).__name__}: {error}")
+                return Answer(f"{row.envelope.text.split(maxsplit=1)[0]} failed: {what}")
 
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None

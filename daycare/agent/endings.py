@@ -78,7 +78,9 @@ class Endings:
         stopped: bool = False,
     ) -> Turn | None:
         replies = await self._replies(agent, thought)
-        deliveries, notes = await self.deliveries.of(agent, turn, thought) if not stopped else ((), ())
+        deliveries, notes = (
+            await with_retry(lambda: self.deliveries.of(agent, turn, thought)) if not stopped else ((), ())
+        )
         end = TurnEnd(
             turn=turn.turn,
             state="stopped" if stopped else "done",

@@ -95,6 +95,9 @@ class Notifier:
 
     async def reachable(self, user: str, preferred: Agent | None = None) -> Way | None:
         """Return how a user is reached now: in the conversation `preferred`, if it is theirs, else in the latest."""
+        return await with_retry(lambda: self._reachable(user, preferred))
+
+    async def _reachable(self, user: str, preferred: Agent | None) -> Way | None:
         found = [preferred] if preferred and preferred.user == user and preferred.kind in FOREGROUND else []
         found += await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
         found += await self._store.agents.find(user=user, kinds=FOREGROUND)
@@ -123,7 +126,7 @@ class Notifier:
     async def _is_quiet(self, user: str) -> bool:
         if self.quiet is None:
             return False
-        person = await self._store.people.get(user)
+        person = await with_retry(lambda: self._store.people.get(user))
         here = datetime.fromtimestamp(self._clock.now_ms() / 1000, ZoneInfo(person.zone if person else "UTC")).time()
         begin, end = self.quiet
         return begin <= here < end if begin <= end else here >= begin or here < end

@@ -22,7 +22,7 @@ from daycare.agent.passages import Passages
 from daycare.agent.sections import Excerpts
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.events import MemoryRecalled
 from daycare.base.limits import (
     RECALL_AGENTS_MAX,
@@ -158,7 +158,7 @@ class Recaller:
         with trio.move_on_after(self.section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
             try:
-                hits = await self._search(await self._query(agent, user, turn, text, vector))
+                hits = await self._found(agent, user, turn, text, vector)
             except DaycareError as error:
                 without = error.message
         found = self._chosen(agent, user, hits)
@@ -198,6 +198,12 @@ class Recaller:
             await question.done.wait()
         self._questions.pop(text, None)
         return (question.vector, question.trouble) if question.done.is_set() else (None, "its vector came too late")
+
+    async def _found(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Sequence[Hit]:
+        try:
+            return await self._search(await self._query(agent, user, turn, text, vector))
+        except StoreAwayError:  # a read that failed once costs no memories; one that fails again costs no answer
+            return await self._search(await self._query(agent, user, turn, text, vector))
 
     async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Query:
         section = self.section

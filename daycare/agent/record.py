@@ -101,8 +101,9 @@ class Record:
 
     async def _concerns_people(self, no: int) -> bool:
         """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
-        letter = await self._store.dead.get(no)
+        letter = await with_retry(lambda: self._store.dead.get(no))
         if letter is None or letter.source in ("inbox", "intake"):
             return False
-        reply = await self._store.outbox.get(letter.seq) if letter.source == "outbox" else None
+        seq = letter.seq
+        reply = await with_retry(lambda: self._store.outbox.get(seq)) if letter.source == "outbox" else None
         return reply is None or reply.turn is not None

@@ -112,6 +112,10 @@ class AwayError(UnavailableError):
     """A whole service is away, for everybody: wait until it is back; what waits for it has done nothing wrong."""
 
 
+class StoreAwayError(UnavailableError):
+    """The store neither reads nor writes for now: what needs it waits, and nothing of it counts as a failure."""
+
+
 class BrokenError(DaycareError):
     """Configuration or stored data cannot be used: an operator has to repair it before the daemon can start."""
 

@@ -7,12 +7,16 @@ from functools import partial
 
 import trio
 
+from daycare.base.blame import origin_of, reason_of
 from daycare.base.clock import Clock, wait_s
-from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX, RETRY_MAX_S
+from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX, RETRY_MAX_S, STORE_RETRY_S
+from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
+from daycare.store.retry import with_retry
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]
 
@@ -93,7 +97,7 @@ class Courier:
         async with trio.open_nursery() as nursery:
             while True:
                 self._news[name] = trio.Event()  # before looking
-                while page := await self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE):
+                while page := await self._waiting(name, after):
                     after = page[-1].seq
                     for row in page:
                         if row.user not in queues:
@@ -102,6 +106,9 @@ class Courier:
                         queues[row.user].append(row.seq)
                 await self._news[name].wait()
 
+    async def _waiting(self, name: str, after: int) -> list[OutboxRow]:
+        return await with_retry(lambda: self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE))
+
     async def _bring(self, user: str, queues: dict[str, deque[int]], sends: trio.CapacityLimiter) -> None:
         """Bring what waits for one user, each row until it is finished with, and only then the next."""
         queue = queues[user]
@@ -109,7 +116,7 @@ class Courier:
         while queue:
             if again_s is not None:
                 await trio.sleep(again_s)
-            row = await self._store.outbox.get(queue[0])  # as it is now: it may have waited here for long
+            row = await self._row(queue[0])  # as it is now: it may have waited here for long
             if row is None or row.state not in ("waiting", "sending"):
                 again_s = None
                 queue.popleft()
@@ -117,7 +124,23 @@ class Courier:
             if again_s is None:
                 await trio.sleep(wait_s(self._clock, row.retry_at, RETRY_MAX_S))
             async with sends:
-                again_s = await self._deliver(row)
+                again_s = await self._try(row)
             if again_s is None:
                 queue.popleft()
         del queues[user]  # no await since it was seen empty
+
+    async def _try(self, row: OutboxRow) -> float | None:
+        """Deliver a row; nothing that goes wrong with it concerns anybody else's."""
+        try:
+            return await self._deliver(row)
+        except StoreAwayError:
+            return STORE_RETRY_S
+        except Exception as defect:  # noqa: BLE001 - one row that nobody can deliver must not hold back all others
+            code = defect.code if isinstance(defect, DaycareError) else "DELIVERY_CRASHED"
+            reason, (name, where) = f"delivering reply {row.seq}: {reason_of(defect)}", origin_of(defect)
+            log.logger().error("delivery.crashed", outbox=row.seq, error=name, where=where)
+            await with_retry(lambda: self._store.outbox.give_up(row.seq, code, reason))
+            return None
+
+    async def _row(self, seq: int) -> OutboxRow | None:
+        return await with_retry(lambda: self._store.outbox.get(seq))

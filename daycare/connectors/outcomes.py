@@ -58,7 +58,10 @@ class Outcomes:
         pause_s = OUTCOMES_SOON_S
         async with self._bus.subscribe(types=frozenset({"approval.decided"})) as events:
             while not self._bus.closed:
-                asked_s = await self._look()
+                try:
+                    asked_s = await self._look()
+                except (UnavailableError, BusyError):  # the store refuses: the next look finds the same
+                    asked_s = 0.0
                 wait_s = OUTCOMES_LOOK_S if asked_s is None else asked_s or pause_s
                 pause_s = OUTCOMES_SOON_S if asked_s is None else min(2 * pause_s, OUTCOMES_LOOK_S)
                 with trio.move_on_after(wait_s):

@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 import trio
 
-from daycare.base.errors import AwayError, BudgetError, DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import (
+    AwayError,
+    BudgetError,
+    DaycareError,
+    ForbiddenError,
+    InvalidError,
+    StoreAwayError,
+    UnavailableError,
+)
 from daycare.base.limits import (
     BREAKER_PAUSE_S,
     CONTEXT_OUTPUT_TOKENS,
@@ -265,6 +273,8 @@ class Pool:
             except DaycareError as caught:
                 error = _scrubbed(caught)
                 if not meter.reserved:
+                    if isinstance(error, StoreAwayError):
+                        raise error from None  # nobody else could be asked either
                     return _Failed(choice, error, outage=False)  # it was not even asked
                 self._on_call(payer, choice, meter.took_ms, None, error.code)
                 if meter.alive or not isinstance(error, UnavailableError):

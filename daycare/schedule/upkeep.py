@@ -112,9 +112,14 @@ class Upkeep:
     async def _dismiss_idle(self) -> None:
         while True:
             await trio.sleep(CHILD_LOOK_S)
-            now_ms = self.clock.now_ms()
-            before = now_ms - int(CHILD_IDLE_S * 1000)
-            for agent_id, turn in await self.store.agents.idle_children(before, now_ms, WAKE_PAGE_AGENTS):
+            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
+                await self._dismiss()
+
+    async def _dismiss(self) -> None:
+        now_ms = self.clock.now_ms()
+        before = now_ms - int(CHILD_IDLE_S * 1000)
+        for agent_id, turn in await self.store.agents.idle_children(before, now_ms, WAKE_PAGE_AGENTS):
+            with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
                 agent = await self.directory.get(agent_id)
                 dismissal = Envelope(
                     to=agent.path,
@@ -129,5 +134,4 @@ class Upkeep:
                     lane=Lane.CONTROL,
                     meta={"quiet": "1"},  # it has answered all: a last word would cost its parent a turn
                 )
-                with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
-                    await self.router.post(dismissal)
+                await self.router.post(dismissal)

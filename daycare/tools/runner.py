@@ -11,13 +11,14 @@ import trio
 
 from daycare.base.blame import blamed
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
-from daycare.base.limits import TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
+from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, ToolCall
 from daycare.base.path import Kind
 from daycare.base.secrecy import without_known
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
+from daycare.store.retry import with_retry
 from daycare.tools.context import PEOPLES, Context, Reach
 
 CRASHED = "TOOL_CRASHED"
@@ -110,7 +111,11 @@ class Runner:
         if tool is None or call.name not in allowed:
             return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")
         now_ms = self._clock.now_ms()
-        context = Context(self._reach, agent, user, turn, step, call.id, now_ms, chains, allowed, progress)
+
+        def fresh() -> Context:
+            return Context(self._reach, agent, user, turn, step, call.id, now_ms, chains, allowed, progress)
+
+        context = fresh()
         result: str | Waiting | None = None
         ran = False
         try:
@@ -119,12 +124,20 @@ class Runner:
                     arguments = tool.decode(call.arguments)
                 except msgspec.ValidationError as error:
                     return Done(f"wrong arguments for {call.name}: {error}", "error")
-                refusal = await self._permit(agent, user, tool.spec, arguments)
+                refusal = await with_retry(lambda: self._permit(agent, user, tool.spec, arguments))
                 if refusal:
                     return Done(f"{call.name} is not permitted: {refusal}", "error")
                 ran = True
                 with trio.move_on_after(TOOL_DEADLINE_S):
-                    result = await tool.run(context, arguments)
+                    while True:
+                        try:
+                            result = await tool.run(context, arguments)
+                            break
+                        except StoreAwayError:
+                            if not tool.idempotent:
+                                raise
+                            await trio.sleep(STORE_RETRY_S)
+                            context = fresh()  # what it had begun to bring about is begun again
         except DaycareError as error:
             if error.code == CRASHED and ran:
                 return _unsure(tool, error.message)

@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import ConflictError, InvalidError, UnavailableError
+from daycare.base.errors import BrokenError, ConflictError, InvalidError, StoreAwayError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, LANE_RESTART_S, TURN_DEADLINE_S
 from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
@@ -54,7 +54,7 @@ async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
         assert not house.daemon.supervisor.awake
 
         async def broken(agent_id: str) -> None:
-            raise UnavailableError("STORE_AWAY", "reading turns: the disk is away")
+            raise BrokenError("STORE_ERROR", "reading turns: a row makes no sense")
 
         with monkeypatch.context() as patch:
             patch.setattr(house.store.turns, "open_turn", broken)
@@ -67,6 +67,42 @@ async def test_messages_to_a_broken_lane_wait_for_its_restart_together(
             await house.hear(receipt)
         words = [text for role, text in await history(house) if role == "user"]
         assert words == ["hello", *(f"message {number}" for number in range(20))]
+
+
+async def test_a_lane_waits_for_a_store_that_cannot_be_read(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(tmp_path, Scripted()) as house:
+
+        async def away(*_: object, **__: object) -> None:
+            raise StoreAwayError("STORE_IO", "using the database: disk I/O error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.turns, "open_turn", away)
+            patch.setattr(house.store.inbox, "waiting", away)
+            receipt = await house.say("hello")
+            await trio.sleep(100.0)
+        assert await house.hear(receipt, 10.0) == "echo: hello"
+        assert house.events("lane.broke") == []
+
+
+async def test_a_store_that_cannot_be_read_costs_a_turn_no_try(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(tmp_path, Scripted()) as house:
+
+        async def away(*_: object, **__: object) -> None:
+            raise StoreAwayError("STORE_IO", "using the database: disk I/O error")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(house.store.summaries, "latest", away)
+            receipt = await house.say("hello")
+            await trio.sleep(1_000.0)
+        [failed] = house.events("turn.failed")
+        assert (failed["code"], failed["attempt"]) == ("STORE_IO", 1), "it is told once"
+        assert await house.hear(receipt, 10.0) == "echo: hello"
+        assert await house.store.dead.count() == 0
+        assert await said_to(house) == ["echo: hello"], "nobody is bothered with it"
 
 
 async def test_a_provider_says_how_long_to_wait(tmp_path: Path, autojump_clock: object) -> None:

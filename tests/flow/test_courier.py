@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import ForbiddenError, InvalidError, StoreAwayError, UnavailableError
 from daycare.base.limits import COURIER_PAGE, DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, OUTBOX_MAX_MESSAGES
 from daycare.plugin import Inbound
-from daycare.store.records import Receipt, Reply, User
+from daycare.store.records import OutboxRow, Receipt, Reply, User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
@@ -237,3 +237,60 @@ async def test_a_reply_that_was_confirmed_meanwhile_is_not_sent_again(tmp_path: 
         await house.store.outbox.sent([seq], "by another way")
         assert await house.daemon.flow.deliver(row) is None
         assert pigeon.flights == []
+
+
+@pytest.mark.parametrize("what", ["outbox.waiting", "outbox.get", "people.get"])
+async def test_replies_go_out_once_after_the_store_could_not_be_read(
+    what: str, tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await _people(house, "ann", "ben")
+        group, method = what.split(".")
+        read = getattr(getattr(house.store, group), method)
+        tries, until = 0, trio.current_time() + 30
+
+        async def away(*of: object, **more: object) -> object:
+            nonlocal tries
+            if trio.current_time() < until:
+                tries += 1
+                raise StoreAwayError("STORE_IO", "using the database: disk I/O error")
+            return await read(*of, **more)
+
+        agents = {user: await house.agent(f"/{user}/pigeon") for user in ("ann", "ben")}
+        monkeypatch.setattr(getattr(house.store, group), method, away)
+        for user, agent in agents.items():
+            await house.store.outbox.add(agent, Reply(connector="pigeon", text=f"for {user}"), "trace")
+        await trio.sleep(25)
+        assert pigeon.arrived == []
+        await trio.sleep(10)
+        assert sorted(texts(pigeon.arrived)) == ["for ann", "for ben"]
+        assert not any(flight.maybe_duplicate for flight in pigeon.arrived)
+        assert 10 < tries < 200, "about once a second"
+        assert await house.store.dead.count() == 0
+
+
+async def test_a_reply_that_crashes_its_delivery_becomes_a_dead_letter_and_others_go_out(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await _people(house, "ann", "ben")
+        courier = house.daemon.courier
+        deliver = courier._deliver
+
+        async def crash(row: OutboxRow) -> float | None:
+            if row.text == "echo: bad":
+                raise ZeroDivisionError("a defect")
+            return await deliver(row)
+
+        monkeypatch.setattr(courier, "_deliver", crash)
+        for text, user in (("bad", "ann"), ("good", "ann"), ("fine", "ben")):
+            await house.hear(await _say(house, text, user))
+        await trio.sleep(1)
+        told, *arrived = sorted(texts(pigeon.arrived))
+        assert arrived == ["echo: fine", "echo: good"]
+        assert "could not be delivered" in told
+        [letter] = await house.store.dead.find()
+        assert (letter.source, letter.code) == ("outbox", "DELIVERY_CRASHED")
+        assert "ZeroDivisionError: a defect" in letter.reason

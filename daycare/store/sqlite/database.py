@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import apsw
 
-from daycare.base.errors import BrokenError, DaycareError, UnavailableError
+from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import SNAPSHOTS_KEPT, START_CHECK_MAX_BYTES
 
 MEMORY = "memory:"
@@ -217,17 +217,17 @@ def described(location: str, error: apsw.Error) -> DaycareError:
                 f"(`sqlite3 {location}.damaged .recover` salvages what is readable)",
             )
         case apsw.FullError():
-            return UnavailableError("DISK_FULL", what, hint="free some space; daycare goes on by itself then")
+            return StoreAwayError("DISK_FULL", what, hint="free some space; daycare goes on by itself then")
         case apsw.CantOpenError() | apsw.PermissionsError() | apsw.ReadOnlyError():
-            return UnavailableError(
+            return StoreAwayError(
                 "STORE_UNREACHABLE", what, hint="check that the folder exists and belongs to the daemon's account"
             )
         case apsw.BusyError() | apsw.LockedError():
-            return UnavailableError("STORE_LOCKED", what, hint="another program has the database open; close it")
+            return StoreAwayError("STORE_LOCKED", what, hint="another program has the database open; close it")
         case apsw.InterruptError():
             return UnavailableError("STORE_LATE", what, hint="it was asked for more than it can look at in time")
         case apsw.IOError():
-            return UnavailableError("STORE_IO", what, hint="check the disk (`dmesg`, free space); daycare retries")
+            return StoreAwayError("STORE_IO", what, hint="check the disk (`dmesg`, free space); daycare retries")
     return BrokenError("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")
 
 
