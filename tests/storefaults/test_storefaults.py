@@ -1,0 +1,109 @@
+"""A slice of the store-faults campaign: some places each day, all of them with `WHOLE=1`; and the judge sees harm."""
+
+from collections import Counter
+from pathlib import Path
+
+import apsw
+import pytest
+
+from daycare.base.errors import StoreAwayError
+from daycare.testing.clock import VirtualClock
+from daycare.testing.house import open_house
+from tests.chance import SEED, WHOLE
+from tests.storefaults.campaign import Day, judge, run
+from tests.storefaults.places import Disk, Fault, Place
+
+PLACES = 4  # all of them take a quarter of an hour
+
+
+def test_a_database_that_fails_somewhere_costs_nobody_an_answer() -> None:
+    print(f"SEED={SEED}")
+    figures = run(SEED, None if WHOLE else PLACES)
+    assert figures.harm == 0, figures.findings
+    assert figures.runs == figures.struck, "each fault has met its place"
+    assert figures.places_read > 100, "the day reads in all parts of the daemon"
+    assert figures.places_write > 40
+
+
+GOOD = Day(
+    answers={"a": "hello"},
+    arrived=Counter({("ann", "hello"): 1}),
+    tools=Counter({"charge p1": 1}),
+    kept=Counter({("memory", "a dog"): 1}),
+    events={"reply.sent"},
+)
+BAD = {
+    "ended": Day(ended="UnavailableError"),
+    "unanswered": Day(answers={}),
+    "wrong_answers": Day(answers={"a": "I do not know"}),
+    "lost": Day(kept=Counter()),
+    "doubled": Day(arrived=Counter({("ann", "hello"): 2})),
+    "dead": Day(dead=Counter({"/ann/pigeon": 1})),
+    "busy": Day(busy=True),
+    "broken": Day(events={"lane.broke"}),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(BAD))
+def test_the_judge_sees_harm(kind: str) -> None:
+    assert not judge(GOOD, GOOD)
+    assert getattr(judge(GOOD, BAD[kind]), kind)
+
+
+class _Clock:
+    """Stands where it is set."""
+
+    at_ms = 0
+
+    def now_ms(self) -> int:
+        """Return that."""
+        return self.at_ms
+
+
+PLACE = Place("read", "flow.py:1 deliver", "sqlite/outbox.py get")
+
+
+def _fails(disk: Disk, place: Place = PLACE) -> bool:
+    try:
+        disk.use(place)
+    except apsw.IOError:
+        return True
+    return False
+
+
+def test_a_disk_fails_once_or_for_a_while_and_at_one_place_only() -> None:
+    clock = _Clock()
+    once, long = Disk(clock, Fault(PLACE, nth=2)), Disk(clock, Fault(PLACE, nth=1, lasting_s=30.0))
+    assert [_fails(once) for _ in range(4)] == [False, True, False, False]
+    assert not _fails(long, PLACE._replace(kind="write"))
+    failed = []
+    for clock.at_ms in range(0, 40_000, 10_000):
+        failed.append(_fails(long))
+    assert failed == [True, True, True, False]
+    assert (long.failures, long.busy) == (3, False)
+
+
+def test_who_asks_again_without_waiting_is_seen() -> None:
+    disk = Disk(_Clock(), Fault(PLACE, lasting_s=30.0))
+    assert sum(_fails(disk) for _ in range(1_000)) < 300
+    assert disk.busy
+
+
+async def test_a_real_read_and_a_real_write_are_places_and_fail(tmp_path: Path, autojump_clock: object) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    found = Disk(VirtualClock())
+    with found.watched():
+        async with open_house(tmp_path / "a", location="daycare.db") as house:
+            found.on = True
+            await house.talk("hello")
+    assert {place.kind for place in found.used} == {"read", "write"}
+    [write] = [place for place in found.used if place.method.endswith("inbox.py post")]
+    disk = Disk(VirtualClock(), Fault(write))
+    with disk.watched():
+        async with open_house(tmp_path / "b", location="daycare.db") as house:
+            disk.on = True
+            with pytest.raises(StoreAwayError):
+                await house.say("hello", key="once")
+            assert await house.store.inbox.counts() == {"waiting": 0}
+            assert await house.talk("hello", key="once") == "echo: hello"
