@@ -13,7 +13,7 @@ def main() -> None:
     """Run it."""
     parser = argparse.ArgumentParser(prog="python -m tests.storefaults", description=__doc__)
     parser.add_argument("--places", default="all", help="how many are drawn, or `all` of them")
-    parser.add_argument("--only", default="", help="places with these words, such as courier.py or write")
+    parser.add_argument("--only", default="", help="an expression for their names, such as courier.py or ^write")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
     args = parser.parse_args()

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -87,7 +88,7 @@ class Figures(msgspec.Struct, kw_only=True):
 
 
 def run(seed: int, places: int | None = None, only: str = "") -> Figures:
-    """Let the disk fail at so many places that are drawn, or at all of them; `only` at those with these words."""
+    """Let the disk fail at so many places that are drawn, or at all of them; `only` is a pattern for their names."""
     dice = random.Random(seed)
     good = live()
     assert not good.ended, good.ended
@@ -96,7 +97,7 @@ def run(seed: int, places: int | None = None, only: str = "") -> Figures:
         places_read=sum(place.kind == "read" for place in found),
         places_write=sum(place.kind == "write" for place in found),
     )
-    chosen = [place for place in found if only in str(place)]
+    chosen = [place for place in found if re.search(only, str(place))]
     if places is not None:
         chosen = sorted(dice.sample(chosen, min(places, len(chosen))))
     for place in chosen:
