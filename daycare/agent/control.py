@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import trio
 
@@ -23,6 +24,8 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply
+
+COMMAND_AWAY_S: Final = 120.0  # that a command waits for the store; then who gave it is told, and can give it again
 
 
 @dataclass(frozen=True)

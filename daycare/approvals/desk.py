@@ -188,7 +188,7 @@ class Desk:
             return View(approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new))
         if it.version is None:
             return View(approval=it, old=None, new=it.action.after(None))
-        before = await self._store.documents.at(it.action.place, it.version - 1)
+        before = await self._store.documents.before(it.action.place, it.version)
         after = await self._store.documents.at(it.action.place, it.version)
         return View(approval=it, old=before.text if before else None, new=after.text if after else None)
 

@@ -188,7 +188,7 @@ class Documents:
         if new is None:
             new = (await self.history(agent, path, limit=1))[0].version
         if old is None:
-            old = max(new - 1, 0)
+            old = next((each.version for each in await self.history(agent, path, before=new, limit=1)), 0)
         before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
         return unified(before, after, path)
 

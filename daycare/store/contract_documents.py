@@ -1,4 +1,4 @@
-"""What every store promises of documents: versions only ever come behind the newest; nothing is rewritten."""
+"""What every store promises of documents: versions only ever come behind the newest, and say what they always said."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from daycare.store.records_documents import (
 
 
 class DocumentStore(Protocol):
-    """Documents by place (layer, owner, name), each a straight line of versions from 1 on, deletions included.
+    """Documents by place (layer, owner, name), each a line of versions whose numbers rise, deletions included.
 
     What changes one raises `ConflictError` DOCUMENT_CHANGED when its newest version is not the one that `base_hash`
     names; the message tells the hash it has now. `InvalidError` DOCUMENT_TOO_LARGE past `DOCUMENT_MAX_BYTES`,
@@ -52,8 +52,20 @@ class DocumentStore(Protocol):
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version, None for a number that is not in the line."""
 
+    async def before(self, place: Place, version: int) -> Document | None:
+        """Return the version before one, None if there is none, or none any more."""
+
+    async def thin(self) -> int:
+        """Delete a bounded number of old versions, or let them take less space; return how many (0: all done).
+
+        Of each document there stay some dozens of the newest, the last of each day and later of each month, the newest
+        of each origin with and without a person behind it, those that requests for approval have written with
+        the ones before them, those that pending requests build on, that chunks are of, and that a turn may write again.
+        """
+        ...
+
     async def once(self, place: Place, key: str) -> DocumentVersion | None:
-        """Return the version that was written under a key."""
+        """Return the version that was written under a key; as long as a turn that wrote it has not ended, it stays."""
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
         """Return versions, the newest first, beginning below number `before`."""

@@ -44,7 +44,6 @@ def spend(path: str, no: int = 0, *, micros: int = 7, tokens: int = 42) -> Spend
         agent_id="",
         user=path.split("/")[1],
         turn=0,
-        step=0,
         provider="p",
         model="m",
         usage=Usage(tokens, 3),

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from daycare.base.messages import Origin
 from daycare.exports.archive import PARTS
-from tests.exports.houses import as_it_should_be, exported, files, house_at, imported, lived, records
+from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.store.sqlite.document_versions import NEWEST_KEPT
+from tests.exports.houses import WORK, as_it_should_be, exported, files, house_at, imported, lived, records
 
 BOBS = "/bob/agent/second"
 
@@ -30,3 +33,25 @@ async def test_two_exports_of_the_same_have_the_same_records(tmp_path: Path, aut
         await lived(house)
         first, second = (await exported(house))[1], (await exported(house))[1]
     assert records(first) == records(second)
+
+
+async def test_versions_that_were_thinned_travel_without_gaps(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_at(tmp_path) as house:
+        mine = await house.agent(WORK)
+        place = Place(Layer.AGENT, mine.id, "knowledge/note.md")
+        by = Attribution(origin=Origin.AGENT, author=WORK)
+        for number in range(80):
+            await house.store.documents.append(NewVersion(place=place, user="ann", by=by, text=f"line {number}\n"))
+        while await house.store.documents.thin():
+            pass
+        left = await house.store.documents.history(place)
+        assert len(left) == NEWEST_KEPT
+        await imported(house, (await exported(house))[1], "/ann/agent/copy")
+        copy = Place(Layer.AGENT, (await house.daemon.directory.at("/ann/agent/copy")).id, place.name)
+        there = await house.store.documents.history(copy)
+        assert [each.version for each in there] == list(range(len(left), 0, -1))
+        assert [each.hash for each in there] == [each.hash for each in left]
+        for old, new in zip(left, there, strict=True):
+            before = await house.store.documents.at(place, old.version)
+            after = await house.store.documents.at(copy, new.version)
+            assert before is not None and after is not None and before.text == after.text

@@ -1,4 +1,4 @@
-"""Documents: versions that are only added, the newest ones as a table of their own, and their words in an index.
+"""Documents: versions that are added behind the newest, which are a table of their own, with their words in an index.
 
 `write`, `append` and `undo` work inside of any open transaction: what decides about a change carries it out with that.
 """
@@ -31,6 +31,8 @@ from daycare.store.records_documents import (
     check_text,
     digest,
 )
+from daycare.store.sqlite import document_versions
+from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -68,12 +70,20 @@ class Documents:
         return get(self._reader, place)
 
     async def last(self) -> int:
-        """Return the number of the newest row; rows are never deleted."""
+        """Return the number of the newest row, which is never deleted."""
         return int(self._reader.execute("SELECT ifnull(max(no), 0) FROM documents").get)
 
     async def at(self, place: Place, version: int) -> Document | None:
         """Return one version."""
         return _at(self._reader, place, version)
+
+    async def before(self, place: Place, version: int) -> Document | None:
+        """Return the version before one."""
+        return _before(self._reader, place, version)
+
+    async def thin(self) -> int:
+        """Delete or make smaller some old versions."""
+        return await self._write(document_versions.thin)
 
     async def once(self, place: Place, key: str) -> DocumentVersion | None:
         """Return the version that was written under a key."""
@@ -110,7 +120,7 @@ class Documents:
         owners = [str(part) for scope in scopes for part in scope]
         with self._readers.lent() as db:
             rows = db.execute(
-                f"SELECT {_COLUMNS}, text FROM documents JOIN (SELECT t.rowid AS found,"  # noqa: S608
+                f"SELECT {_COLUMNS}, {WHOLE} FROM documents d JOIN (SELECT t.rowid AS found,"  # noqa: S608
                 " bm25(documents_text, 0, 2, 1) AS score FROM documents_text t JOIN living_documents l ON"
                 f" l.no = t.rowid WHERE documents_text MATCH ? AND ({owned}) ORDER BY score, l.name, l.layer LIMIT ?)"
                 " ON no = found ORDER BY score, name, layer",
@@ -134,7 +144,11 @@ class Documents:
 
 def write(tx: Tx, new: NewVersion) -> DocumentVersion:
     """Append a version, inside of an open transaction."""
-    return _once(tx.db, new.place, new.key) or _put(tx, new, _newest(tx.db, new.place), new.text)
+    if first := _once(tx.db, new.place, new.key):
+        return first
+    there = get(tx.db, new.place)
+    newest = there.version if there else _newest(tx.db, new.place)
+    return _put(tx, new, newest, there.text if there else None, new.text)
 
 
 def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
@@ -142,9 +156,11 @@ def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
     if first := _once(tx.db, new.place, new.key):
         return first
     before = get(tx.db, new.place)
+    old = before.text if before else None
     text = head if before is None else before.text or ""
     gap = "\n" if text and not text.endswith("\n") else ""
-    return _put(tx, new, before.version if before else _newest(tx.db, new.place), f"{text}{gap}{new.text or ''}")
+    newest = before.version if before else _newest(tx.db, new.place)
+    return _put(tx, new, newest, old, f"{text}{gap}{new.text or ''}")
 
 
 def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion:
@@ -157,20 +173,22 @@ def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion
     if version not in (None, newest.version):
         what = f"undoing version {version} of {new.place}: the newest is {newest.version}"
         raise ConflictError("DOCUMENT_CHANGED", f"{what}, its hash is now {newest.hash or 'empty'}", hint=_LOOK)
-    before = _at(tx.db, new.place, newest.version - 1)
+    there = get(tx.db, new.place)
+    old = there.text if there else None
+    before = _before(tx.db, new.place, newest.version)
     if before is None or before.text is None:
-        return _put(tx, new, newest, None)
+        return _put(tx, new, newest, old, None)
     if digest(before.text) != before.version.hash:
         raise ConflictError("DOCUMENT_FORGOTTEN", f"undoing a change of {new.place}: what it said before was forgotten")
     words = before.version.by  # whoever takes them back, they come from where they came from
     by = replace(new.by, origin=words.origin, provenance=words.provenance)
-    return _put(tx, replace(new, by=by), newest, before.text)
+    return _put(tx, replace(new, by=by), newest, old, before.text)
 
 
 def get(db: apsw.Connection, place: Place) -> Document | None:
     """Return the newest version, unless it is a deletion."""
     row = db.execute(
-        f"SELECT {_COLUMNS}, text FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
+        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
         _key(place),
     ).fetchone()
     return _document(row)
@@ -179,7 +197,8 @@ def get(db: apsw.Connection, place: Place) -> Document | None:
 _LOOK = "read it again, and repeat the change on what it says now"
 
 
-def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | None) -> DocumentVersion:
+def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, old: str | None, text: str | None) -> DocumentVersion:
+    """Write a version behind the newest, whose text is `old`."""
     place = new.place
     check_attribution(new.by, str(place))
     size = 0 if text is None else check_text(text, str(place))
@@ -195,9 +214,10 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | No
     if not there:
         check_room(place, _totals(tx.db, place.layer, place.owner))
     version = 1 if newest is None else newest.version + 1
+    tail = bool(old) and text is not None and text.startswith(old or "")
     tx.run(
-        f"INSERT INTO documents ({_COLUMNS}, key, scope, text)"  # noqa: S608
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO documents ({_COLUMNS}, key, scope, text, tail)"  # noqa: S608
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *_key(place),
             version,
@@ -213,26 +233,29 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, text: str | No
             tx.now,
             new.key,
             _scope(place.layer, place.owner),
-            text,
+            text[len(old or "") :] if tail and text is not None else text,
+            tail,
         ),
     )
-    _index(tx, new, tx.db.last_insert_rowid(), size, text)
+    _index(tx, new, tx.db.last_insert_rowid(), size, old, text)
+    document_versions.grown(tx, _key(place), new.user, str(new.by.origin), version)
     tx.commit.documents = True
     written = _newest(tx.db, place)
     assert written is not None
     return written
 
 
-def _index(tx: Tx, new: NewVersion, no: int, size: int, text: str | None) -> None:
+def _index(tx: Tx, new: NewVersion, no: int, size: int, old: str | None, text: str | None) -> None:
     """Let what is living and what is found be the newest version."""
     key = _key(new.place)
-    old = tx.one(
-        f"SELECT no, scope, name, text FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
+    living = tx.one(
+        f"SELECT no, scope, name FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
         key,
     )
-    if old is not None:  # the index keeps no texts: it is told which words go
+    if living is not None:  # the index keeps no texts: it is told which words go
         tx.run(
-            "INSERT INTO documents_text (documents_text, rowid, scope, name, text) VALUES ('delete', ?, ?, ?, ?)", old
+            "INSERT INTO documents_text (documents_text, rowid, scope, name, text) VALUES ('delete', ?, ?, ?, ?)",
+            (*living, old),
         )
     if text is None:
         tx.run(f"DELETE FROM living_documents WHERE {_AT}", key)  # noqa: S608
@@ -277,7 +300,15 @@ def _newest(db: apsw.Connection, place: Place) -> DocumentVersion | None:
 
 def _at(db: apsw.Connection, place: Place, version: int) -> Document | None:
     row = db.execute(
-        f"SELECT {_COLUMNS}, text FROM documents WHERE {_AT} AND version = ?",  # noqa: S608
+        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE {_AT} AND version = ?",  # noqa: S608
+        (*_key(place), version),
+    ).fetchone()
+    return _document(row)
+
+
+def _before(db: apsw.Connection, place: Place, version: int) -> Document | None:
+    row = db.execute(
+        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE {_AT} AND version < ? ORDER BY version DESC LIMIT 1",  # noqa: S608
         (*_key(place), version),
     ).fetchone()
     return _document(row)

@@ -24,6 +24,7 @@ TAKEN: Final = {
 
 MADE_ANEW: Final = {
     "living_documents": "from the documents",
+    "documents_grown": "from the documents",
     "memory_scopes": "from the memories",
     "memory_names": "from the memories",
     "memory_logged": "for the turns that came",

@@ -39,6 +39,7 @@ from daycare.store.records_exports import (
 )
 from daycare.store.sqlite import imports
 from daycare.store.sqlite.database import connect_reader, count
+from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_from
 from daycare.store.sqlite.export_tables import LEFT_OUT
 from daycare.store.sqlite.memory_rows import extra_from, span
@@ -280,12 +281,12 @@ class Subtree:
             )
 
     def _documents(self) -> Iterator[DocumentRecord]:
-        columns = "name, version, origin, author, approver, reason, provenance, hash, created_at, text"
+        columns = f"name, version, origin, author, approver, reason, provenance, hash, created_at, {WHOLE}"
         own = self._rows(
             f"SELECT layer, e.place, {columns} FROM exported e JOIN documents d"  # noqa: S608
             " ON d.layer = 'agent' AND d.owner = e.id ORDER BY e.place, name, version"
         )
-        yield from map(_document, own)
+        yield from _documents(own)
         for layer in _SHARED:
             owner = "" if layer is Layer.GLOBAL else self._scope
             if not self._shared:
@@ -295,10 +296,10 @@ class Subtree:
                 self._leave("shared documents", many, "they are not this agent's alone; --with-shared takes them")
                 continue
             rows = self._rows(
-                f"SELECT layer, -1, {columns} FROM documents WHERE layer = ? AND owner = ? ORDER BY name, version",  # noqa: S608
+                f"SELECT layer, -1, {columns} FROM documents d WHERE layer = ? AND owner = ? ORDER BY name, version",  # noqa: S608
                 (str(layer), owner),
             )
-            yield from map(_document, rows)
+            yield from _documents(rows)
 
     def _memories(self) -> Iterator[MemoryRecord]:
         for no, agent, tier, origin, text, at_ms, made, session, turn, speaker, role, index, extra in self._rows(
@@ -427,8 +428,18 @@ class Subtree:
         return None
 
 
-def _document(row: tuple[Any, ...]) -> DocumentRecord:
-    layer, agent, name, version, origin, author, approver, reason, provenance, hash_, made, text = row
+def _documents(rows: Iterable[tuple[Any, ...]]) -> Iterator[DocumentRecord]:
+    """Yield versions, those of each document numbered without the gaps that older ones have left."""
+    last: tuple[Any, ...] = ()
+    number = 0
+    for row in rows:
+        number = number + 1 if row[:3] == last else 1
+        last = row[:3]
+        yield _document(row, number)
+
+
+def _document(row: tuple[Any, ...], version: int) -> DocumentRecord:
+    layer, agent, name, _, origin, author, approver, reason, provenance, hash_, made, text = row
     return DocumentRecord(
         layer=Layer(layer),
         agent=agent,

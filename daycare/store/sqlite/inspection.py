@@ -21,6 +21,7 @@ from daycare.store.sqlite.database import (
     migrations,
     snapshots,
 )
+from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.memory_rows import fetch
 from daycare.store.sqlite.people import operators
 
@@ -186,8 +187,8 @@ def reindex_documents(location: str) -> None:
     with describing(location), closing(_writer(location)) as db, db:
         db.execute("INSERT INTO documents_text (documents_text) VALUES ('delete-all')").fetchall()
         db.execute(
-            "INSERT INTO documents_text (rowid, scope, name, text)"
-            " SELECT d.no, d.scope, d.name, d.text FROM living_documents l JOIN documents d ON d.no = l.no"
+            "INSERT INTO documents_text (rowid, scope, name, text)"  # noqa: S608
+            f" SELECT d.no, d.scope, d.name, {WHOLE} FROM living_documents l JOIN documents d ON d.no = l.no"
         ).fetchall()
 
 

@@ -12,6 +12,7 @@ from daycare.base.messages import Message
 from daycare.store.records_documents import Place, digest
 from daycare.store.records_memories import EntityPart, Forgotten
 from daycare.store.sqlite import scrub
+from daycare.store.sqlite.document_versions import WHOLE, stand_alone
 from daycare.store.sqlite.forgotten_lookups import lookups_of
 from daycare.store.sqlite.forgotten_turns import FORGOTTEN, came_of, forget_requests, forget_turns, notes_since
 from daycare.store.sqlite.memory_chunks import chunks_of
@@ -216,7 +217,7 @@ def _versions(tx: Tx, place: Place, version: int) -> list[_Version]:
     at = (str(place.layer), place.owner, place.name)
     line = fetch(
         tx.db,
-        "SELECT no, version, hash, text, reason, key FROM documents WHERE layer = ? AND owner = ? AND name = ?"
+        f"SELECT no, version, hash, {WHOLE}, reason, key FROM documents d WHERE layer = ? AND owner = ? AND name = ?"  # noqa: S608
         " AND hash = (SELECT hash FROM documents WHERE layer = ?1 AND owner = ?2 AND name = ?3 AND version = ?4)",
         (*at, version),
     )
@@ -239,8 +240,9 @@ def _versions(tx: Tx, place: Place, version: int) -> list[_Version]:
 
 def _forget_version(tx: Tx, old: _Version, shreds: list[str]) -> None:
     shreds += [old.text, old.reason]
+    stand_alone(tx, old.no)
     tx.run(
-        "UPDATE documents SET text = ?1, reason = CASE reason WHEN '' THEN '' ELSE ?1 END WHERE no = ?2",
+        "UPDATE documents SET text = ?1, tail = 0, reason = CASE reason WHEN '' THEN '' ELSE ?1 END WHERE no = ?2",
         (FORGOTTEN, old.no),
     )
     request = old.key.removeprefix("approval:")

@@ -14,6 +14,7 @@ from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
+from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.writer import Memory, Tx
 
@@ -46,7 +47,7 @@ _BLANKS: Final = {  # table: (its number, what is left of the newest row)
         "no",
         "layer = 'agent', owner = '', name = 'purged-' || no, version = 1, user = 'system', origin = 'system',"
         " author = '', approver = '', reason = '', provenance = '[]', hash = '', base_hash = '', size = 0, key = '',"
-        " scope = '', text = NULL",
+        " scope = '', text = NULL, tail = 0",
     ),
 }
 _UNDER: Final = (  # no table has a column `root`: `path` in it is always the outer one's
@@ -235,7 +236,7 @@ def _documents(tx: Tx) -> int:
     whose = _whose(tx.db, "documents")
     tx.run(
         "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"  # noqa: S608
-        " SELECT 'delete', no, scope, name, text FROM documents"
+        f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d"
         f" WHERE no IN (SELECT no FROM living_documents) AND ({whose})"
     )
     tx.run(f"DELETE FROM living_documents WHERE {whose}")  # noqa: S608

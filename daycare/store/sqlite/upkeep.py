@@ -10,6 +10,7 @@ from daycare.base.errors import UnavailableError
 from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, Unread, Vitals
 from daycare.store.sqlite.database import count, counted
+from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -250,21 +251,27 @@ def _delete_documents(tx: Tx, agent_id: str) -> int:
         tx.run("DELETE FROM memories WHERE no = ? AND text IS NULL", (no,))
     if len(chunks) == _BITE_ROWS:
         return len(chunks)
-    rows = fetch(
+    newest = "SELECT max(no) FROM documents"
+    living = fetch(
         tx.db,
-        "SELECT no FROM documents WHERE layer = ? AND owner = ? AND no < (SELECT max(no) FROM documents)"
-        " ORDER BY no LIMIT ?",
+        f"SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND no < ({newest}) LIMIT ?",  # noqa: S608
         (layer, agent_id, _DOCUMENTS),
     )
-    for (no,) in rows:
+    for (no,) in living:  # first: the index has to be told the whole text
         tx.run(
-            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
-            " SELECT 'delete', no, scope, name, text FROM documents"
-            " WHERE no = ? AND no IN (SELECT no FROM living_documents WHERE layer = ? AND owner = ?)",
-            (no, layer, agent_id),
+            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"  # noqa: S608
+            f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d WHERE no = ?",
+            (no,),
         )
         tx.run("DELETE FROM living_documents WHERE layer = ? AND owner = ? AND no = ?", (layer, agent_id, no))
-        tx.run("DELETE FROM documents WHERE no = ?", (no,))
+    rows = fetch(
+        tx.db,
+        "SELECT no FROM documents d WHERE layer = ? AND owner = ? AND NOT EXISTS (SELECT 1 FROM living_documents l"  # noqa: S608
+        f" WHERE (l.layer, l.owner, l.name) = (d.layer, d.owner, d.name)) AND no < ({newest}) ORDER BY no LIMIT ?",
+        (layer, agent_id, _DOCUMENTS),
+    )
+    tx.db.executemany("DELETE FROM documents WHERE no = ?", rows)
+    tx.run("DELETE FROM documents_grown WHERE layer = ? AND owner = ?", (layer, agent_id))
     if rows:
         tx.commit.documents = True
     if not fetch(tx.db, "SELECT 1 FROM documents WHERE layer = ? AND owner = ? LIMIT 1", (layer, agent_id)):
