@@ -61,6 +61,10 @@ class _Clock:
         """Return that."""
         return self.at_ms
 
+    def steady_s(self) -> float:
+        """Return that, too."""
+        return self.at_ms / 1000
+
 
 PLACE = Place("read", "flow.py:1 deliver", "sqlite/outbox.py get")
 
