@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from daycare.base.limits import MESSAGE_MAX_BYTES
 from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
+from daycare.base.times import local_time
 from daycare.inference.arithmetic import calculate
 from daycare.inference.offline import OfflineProvider, answer, plugin
-from daycare.inference.when import due, local
+from daycare.inference.when import due
 from daycare.plugin import Completion, InferRequest, ProviderConfig, TextDelta, ToolSpec
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from tests.cost import IN_STEP, costs_at_most
@@ -379,7 +380,7 @@ async def test_days_pass_at_once_on_the_virtual_clock(autojump_clock: trio.testi
     clock = VirtualClock()
     await trio.sleep(86_400.5)
     assert clock.now_ms() == EPOCH_MS + 86_400_500
-    assert f"{local(EPOCH_MS, UTC):%Y-%m-%dT%H:%M:%S %A}" == "2027-01-01T00:00:00 Friday"
+    assert f"{local_time(EPOCH_MS, UTC):%Y-%m-%dT%H:%M:%S %A}" == "2027-01-01T00:00:00 Friday"
     assert await trio.to_thread.run_sync(clock.now_ms) == EPOCH_MS + 86_400_500
 
 

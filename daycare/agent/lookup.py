@@ -18,6 +18,7 @@ from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import LOOKUP_LINE_MAX_CHARS, LOOKUP_NAMED_MAX, LOOKUP_NAMES_MAX, LOOKUP_SPEAKING_MAX
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
+from daycare.base.times import local_time
 from daycare.memory.address import folder, parse, spell
 from daycare.memory.queries import Hit, Query
 from daycare.store.contract import Store
@@ -196,7 +197,7 @@ def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
 
 def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
     """Return a memory on a line: its label, tier, time, where it is from, who said what."""
-    at = datetime.fromtimestamp(memory.at_ms / 1000, ZoneInfo(zone))
+    at = local_time(memory.at_ms, ZoneInfo(zone))
     fits = "" if score is None else f" (score {score:.2f})"
     who = f"{one_line(memory.speaker, 80)}: " if memory.tier is Tier.LOG and memory.speaker else ""
     if memory.entity is not None:
@@ -285,4 +286,4 @@ def _may_read(reader: Agent, memory: Memory) -> bool:
 
 
 def _day(at_ms: int | None, zone: str) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, ZoneInfo(zone)):%Y-%m-%d}" if at_ms else ""
+    return f"{local_time(at_ms, ZoneInfo(zone)):%Y-%m-%d}" if at_ms else ""

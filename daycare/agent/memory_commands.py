@@ -1,7 +1,6 @@
 """The chat command `/memory`: what I remember of you, why it came up, and how to have it forgotten."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -13,6 +12,7 @@ from daycare.agent.memory_controls import MemoryControls, Shown
 from daycare.base.english import plural
 from daycare.base.limits import FORGET_MAX
 from daycare.base.messages import Choice
+from daycare.base.times import local_time
 from daycare.memory.forgetting import Plan
 from daycare.store.contract import PeopleStore
 from daycare.store.records import Agent, InboxRow
@@ -106,9 +106,9 @@ def _listed(found: Sequence[Shown], zone: str) -> str:
 
 
 def _line(each: Shown, zone: str) -> str:
-    at = datetime.fromtimestamp(each.at_ms / 1000, ZoneInfo(zone))
+    at = local_time(each.at_ms, ZoneInfo(zone))
     until = each.about.get("valid_until_ms")
-    over = f" (until {datetime.fromtimestamp(until / 1000, ZoneInfo(zone)):%Y-%m-%d})" if until else ""
+    over = f" (until {local_time(until, ZoneInfo(zone)):%Y-%m-%d})" if until else ""
     who = f"{each.speaker}: " if each.tier == Tier.LOG and each.speaker else ""
     name = f"{each.about['name']} ({each.about['kind']}) - " if each.tier == Tier.ENTITY else ""
     return f"#{each.label} [{at:%Y-%m-%d}] {name}{who}{one_line(each.text, _LINE_CHARS)}{over}"

@@ -1,7 +1,6 @@
 """What an agent does with others beyond writing to them, as tools: it reads what was said there, and ends helpers."""
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -17,6 +16,7 @@ from daycare.base.limits import HISTORY_READ_MAX
 from daycare.base.messages import dismissal
 from daycare.base.path import Kind
 from daycare.base.permission import READ_HISTORY
+from daycare.base.times import local_time
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.contract import Store
 
@@ -78,7 +78,7 @@ class Neighbours:
         said = await self.store.turns.history(agent.id, agent.session, it.messages)
         zone = ZoneInfo(context.zone)
         lines = [
-            f"{datetime.fromtimestamp(each.at_ms / 1000, zone):%a %H:%M} {each.role}: {each.text}"
+            f"{local_time(each.at_ms, zone):%a %H:%M} {each.role}: {each.text}"
             for each in said[-it.messages :]
             if each.text
         ]

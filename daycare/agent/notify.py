@@ -1,7 +1,7 @@
 """Telling a person something on the daemon's own account: once, in time, and never in the night."""
 
 from collections.abc import Collection
-from datetime import datetime, time
+from datetime import time
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
 from daycare.base.path import FOREGROUND, Fetch, Kind
+from daycare.base.times import local_time
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply
@@ -127,7 +128,7 @@ class Notifier:
         if self.quiet is None:
             return False
         person = await with_retry(lambda: self._store.people.get(user))
-        here = datetime.fromtimestamp(self._clock.now_ms() / 1000, ZoneInfo(person.zone if person else "UTC")).time()
+        here = local_time(self._clock.now_ms(), ZoneInfo(person.zone if person else "UTC")).time()
         begin, end = self.quiet
         return begin <= here < end if begin <= end else here >= begin or here < end
 

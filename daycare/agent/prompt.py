@@ -6,7 +6,6 @@ The history and the words of the turn follow; what of them fits is decided in `c
 """
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -27,6 +26,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import NOT_THE_USER, Message, Origin, Text
 from daycare.base.path import Kind, Path
+from daycare.base.times import local_time
 from daycare.plugin import InferRequest
 from daycare.store.records import Agent, Summary, User
 
@@ -213,6 +213,6 @@ def stamped(messages: Sequence[Message], zone: str) -> tuple[Message, ...]:
 
 
 def _stamp(message: Message, zone: ZoneInfo) -> Message:
-    at = datetime.fromtimestamp(message.at_ms / 1000, zone)
+    at = local_time(message.at_ms, zone)
     attached = (part for part in message.parts if not isinstance(part, Text))
     return replace(message, parts=(Text(f"[{at:%a %Y-%m-%d %H:%M %Z}] {message.text}"), *attached))

@@ -7,7 +7,6 @@ ranks, so that a provider finds the prompt in its cache.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
@@ -35,6 +34,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
+from daycare.base.times import local_time
 from daycare.memory.address import MEMORY
 from daycare.memory.queries import Hit, Query
 from daycare.observe.about import about
@@ -300,10 +300,10 @@ def line(memory: Memory, zone: str) -> str:
     marked = f" ({_MARKED[memory.origin]})" if memory.origin in _MARKED else ""
     if memory.entity is not None:
         return f"Entity: {one_line(memory.entity.name, 80)} ({memory.entity.kind}) - {text}{marked}"
-    at = datetime.fromtimestamp(memory.at_ms / 1000, ZoneInfo(zone))
+    at = local_time(memory.at_ms, ZoneInfo(zone))
     source = memory.place.name if memory.place is not None else memory.speaker if memory.tier is Tier.LOG else ""
     who = f"{one_line(source, 80)}: " if source else ""
     until = ""
     if memory.fact is not None and memory.fact.valid_until_ms is not None:
-        until = f" (until {datetime.fromtimestamp(memory.fact.valid_until_ms / 1000, ZoneInfo(zone)):%Y-%m-%d})"
+        until = f" (until {local_time(memory.fact.valid_until_ms, ZoneInfo(zone)):%Y-%m-%d})"
     return f"[{at:%Y-%m-%d %H:%M}] {who}{text}{until}{marked}"

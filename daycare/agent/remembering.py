@@ -5,7 +5,7 @@ Where a change goes and whose yes it needs follows from the path, the settings a
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -32,6 +32,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
+from daycare.base.times import local_time
 from daycare.memory.address import DAILY, MEMORY, parse
 from daycare.memory.documents import Documents
 from daycare.memory.echo import is_echo
@@ -139,7 +140,7 @@ class TurnMemory(TurnReading):
     async def log(self, text: str) -> str:
         """Add a line to the agent's log of today."""
         # The turn's own time stays the same when the call is repeated after a crash, also past midnight.
-        now = datetime.fromtimestamp(self._turn.started_at / 1000, ZoneInfo(self._user.zone))
+        now = local_time(self._turn.started_at, ZoneInfo(self._user.zone))
         path = f"{DAILY}{now:%Y-%m-%d}.md"
         if done := await self._begin(path):
             return done
@@ -290,7 +291,7 @@ class TurnMemory(TurnReading):
         if len(history) >= SESSION_LOOKED_AT_MAX:
             read.append(Source("a long conversation", Origin.SYSTEM))
         since = history[0].at_ms if history else self._turn.started_at
-        today = datetime.fromtimestamp(self._home.clock.now_ms() / 1000, ZoneInfo(self._user.zone))
+        today = local_time(self._home.clock.now_ms(), ZoneInfo(self._user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
         messages = [*(step.message for step in steps if step.message is not None), *history]
         recalled = _recalled_paths(messages)

@@ -7,7 +7,6 @@ model's one (`memory_ask`) the turn that asks. Both wait for `<agent>/search/<n>
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -33,6 +32,7 @@ from daycare.base.messages import (
     dismissal,
 )
 from daycare.base.path import Kind
+from daycare.base.times import local_time
 from daycare.inference.searching import SEARCHER, clues
 from daycare.plugin import InferRequest
 from daycare.store.contract import Store
@@ -180,7 +180,7 @@ class Searcher:
         text = "\n".join(row.envelope.text for row in rows)
         zone = ZoneInfo(user.zone)
         spans = question.read(text, self.clock.now_ms(), zone=user.zone).spans
-        times = [tuple(datetime.fromtimestamp(ms / 1000, zone).date() for ms in span[:2]) for span in spans]
+        times = [tuple(local_time(ms, zone).date() for ms in span[:2]) for span in spans]
         names = await self.lookup.named(parent, list(_names(text)))
         longest = [name for name in names if not any(name != other and name in other for other in names)]
         known = clues([one_line(name, 80) for name in longest], [(str(begin), str(end)) for begin, end in times])

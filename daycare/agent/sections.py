@@ -6,7 +6,7 @@ over for the one before, and an event tells.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
@@ -34,6 +34,7 @@ from daycare.base.path import Kind
 from daycare.base.permission import own_flaws
 from daycare.base.recollection import DocumentsSection
 from daycare.base.scope import scope_of
+from daycare.base.times import local_time
 from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.memory.chunks import chunks
 from daycare.memory.documents import Documents, is_apart
@@ -277,7 +278,7 @@ class Prompts:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
         changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
-        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
+        now = local_time(self._clock.now_ms(), UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, self.personality)))
         room = await self._room_for(agent)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -16,6 +15,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.messages import Lane
 from daycare.base.path import Kind
+from daycare.base.times import local_time
 from daycare.inference.pool import Pool
 from daycare.store.contract import Store
 from daycare.store.records import Agent, DeadLetter, InboxRow, TraceEntry, User
@@ -185,7 +185,7 @@ def _letters(found: Sequence[DeadLetter]) -> Iterator[str]:
 
 
 def _entry(entry: TraceEntry, agent: Agent, zone: ZoneInfo) -> str:
-    at = datetime.fromtimestamp(entry.at_ms / 1000, zone)
+    at = local_time(entry.at_ms, zone)
     where = "" if entry.path == agent.path else f" {entry.path}"
     return f"{at:%H:%M:%S}{where} {entry.what} {entry.detail}".strip()[:_LINE_MAX_CHARS]
 

@@ -5,7 +5,7 @@ Everything in it that an agent wrote is escaped: it cannot look like a part of t
 
 import re
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -14,6 +14,7 @@ import msgspec
 from daycare.base.differences import compare, hunks, unified
 from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHARS
 from daycare.base.messages import Choice
+from daycare.base.times import local_time
 from daycare.rules.shown import shown
 from daycare.store.records_approvals import Approval, ApprovalState, Finding
 from daycare.store.records_documents import Layer
@@ -94,7 +95,7 @@ def outcome(it: Approval, name: str, zone: str, *, already: bool = False) -> str
     """Return what became of a request; `name` is that of who decided, the time is told in `zone`."""
     state = ApprovalState.EXPIRED if it.state is ApprovalState.PENDING else it.state  # it will be, at the next look
     by = f" by {_escaped(f'{name} ({it.decided_by})' if name else it.decided_by)}" if it.decided_by else ""
-    at = datetime.fromtimestamp((it.decided_at or it.expires_at) / 1000, ZoneInfo(zone))
+    at = local_time(it.decided_at or it.expires_at, ZoneInfo(zone))
     why = it.why or ("nobody decided in time" if state is ApprovalState.EXPIRED else "")
     undone = " It was undone since." if it.undone is not None else ""
     how = f"{state} already" if already else _ENDINGS.get(state, str(state))

@@ -8,7 +8,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ import msgspec
 
 from daycare.backups.archive import CONFIG, DATABASE, FOLDERS, KEY, Archive, Entry, Manifest, opened
 from daycare.base.errors import BrokenError, ConflictError, DaycareError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.times import local_time
 from daycare.config import load
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
@@ -203,7 +203,7 @@ def _mark(home: Home, file: Path) -> None:
 
 
 def _aside(home: Home, now_ms: int) -> Path:
-    stamp = datetime.fromtimestamp(now_ms / 1000).astimezone().strftime("%Y%m%d-%H%M%S")
+    stamp = local_time(now_ms, None).strftime("%Y%m%d-%H%M%S")
     for number in range(1_000):
         folder = home.path / f"before-restore-{stamp}{f'-{number}' if number else ''}"
         if not folder.exists():
@@ -293,7 +293,7 @@ def roll_back(found: Rollback, now_ms: int) -> Rollback:
         copies.copy(found.snapshot, new, pause=False)
         note = Restored(source=found.snapshot, made_at=found.made_at, restored_at=now_ms)
         copies.mark_restored(new, note)
-        stamp = datetime.fromtimestamp(now_ms / 1000).astimezone().strftime("%Y%m%d-%H%M%S")
+        stamp = local_time(now_ms, None).strftime("%Y%m%d-%H%M%S")
         aside = Path(f"{location}.rolled-back-{stamp}")
         with _on_disk(f"rolling back {location}"):
             copies.put_in_place(new, location, aside)

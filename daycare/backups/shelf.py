@@ -13,6 +13,7 @@ from typing import Final
 
 from daycare.backups.archive import Manifest, opened
 from daycare.base.errors import ConflictError, UnavailableError
+from daycare.base.times import local_time
 from daycare.exports.sealed import check_passphrase, seal
 from daycare.store.sqlite.copies import sync_folder
 
@@ -23,7 +24,7 @@ _PART: Final = ".part"
 
 def name_of(now_ms: int, *, scheduled: bool) -> str:
     """Return what a backup of this moment is called."""
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).strftime(_FORM)
+    at = local_time(now_ms, UTC).strftime(_FORM)
     return f"{'scheduled' if scheduled else 'daycare'}-{at}.daycare-backup"
 
 

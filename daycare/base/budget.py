@@ -11,6 +11,7 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.path import Kind
+from daycare.base.times import local_time
 
 Period = Literal["day", "month"]
 Measure = Literal["usd", "tokens", "calls", "minutes"]
@@ -146,7 +147,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 def day_of(now_ms: int, zone: str) -> str:
     """Return the day of the calendar in a zone, `2026-11-21`."""
-    return datetime.fromtimestamp(now_ms / 1000, zone_of(zone)).date().isoformat()
+    return local_time(now_ms, zone_of(zone)).date().isoformat()
 
 
 def key_of(period: Period, day: str) -> str:

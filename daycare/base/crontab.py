@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from daycare.base.errors import InvalidError
+from daycare.base.times import local_time
 
 EXPRESSION_MAX_CHARS: Final = 200  # an hour's every minute as a list has 169
 NICKNAMES: Final = {
@@ -101,7 +102,7 @@ def occurrences(text: str, zone: ZoneInfo, after_ms: int) -> Iterator[int]:
 
 def local(at_ms: int, zone: ZoneInfo) -> str:
     """Return a time as ISO text in a zone, with its offset."""
-    return datetime.fromtimestamp(at_ms // 1000, zone).isoformat()
+    return local_time(at_ms // 1000 * 1000, zone).isoformat()
 
 
 def _at_fixed_times(text: str, zone: ZoneInfo, after: int) -> Iterator[int]:

@@ -345,5 +345,5 @@ def _day(text: str | None) -> int | None:
         return None
     try:
         return int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise InvalidError("DATE_INVALID", f"reading the date {text!r}: expected one such as 2026-03-31") from None

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from daycare.base.times import local_time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,12 +38,12 @@ def one_line(text: object, width: int = 80) -> str:
 
 def when(at_ms: int | None) -> str:
     """Return a wall time in the terminal's zone, to the second."""
-    return "" if at_ms is None else datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return "" if at_ms is None else local_time(at_ms, None).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def clock(at_ms: int) -> str:
     """Return a wall time in the terminal's zone with milliseconds and without the date."""
-    return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    return local_time(at_ms, None).strftime("%H:%M:%S.%f")[:-3]
 
 
 def span(seconds: float) -> str:

@@ -28,6 +28,7 @@ from daycare.base.limits import (
 from daycare.base.messages import EnvelopeKind, File, Origin
 from daycare.base.path import Kind, Path, check_name
 from daycare.base.permission import OwnRule, Permissions, own_flaws
+from daycare.base.times import is_moment, is_time
 from daycare.exports.names import path_of
 from daycare.memory.address import parse
 from daycare.rules.consent import within
@@ -56,7 +57,7 @@ _WORDS: Final = {Layer.AGENT: "agent", Layer.USER: "shared", Layer.GLOBAL: "glob
                  Layer.PROJECT: "project"}  # fmt: skip
 _FORGOTTEN: Final = "[forgotten]"  # the text of what was forgotten; its hash is that of what it said
 _CHILDREN: Final = (Kind.SUB, Kind.SEARCH, Kind.MEMORY)
-_FAR_MS: Final = 2**53
+_MENTIONS_MAX: Final = 2**53
 _REMINDS: Final = (EnvelopeKind.NOTICE, EnvelopeKind.TEXT)
 
 
@@ -161,7 +162,7 @@ class Checker:
         self._sessions.append(it.session)
         _must(it.trace <= len(self._turns), f"it came of turn {it.trace}, which comes later")
         for message in it.messages:
-            _must(0 <= message.at_ms <= _FAR_MS, "the time of a message is none")
+            _must(is_moment(message.at_ms), "the time of a message is none")
             for part in message.parts:
                 if isinstance(part, File):
                     _must(part.id >= 0, "a file has no number below 0")
@@ -224,8 +225,9 @@ class Checker:
             _must(it.fact.superseded_by >= 0, "it is superseded by no fact")
             self._superseded = max(self._superseded, it.fact.superseded_by)
         if it.entity is not None:
-            times += [it.entity.first_ms, it.entity.last_ms, it.entity.mentions]
-        _must(all(time is None or abs(time) <= _FAR_MS for time in times), "one of its times is none")
+            times += [it.entity.first_ms, it.entity.last_ms]
+            _must(0 <= it.entity.mentions <= _MENTIONS_MAX, "it was mentioned more often than anybody can")
+        _must(all(time is None or is_time(time) for time in times), "one of its times is none")
         self._tiers += it.tier[:1].encode()
 
     def _job(self, it: JobRecord) -> None:

@@ -26,12 +26,13 @@ from daycare.base.messages import (
     ToolCall,
     ToolResult,
 )
+from daycare.base.times import local_time
 from daycare.inference.arithmetic import calculate
 from daycare.inference.introduced import introduced
 from daycare.inference.recall import Facts
 from daycare.inference.remembered import lines_on
 from daycare.inference.searching import SEARCHER, search
-from daycare.inference.when import WHEN, due, local, zone_of
+from daycare.inference.when import WHEN, due, zone_of
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 
 MODEL: Final = "rules"
@@ -147,7 +148,7 @@ class _Turn:
         answers = (i for i, m in enumerate(messages) if m.role == "assistant" and not m.tool_calls)
         start = max(answers, default=-1) + 1
         self.pending = messages[start:]
-        self.now = local(request.now_ms, zone_of(request.zone))
+        self.now = local_time(request.now_ms, zone_of(request.zone))
         self.zone = request.zone
         self.hinted = False  # whether the way to a model was shown in this conversation
         self.facts = Facts()
@@ -289,7 +290,7 @@ def _remind(turn: _Turn, found: re.Match[str]) -> str:
 
     def tell(done: _Done) -> str:
         asked, after = done.call.arguments.get("text"), done.call.arguments.get("after_s")
-        start = local(done.at_ms, zone_of(turn.zone))
+        start = local_time(done.at_ms, zone_of(turn.zone))
         at = (start.astimezone(UTC) + timedelta(seconds=float(after or 0))).astimezone(start.tzinfo)
         return f"I will remind you {_moment(at, turn.now)}: {asked}"
 

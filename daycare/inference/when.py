@@ -36,14 +36,6 @@ def zone_of(name: str) -> tzinfo:
         return UTC
 
 
-def local(at_ms: int, zone: tzinfo) -> datetime:
-    """Return a wall time as the people of `zone` read it; the epoch if a calendar cannot hold it."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, zone)
-    except (ValueError, OverflowError, OSError):
-        return datetime.fromtimestamp(0, zone)
-
-
 def due(when: str, now: datetime) -> datetime | None:
     """Return when `when` is, seen from the local time `now`; None if it is no time, is past, or after `LATEST`.
 

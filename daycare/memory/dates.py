@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Final, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
+from daycare.base.times import local_time
 from daycare.memory import dates_english, dates_german
 from daycare.memory.periods import YEAR_MAX, YEAR_MIN, Period, Said, day
 
@@ -35,10 +36,7 @@ class Moment(NamedTuple):
 
 def today(at_ms: int, zone: tzinfo) -> date:
     """Return the day of a wall time as the people of `zone` read it; that of the epoch if it is out of this world."""
-    try:
-        found = datetime.fromtimestamp(at_ms / 1000, zone).date()
-    except (ValueError, OverflowError, OSError):
-        return _EPOCH
+    found = local_time(at_ms, zone).date()
     return found if YEAR_MIN <= found.year <= YEAR_MAX else _EPOCH
 
 

@@ -8,13 +8,14 @@ An answer of which nothing is left is refused, so that the rules do the work.
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from datetime import date, datetime, timedelta, tzinfo
+from datetime import date, timedelta, tzinfo
 from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
+from daycare.base.times import local_time
 from daycare.memory import dates, sentences
 from daycare.memory.learned import (
     ALIASES_MAX,
@@ -164,10 +165,7 @@ def request(lines: Sequence[Line], known: Sequence[KnownFact], people: Collectio
 
 def _shown(line: Line, people: Collection[str], zone: tzinfo) -> str:
     """Return a line as the model reads it: always one line, so that no text can pass for another speaker's."""
-    try:
-        at = f"{datetime.fromtimestamp(line.at_ms / 1000, zone):%a %Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        at = "?"
+    at = f"{local_time(line.at_ms, zone):%a %Y-%m-%d %H:%M}"
     who = _one_line(line.speaker).replace(":", "")
     role = " (assistant)" if line.role == "assistant" else " (program)"
     if line.speaker in people and line.origin in _HUMAN:

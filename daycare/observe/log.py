@@ -19,6 +19,7 @@ import msgspec
 from daycare.base import events
 from daycare.base.errors import UnavailableError
 from daycare.base.limits import LOG_FILES_KEPT, LOG_VALUE_MAX_CHARS
+from daycare.base.times import local_time
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.redact import redact, without_secrets
 from daycare.observe.streams import Redacted
@@ -252,7 +253,7 @@ def write(event: events.Event | Gap) -> None:
     fields = msgspec.to_builtins(event)
     name = fields.pop("event")
     at_ms = fields.pop("at_ms")
-    at = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    at = local_time(at_ms, UTC).isoformat(timespec="milliseconds")
     known = ("path", "agent_id", "turn", "trace")
     line: dict[str, Any] = {key.removesuffix("_id"): fields.pop(key) for key in known if fields.get(key)}
     for key, value in fields.items():

@@ -4,13 +4,13 @@ Everything else works meanwhile: the API, `daycare chat`, jobs and agents. Repli
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 
 import trio
 
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector, Health
 from daycare.base.limits import HOLD_LOOK_S, HOLD_S, HOLD_TRY_S
+from daycare.base.times import local_time
 from daycare.connectors.host import Host
 from daycare.observe import log
 from daycare.ops.starts import Starts, Verdict
@@ -48,7 +48,7 @@ class Holding:
 
     def _say(self) -> None:
         until_ms = self._clock.now_ms() + round(HOLD_S * 1000)
-        at = datetime.fromtimestamp(until_ms / 1000).astimezone().strftime("%H:%M")
+        at = local_time(until_ms, None).strftime("%H:%M")
         reason = f"kept down: {self._verdict.reason}; tried again at {at}"
         log.logger().error("breaker.open", plugins=sorted(self.held), reason=self._verdict.reason, until=at)
         for name in self._plugins:

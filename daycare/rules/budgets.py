@@ -6,7 +6,6 @@ with people's conversations: so it stops first, when people are told that a budg
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Final, NamedTuple
 
 from daycare.base.budget import (
@@ -26,6 +25,7 @@ from daycare.base.budget import (
 )
 from daycare.base.limits import BUDGET_WARN_SHARE
 from daycare.base.path import Kind
+from daycare.base.times import local_time
 from daycare.store.records_budgets import BudgetRow, Ceiling, Standing
 
 _BACKGROUND: Final = (Kind.CRON, Kind.TASK)
@@ -152,8 +152,8 @@ def limit_words(name: str, limit: int) -> str:
 
 def until_words(period: Period, day: str, zone: str, now_ms: int) -> str:
     """Return when a budget begins anew, in its user's zone: `until 00:00`, `until 1 December, 00:00`."""
-    ends = datetime.fromtimestamp(ends_ms(period, day, zone) / 1000, zone_of(zone))
-    now = datetime.fromtimestamp(now_ms / 1000, zone_of(zone))
+    ends = local_time(ends_ms(period, day, zone), zone_of(zone))
+    now = local_time(now_ms, zone_of(zone))
     if (ends - now).total_seconds() <= 86_400:
         return f"until {ends:%H:%M}"
     return f"until {ends.day} {ends:%B}, {ends:%H:%M}"

@@ -1,7 +1,6 @@
 """What becomes of a job's due times, and what an occurrence says: decided without waiting or writing."""
 
 import re
-from datetime import datetime
 from itertools import chain
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -11,6 +10,7 @@ from daycare.base.cron import NOBODY, within
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
 from daycare.base.messages import Envelope, Origin
+from daycare.base.times import local_time
 from daycare.store.records_cron import CronFiring, CronJob, CronRun, NewCronRun
 
 _FENCE: Final = re.compile(r"(<(?=<<)|>(?=>>))")
@@ -86,7 +86,7 @@ def deadline_of(job: CronJob, now_ms: int) -> int:
 
 
 def _local(at_ms: int, zone: ZoneInfo) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, zone):%a %Y-%m-%d %H:%M %Z}"
+    return f"{local_time(at_ms, zone):%a %Y-%m-%d %H:%M %Z}"
 
 
 def _span(ms: int) -> str:

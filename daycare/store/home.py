@@ -6,7 +6,6 @@ import os
 import stat
 import time
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -16,6 +15,7 @@ import msgspec
 from daycare import __version__
 from daycare.base.errors import BrokenError, BusyError, InvalidError, UnavailableError
 from daycare.base.limits import SOCKET_PATH_MAX_BYTES
+from daycare.base.times import local_time
 
 MEMORY: Final = "memory:"
 Mode = Literal["run", "chat", "tool"]
@@ -142,7 +142,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
     def __str__(self) -> str:
-        since = datetime.fromtimestamp(self.since_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        since = local_time(self.since_ms, None).strftime("%Y-%m-%d %H:%M:%S")
         name = "a daycare command" if self.mode == "tool" else f"daycare {self.mode}"
         return f"{name} (pid {self.pid}) since {since}"
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
@@ -23,6 +24,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import EnvelopeKind, Message, Origin
 from daycare.base.permission import OwnRule, Permissions, Rule
+from daycare.base.times import LATEST_MS, is_moment, is_time, moment, nearest
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Layer
 from daycare.store.records_memories import EntityPart, FactPart
@@ -30,7 +32,7 @@ from daycare.store.records_memories import EntityPart, FactPart
 Agents = Annotated[int, Meta(ge=0, lt=2**31)]  # a place in the list of agents
 Place = Annotated[int, Meta(ge=1, lt=2**31)]  # in another list, from 1
 Any0 = Annotated[int, Meta(ge=0, lt=2**31)]  # such a place, or 0 for none
-Ms = Annotated[int, Meta(ge=0, le=2**53)]
+Ms = Annotated[int, Meta(ge=0, le=LATEST_MS)]
 Line = Annotated[str, Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
 Name = Annotated[str, Meta(max_length=1_000)]
 Limits = dict[str, Annotated[int, Meta(ge=0, le=2**53)]]  # of a budget, by their names
@@ -233,6 +235,29 @@ ORDER: Final[tuple[type[Record], ...]] = (
     ReminderRecord,
     JobRecord,
 )  # in which they come: what a record names stands before it
+
+
+_MOMENTS: Final = ("created_at", "started_at", "ended_at", "at_ms", "due_at")
+
+
+def in_time(it: Anything) -> Anything:
+    """Return a record whose times a calendar holds: one that is wrong in a store keeps nobody from moving out of it."""
+    wrong: dict[str, object] = {
+        name: moment(at) for name in _MOMENTS if (at := getattr(it, name, None)) is not None and not is_moment(at)
+    }
+    if isinstance(it, TurnRecord) and not all(is_moment(message.at_ms) for message in it.messages):
+        wrong["messages"] = tuple(replace(message, at_ms=moment(message.at_ms)) for message in it.messages)
+    if isinstance(it, MemoryRecord):
+        for part, held in (("fact", it.fact), ("entity", it.entity)):
+            if held is not None and (off := _off(held)):
+                wrong[part] = replace(held, **off)
+    return replace(it, **wrong) if wrong else it
+
+
+def _off(held: FactPart | EntityPart) -> dict[str, int]:
+    """Return the times within a memory that no calendar holds, mended."""
+    times = ((name, getattr(held, name)) for name in held.__struct_fields__ if name.endswith("_ms"))
+    return {name: nearest(at) for name, at in times if at is not None and not is_time(at)}
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):

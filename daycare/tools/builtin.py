@@ -1,6 +1,5 @@
 """The tools every agent has: messages, reminders, questions, helpers, files, choices, the time, and its memory."""
 
-from datetime import datetime
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -8,6 +7,7 @@ import msgspec
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import CHOICES_MAX, READ_MAX_CHARS, WAIT_MAX_S
+from daycare.base.times import local_time
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools import memory
 
@@ -134,7 +134,7 @@ async def _now(context: ToolContext, arguments: Now) -> str:
         zone = ZoneInfo(arguments.zone or context.zone)
     except (ValueError, OSError, ZoneInfoNotFoundError) as error:
         raise InvalidError("ZONE_UNKNOWN", f"telling the time in {arguments.zone}: no such time zone") from error
-    return f"{datetime.fromtimestamp(context.now_ms / 1000, zone):%A %Y-%m-%d %H:%M:%S %Z}"
+    return f"{local_time(context.now_ms, zone):%A %Y-%m-%d %H:%M:%S %Z}"
 
 
 async def _send_message(context: ToolContext, arguments: SendMessage) -> str:
@@ -144,7 +144,7 @@ async def _send_message(context: ToolContext, arguments: SendMessage) -> str:
 
 async def _remind(context: ToolContext, arguments: Remind) -> str:
     due_ms = context.remind(arguments.after_s, arguments.text)
-    due = datetime.fromtimestamp(due_ms / 1000, ZoneInfo(context.zone))
+    due = local_time(due_ms, ZoneInfo(context.zone))
     return f"reminder set for {due:%a %Y-%m-%d %H:%M:%S %Z}"
 
 

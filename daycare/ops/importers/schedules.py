@@ -1,13 +1,14 @@
 """Schedules of other programs as ours: times and expressions stay what they are, "every" becomes an expression."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from daycare.base import crontab
 from daycare.base.cron import PROMPT_MAX_BYTES, CronSpec
 from daycare.base.errors import DaycareError
+from daycare.base.times import local_time
 from daycare.ops.importers.words import moment, text_of
 
 _MINUTE: Final = 60_000
@@ -48,7 +49,7 @@ def expression(text: str, zone: str = "") -> Schedule:
 def once(value: Any, zone: str = "") -> Schedule:
     """Return a single time, as ISO text or milliseconds. Raises `DaycareError` for what is none."""
     if isinstance(value, int | float) and (ms := moment(value)) is not None:
-        return Schedule(at=datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds"))
+        return Schedule(at=local_time(ms, UTC).isoformat(timespec="seconds"))
     text = text_of(value)
     crontab.instant(text, crontab.zone_of(zone or "UTC"))
     return Schedule(at=text, zone=zone)
@@ -68,7 +69,7 @@ def every(interval_ms: int, anchor_ms: int | None, zone: str) -> Schedule:
     """
     told = f"every {_told(interval_ms)}"
     here = crontab.zone_of(zone or "UTC")
-    start = datetime.fromtimestamp((anchor_ms or 0) / 1000, here) if anchor_ms else None
+    start = local_time(anchor_ms, here) if anchor_ms else None
     minute, hour = (start.minute, start.hour) if start else (0, 9)
     if interval_ms < _HOUR:
         wanted = max(1, -(-interval_ms // _MINUTE))
@@ -134,5 +135,5 @@ def _told(interval_ms: int) -> str:
 
 def local_day(at_ms: int, zone: ZoneInfo) -> tuple[str, str]:
     """Return the date and the time of day of a moment in a zone."""
-    here = datetime.fromtimestamp(at_ms / 1000, zone)
+    here = local_time(at_ms, zone)
     return f"{here:%Y-%m-%d}", f"{here:%H:%M}"

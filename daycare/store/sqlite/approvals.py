@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Final, Literal
 
 import apsw
@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.times import local_time
 from daycare.store.records_approvals import (
     GRANTABLE,
     SEEN_MIN_CHARS,
@@ -404,7 +405,7 @@ def _pending(tx: Tx, no: int, seen: str) -> Approval:
     it = _must(tx, no)
     if it.state is not ApprovalState.PENDING:
         by = f" by {it.decided_by}" if it.decided_by else ""
-        at = f"{datetime.fromtimestamp((it.decided_at or 0) / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+        at = f"{local_time(it.decided_at or 0, UTC):%Y-%m-%d %H:%M} UTC"
         raise ConflictError(
             "APPROVAL_DECIDED",
             f"deciding request {no}: it is {it.state} already{by}, since {at}",

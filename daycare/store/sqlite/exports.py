@@ -18,6 +18,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin
 from daycare.base.scope import scope_of
+from daycare.base.times import moment
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Layer
 from daycare.store.records_exports import (
@@ -36,6 +37,7 @@ from daycare.store.records_exports import (
     Source,
     SummaryRecord,
     TurnRecord,
+    in_time,
 )
 from daycare.store.sqlite import imports
 from daycare.store.sqlite.database import connect_reader, count
@@ -161,15 +163,9 @@ class Subtree:
 
     def records(self) -> Iterator[Anything]:
         """Yield the records in their order."""
-        yield from self._agents()
-        yield from self._sessions()
-        yield from self._turns()
-        yield from self._summaries()
-        yield from self._documents()
-        yield from self._memories()
-        yield from self._marks()
-        yield from self._reminders()
-        yield from self._jobs()
+        parts = (self._agents, self._sessions, self._turns, self._summaries, self._documents)
+        for part in (*parts, self._memories, self._marks, self._reminders, self._jobs):
+            yield from map(in_time, part())
 
     def files_of_turns(self) -> list[tuple[int, FileRecord]]:
         """Return the files whose keys name one of the turns, in the order of these."""
@@ -420,8 +416,9 @@ class Subtree:
             (file_id, self._user),
         ):
             if not away:
+                at = moment(made)
                 return FileRecord(
-                    name=name, media_type=media_type, size=size, sha256="0" * 64, origin=Origin(origin), created_at=made
+                    name=name, media_type=media_type, size=size, sha256="0" * 64, origin=Origin(origin), created_at=at
                 )
             self._leave("files", int(file_id not in self._away), "they are still with the messenger they came over")
             self._away.add(file_id)
