@@ -468,3 +468,16 @@ async def test_the_next_to_live_at_a_path_has_no_memory_of_the_last(memory: Memo
     again = await memory.store.agents.create(new_agent(memory.scribe.path, agent_id="another", user="ann"))
     assert await memory.text("MEMORY.md", again) == NEW_MEMORY
     assert (await memory.store.documents.totals(Layer.AGENT, memory.scribe.id)).documents == 1
+
+
+async def test_without_numbers_a_difference_is_to_the_version_before_also_over_a_gap(memory: Memory) -> None:
+    for number in range(80):
+        await memory.documents.write(memory.ann, "knowledge/note.md", f"text {number}\n", BY)
+    while await memory.store.documents.thin():
+        pass
+    oldest = (await memory.documents.history(memory.ann, "knowledge/note.md"))[-1].version
+    assert oldest > 1
+    first = await memory.documents.diff(memory.ann, "knowledge/note.md", new=oldest)
+    assert first == await memory.documents.diff(memory.ann, "knowledge/note.md", 0, oldest)
+    newest = await memory.documents.diff(memory.ann, "knowledge/note.md")
+    assert "-text 78" in newest and "+text 79" in newest

@@ -8,8 +8,11 @@ import pytest
 
 from daycare.base.messages import Origin
 from daycare.store.contract import Store
+from daycare.store.records import User
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
+from daycare.store.sqlite.inspection import reindex_documents
+from daycare.store.sqlite.purging import purge
 from daycare.store.sqlite.store import SqliteStore, open_store
 from tests.budgets.test_migration import of_version
 from tests.chance import SEED
@@ -263,3 +266,22 @@ async def test_an_agent_that_ended_leaves_no_part_of_its_documents(tmp_path: Pat
         assert store._db.execute("SELECT count(*) FROM documents_grown").fetchall() == [(0,)]
         assert _indexed(store) == 1, "that of the other"
         assert await says(store, LOG, 1) == "another's"
+
+
+async def test_a_purge_and_a_new_index_know_the_whole_of_what_was_added_to(tmp_path: Path) -> None:
+    file = str(tmp_path / "daycare.db")
+    places = {user: Place(Layer.USER, user, "knowledge/note.md") for user in ("u1", "u2")}
+    async with open_store(file, HandClock(), inline=True) as store:
+        for user, place in places.items():
+            await store.people.add(User(id=user, name=user))
+            for text in (f"qzfirst{user}q\n", f"qzsecond{user}q\n"):
+                await store.documents.append(NewVersion(place=place, user=user, by=BY, text=text))
+    reindex_documents(file)
+    async with open_store(file, HandClock(), inline=True) as store:
+        for word in ("qzfirstu2q", "qzsecondu2q"):
+            assert len(store.documents.search([(Layer.USER, "u2")], [word])) == 1
+    assert purge(file, "u2", 0)["versions of documents"] == 2
+    words = ["qzfirstu2q", "qzsecondu2q"]
+    assert shown(tmp_path, words) == []
+    async with open_store(file, HandClock(), inline=True) as store:
+        assert _indexed(store) == 1 and await says(store, places["u1"], 2) == "qzfirstu1q\nqzsecondu1q\n"
