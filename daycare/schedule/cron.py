@@ -255,6 +255,7 @@ class Schedule:
         after = ""
         while jobs := await self.store.cron.find(limit=CRON_PAGE, after=after):
             for job in jobs:
+                await trio.lowlevel.checkpoint()  # others have a turn: there may be very many, at half a ms each
                 if job.next_at is None:
                     continue
                 first = None
@@ -263,7 +264,6 @@ class Schedule:
                 if first is not None and first < job.next_at:
                     sooner.append((job.no, job.revision, first))
             after = jobs[-1].path
-            await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         await self.store.cron.rewind(now_ms, sooner)
 
     async def _dismiss_orphans(self) -> None:

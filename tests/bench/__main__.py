@@ -14,6 +14,7 @@ from . import (
     memory_quality,
     memory_speed,
     memory_turn,
+    million,
     scale,
     scanner,
     start,
@@ -33,6 +34,7 @@ _BENCHMARKS = {
     "memory-quality": memory_quality,
     "memory-speed": memory_speed,
     "memory-turn": memory_turn,
+    "million": million,
 }
 
 

@@ -35,6 +35,8 @@ def check(store: SqliteStore) -> None:
     for table in _TABLES:
         kept, made = counted_again(store._db, table)
         assert kept == made, table
+    [(unread,)] = store._db.execute("SELECT count(*) FROM inbox WHERE state = 0")
+    assert store._writer.memory.unread == unread
     models = store._db.execute(
         "SELECT no, vectors, (SELECT coalesce(sum(e.vectors), 0) FROM memory_embedded e WHERE e.model = no)"
         " FROM memory_models"

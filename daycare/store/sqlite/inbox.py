@@ -10,7 +10,6 @@ from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, letters, mailbox, outbox
-from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -24,6 +23,7 @@ class Inbox:
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
+        self._memory = writer.memory
         self._reader = reader
 
     async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
@@ -92,7 +92,7 @@ class Inbox:
 
     async def counts(self) -> dict[str, int]:
         """Return how many rows wait, in all agents together."""
-        return {"waiting": counted(self._reader, "inbox.waiting")}
+        return {"waiting": self._memory.unread}
 
 
 def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:

@@ -55,7 +55,7 @@ def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     if tx.db.changes() == 0:
         return None
     seq = tx.db.last_insert_rowid()
-    tx.memory.waiting[agent_id] = tx.memory.waiting.get(agent_id, 0) + 1
+    tx.memory.count_unread(agent_id, 1)
     tx.commit.posted.append(InboxRow(seq, agent_id, envelope, 0, tx.now))
     return Receipt(seq, agent_id, trace=envelope.trace, path=envelope.to)
 
@@ -74,7 +74,6 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
 
     Return how many of them were still waiting.
     """
-    waiting = tx.memory.waiting
     changed = 0
     for seq in seqs:
         tx.run(
@@ -89,11 +88,7 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
                 task_ledger.ended(tx, seq, turn, result, dead=dead)
             if seq in tx.memory.cron:  # behind the task that it may be
                 cron_ledger.ended(tx, seq, turn, result, dead=dead)
-            left = waiting.get(agent_id, 0) - 1
-            if left > 0:
-                waiting[agent_id] = left
-            else:
-                waiting.pop(agent_id, None)
+            tx.memory.count_unread(agent_id, -1)
     return changed
 
 

@@ -148,7 +148,7 @@ class Upkeep:
     async def oldest_unread(self) -> Unread | None:
         """Return the message that has waited longest."""
         # By the index of what waits, which has it by agent; where much waits, the oldest is soon found by its number.
-        few = counted(self._reader, "inbox.waiting") <= _WAITING_FEW
+        few = self._writer.memory.unread <= _WAITING_FEW
         rows = fetch(
             self._reader,
             f"SELECT i.path, i.created_at FROM inbox i {'INDEXED BY inbox_waiting' if few else 'NOT INDEXED'}"  # noqa: S608

@@ -78,11 +78,7 @@ def _change(tx: Tx, agent_id: str, seqs: Sequence[int], before: int, after: int)
     for seq in set(seqs):
         tx.run("UPDATE inbox SET state = ? WHERE seq = ? AND state = ?", (after, seq, before))
         changed += tx.db.changes()
-    left = tx.memory.waiting.get(agent_id, 0) + (changed if after == _WAITING else -changed)
-    if left > 0:
-        tx.memory.waiting[agent_id] = left
-    else:
-        tx.memory.waiting.pop(agent_id, None)
+    tx.memory.count_unread(agent_id, changed if after == _WAITING else -changed)
 
 
 def _late_key(key: str) -> str:

@@ -43,14 +43,15 @@ _OF_ONE_WRITE = (
 class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
-    `waiting` counts the unread messages of each agent that has some. `living` maps paths to the agents seen lately,
-    `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended to the runs,
-    `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their agents. `letters`
-    counts the dead letters of each share, `letters_all` those of all.
+    `waiting` counts the unread messages of each agent that has some, `unread` those of all. `living` maps paths to the
+    agents seen lately, `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended
+    to the runs, `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their
+    agents. `letters` counts the dead letters of each share, `letters_all` those of all.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
         self.waiting: dict[str, int] = {}
+        self.unread = 0
         self.living: dict[str, str] = {}
         self.sessions: dict[str, int] = {}
         self.cron: dict[int, int] = {}
@@ -65,6 +66,7 @@ class Memory:
         """Read the counts again and forget the paths."""
         rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
+        self.unread = sum(self.waiting.values())
         open_runs = db.execute("SELECT seq, no FROM cron_runs WHERE state = 'due'")
         self.cron = {int(str(seq)): int(str(no)) for seq, no in open_runs}
         open_tasks = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
@@ -87,6 +89,15 @@ class Memory:
         rows = db.execute("SELECT share, count(*) FROM dead_letters GROUP BY share")
         self.letters = {str(share): int(str(count)) for share, count in rows}
         self.letters_all = sum(self.letters.values())
+
+    def count_unread(self, agent_id: str, change: int) -> None:
+        """Count messages of an agent that wait from now on, or wait no longer."""
+        self.unread += change
+        left = self.waiting.get(agent_id, 0) + change
+        if left > 0:
+            self.waiting[agent_id] = left
+        else:
+            self.waiting.pop(agent_id, None)
 
     def remember(self, path: str, agent_id: str) -> None:
         """Remember who lives at a path; past the bound, start over."""

@@ -9,7 +9,6 @@ INSERT INTO counts
     SELECT 'agents.living', count(*) FROM agents WHERE state = 'living' AND kind <> 'system'
     UNION ALL SELECT 'agents.parked', count(*) FROM agents WHERE state = 'parked' AND kind <> 'system'
     UNION ALL SELECT 'agents.dead', count(*) FROM agents WHERE state = 'dead' AND kind <> 'system'
-    UNION ALL SELECT 'inbox.waiting', count(*) FROM inbox WHERE state = 0
     UNION ALL SELECT 'outbox.waiting', count(*) FROM outbox WHERE state < 2
     UNION ALL SELECT 'dead.waiting', count(*) FROM dead_letters WHERE replayed_at IS NULL
     UNION ALL SELECT 'approvals.pending', count(*) FROM approvals WHERE state = 'pending'
@@ -31,16 +30,6 @@ CREATE TRIGGER agents_changed AFTER UPDATE OF state ON agents WHEN new.kind <> '
 END;
 CREATE TRIGGER agents_went AFTER DELETE ON agents WHEN old.kind <> 'system' BEGIN
     UPDATE counts SET number = number - 1 WHERE name = 'agents.' || old.state;
-END;
-
-CREATE TRIGGER inbox_came AFTER INSERT ON inbox WHEN new.state = 0 BEGIN
-    UPDATE counts SET number = number + 1 WHERE name = 'inbox.waiting';
-END;
-CREATE TRIGGER inbox_changed AFTER UPDATE OF state ON inbox WHEN (old.state = 0) <> (new.state = 0) BEGIN
-    UPDATE counts SET number = number + (new.state = 0) - (old.state = 0) WHERE name = 'inbox.waiting';
-END;
-CREATE TRIGGER inbox_went AFTER DELETE ON inbox WHEN old.state = 0 BEGIN
-    UPDATE counts SET number = number - 1 WHERE name = 'inbox.waiting';
 END;
 
 CREATE TRIGGER outbox_came AFTER INSERT ON outbox WHEN new.state < 2 BEGIN
