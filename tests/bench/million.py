@@ -94,7 +94,6 @@ async def _reserve(house: House) -> None:
             agent_id="",
             user=_PERSON,
             turn=0,
-            step=0,
             provider="p",
             model="m",
             usage=Usage(100, 10),

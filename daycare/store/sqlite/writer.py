@@ -44,9 +44,9 @@ class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
     `waiting` counts the unread messages of each agent that has some, `unread` those of all. `living` maps paths to the
-    agents seen lately, `sessions` agents to their current session, `cron` messages of scheduled runs that have not ended
-    to the runs, `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of their
-    agents. `letters` counts the dead letters of each share, `letters_all` those of all.
+    agents seen lately, `sessions` agents to their current session, `cron` messages of scheduled runs that have not
+    ended to the runs, `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of
+    their agents. `letters` counts the dead letters of each share, `letters_all` those of all.
     """
 
     def __init__(self, db: apsw.Connection) -> None:
