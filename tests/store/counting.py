@@ -6,15 +6,15 @@ from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import SqliteStore
 
 _TABLES = {  # table: (migration, its order, what follows the statement that fills it)
-    "budget_sums": (14, "key, path, part", "CREATE INDEX"),
-    "counts": (15, "name", "CREATE TRIGGER"),
+    "budget_sums": ("budget_sums", "key, path, part", "CREATE INDEX"),
+    "counts": ("counts", "name", "CREATE TRIGGER"),
 }
 
 
 def filling(table: str) -> str:
     """Return the SQL that fills a table of counts or sums from what there is."""
-    number, _, end = _TABLES[table]
-    [sql] = [sql for at, _, sql in migrations() if at == number]
+    migration, _, end = _TABLES[table]
+    [sql] = [sql for _, name, sql in migrations() if name == migration]
     return sql[sql.index(f"INSERT INTO {table}") : sql.index(end)]
 
 
