@@ -123,13 +123,14 @@ async def _measure(home: Path, rounds: int) -> dict[str, tuple[float, float]]:
     watch = _Watch()
     gc.collect()  # of what was left by filling the database
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run)
+        trio.lowlevel.add_instrument(watch)
         await watch.begin()
         async with _house(home) as (house, kept):
             nursery.start_soon(house.daemon.work)
             with trio.fail_after(_SETTLE_S):
                 await trio.sleep(_START_S)
-                while (await house.store.inbox.counts())["waiting"]:
+                schedule = house.daemon.clockwork.schedule  # which goes through all jobs, and what waits has its turns
+                while not schedule._seen_ms or (await house.store.inbox.counts())["waiting"]:
                     await trio.sleep(0.1)
             found["start"] = (1000 * await watch.end(), 1000 * max(kept, default=0.0))
             for name, work in _WORK.items():
@@ -147,39 +148,30 @@ async def _measure(home: Path, rounds: int) -> dict[str, tuple[float, float]]:
     return found
 
 
-class _Watch:
-    """Measures for how long others had to wait for the loop at most, in seconds of its thread."""
+class _Watch(trio.abc.Instrument):
+    """Measures for how long one task held the loop at most, in seconds of its thread."""
 
     def __init__(self) -> None:
-        self._on = trio.Event()
+        self._began = 0.0
         self._longest = 0.0
 
-    async def run(self) -> None:
-        """Look at each turn of the loop while it is on; until cancelled."""
-        while True:
-            await self._on.wait()
-            before = time.thread_time()
-            while self._on.is_set():
-                await trio.lowlevel.checkpoint()
-                now = time.thread_time()
-                self._longest, before = max(self._longest, now - before), now
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Take note that a task has its turn."""
+        self._began = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Take note that it is over."""
+        self._longest = max(self._longest, time.thread_time() - self._began)
 
     async def begin(self) -> None:
         """Look from now on."""
-        self._on.set()
-        await _turns()  # it has begun
+        await trio.lowlevel.checkpoint()  # what was before this is over
         self._longest = 0.0
 
     async def end(self) -> float:
-        """Look no more; return the longest wait."""
-        await _turns()  # what came last is seen, too
-        self._on = trio.Event()
-        return self._longest
-
-
-async def _turns() -> None:
-    for _ in range(3):
+        """Return the longest turn since then."""
         await trio.lowlevel.checkpoint()
+        return self._longest
 
 
 @asynccontextmanager
