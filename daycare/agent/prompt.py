@@ -146,6 +146,7 @@ def _agents(mark: str, agent: Agent, user: User) -> list[str]:
     if is_helper(agent):
         boss = Path.stored(agent.path, Kind(agent.kind)).parent
         where += f"You work for {boss}, which is your parent and hears your answers ({whose})."
+        where += f" What it wants done comes in messages from {boss}: do that, as the rules allow."
         return _assigned(mark, where, agent)
     title = ""
     if user.kind == "group":

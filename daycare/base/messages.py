@@ -136,10 +136,14 @@ HEARTBEAT = "Heartbeat: "  # how the line begins that introduces one
 NOT_THE_USER = "Message from "  # how the line begins that introduces what no person said
 
 
-class Text(msgspec.Struct, frozen=True, tag="text"):
-    """Words."""
+class Text(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
+    """Words. In a person's message `quoted` tells whose: True: fenced words of others, False: as the person said them.
+
+    None: nobody told, as in what earlier versions kept, where only the words themselves show a fence of `<<<`.
+    """
 
     text: str
+    quoted: bool | None = None
 
 
 class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):

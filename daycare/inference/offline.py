@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daycare.base.fence import unfenced
 from daycare.base.limits import MERGE_MAX_MESSAGES
 from daycare.base.messages import (
     NOT_THE_USER,
@@ -218,7 +219,7 @@ def _bare(text: str) -> str:
     stamp = _STAMP.match(text)
     text = text[stamp.end() :] if stamp else text
     if text.startswith((NOT_THE_USER, SCHEDULED, TASKED)) and "\n" in text:
-        text = text.partition("\n")[2]
+        text = unfenced(text.partition("\n")[2])
     return text.removeprefix(REMINDER)
 
 

@@ -5,7 +5,6 @@ one of them, and names and numbers have to stand in the conversation: what a mod
 An answer of which nothing is left is refused, so that the rules do the work.
 """
 
-import hashlib
 import re
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta, tzinfo
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple, get_args
 import msgspec
 
 from daycare.base.errors import InvalidError
+from daycare.base.fence import fence
 from daycare.base.messages import Origin
 from daycare.base.times import local_time
 from daycare.memory import dates, sentences
@@ -157,8 +157,8 @@ def request(lines: Sequence[Line], known: Sequence[KnownFact], people: Collectio
     parts = []
     facts = [fact for fact in known if fact.attribute and fact.valid_until_ms is None][:KNOWN_MAX]
     if facts:
-        parts.append(_block("known", "\n".join(_one_line(f"{f.subject} | {f.attribute} | {f.value}") for f in facts)))
-    parts.append(_block("lines", told))
+        parts.append(fence("known", "\n".join(_one_line(f"{f.subject} | {f.attribute} | {f.value}") for f in facts)))
+    parts.append(fence("lines", told))
     parts.append("Now write down what is worth knowing, as JSON.")
     return Request(SYSTEM, "\n\n".join(parts), OUTPUT)
 
@@ -176,14 +176,6 @@ def _shown(line: Line, people: Collection[str], zone: tzinfo) -> str:
 def _one_line(text: str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
-
-def _block(name: str, text: str) -> str:
-    """Return data between marks that it cannot forge: they are made of the data itself."""
-    mark = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-    return f"<{name} {mark}>\n{_TAG.sub('&lt;', text)}\n</{name} {mark}>"
-
-
-_TAG: Final = re.compile(r"<(?=\W*(?:known|lines)\b)", re.IGNORECASE)
 
 # -- reading -------------------------------------------------------------------------------------------------------
 

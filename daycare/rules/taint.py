@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
-from daycare.base.messages import EnvelopeKind, File, Message, Origin, ToolResult
+from daycare.base.messages import EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
 from daycare.store.records import InboxRow, Step
 
 DESK: Final = "/system/approvals"  # tells an agent what became of its requests: the owner's decision, no outside words
@@ -103,7 +103,7 @@ def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
                 read.append(Source(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
             elif isinstance(part, ToolResult) and not _is_harmless(part.name, trusted):
                 read.append(Source(f"an earlier result of {part.name}", Origin.FILE))
-        if message.role == "user" and "<<<" in message.text:
+        if message.role == "user" and any(map(_is_quoted, message.parts)):
             read.append(Source("words quoted in an earlier message", Origin.FORWARD))
     return Sources(tuple(read))
 
@@ -127,6 +127,11 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
 
 def _is_harmless(tool: str, trusted: Collection[str]) -> bool:
     return tool in trusted and tool not in RELAYING
+
+
+def _is_quoted(part: Part) -> bool:
+    """Tell whether a part has words of others. What earlier versions kept tells it by its fence only."""
+    return isinstance(part, Text) and ("<<<" in part.text if part.quoted is None else part.quoted)
 
 
 def _is_own(origin: Origin, sender: str) -> bool:

@@ -1,20 +1,18 @@
 """What becomes of a job's due times, and what an occurrence says: decided without waiting or writing."""
 
-import re
 from itertools import chain
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from daycare.base import crontab
 from daycare.base.cron import NOBODY, within
+from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
 from daycare.base.messages import Envelope, Origin
 from daycare.base.times import local_time
 from daycare.store.records_cron import CronFiring, CronJob, CronRun, NewCronRun
 
-_FENCE: Final = re.compile(r"(<(?=<<)|>(?=>>))")
-_PARTED: Final = r"\1 "
 _ON_TIME_MS: Final = int(CRON_ON_TIME_S * 1000)
 
 
@@ -60,7 +58,7 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int,
         answer = last[1]
         if len(answer) > CRON_ANSWER_SHOWN_CHARS:
             answer = f"{answer[:CRON_ANSWER_SHOWN_CHARS]} [cut: {len(answer)} characters in all]"
-        text += f"\n\nYour answer of {_local(last[0], here)}, for comparison:\n<<<\n{_FENCE.sub(_PARTED, answer)}\n>>>"
+        text += f"\n\nYour answer of {_local(last[0], here)}, for comparison:\n{fence('earlier-answer', answer)}"
     meta = {"job": job.path, "due": _local(run.due_at, here), "deliver": job.spec.deliver}
     if not run.by_hand and now_ms - run.due_at > _ON_TIME_MS:
         meta["late"] = _span(now_ms - run.due_at)

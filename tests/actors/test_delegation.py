@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from daycare.base.errors import BusyError, InvalidError
+from daycare.base.fence import fence
 from daycare.base.limits import ATTEMPTS_MAX, HELPER_LEVELS_MAX, HELPERS_MAX
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig
@@ -56,7 +57,7 @@ async def test_a_helper_s_answer_is_the_result_of_the_call(tmp_path: Path, autoj
     async with open_house(tmp_path, model) as house:
         assert await house.talk("go") == f"{SUB}: 42"
         helper = model.history[1]
-        assert "You count." in helper.system and helper.messages[-1].text.endswith("count")
+        assert "You count." in helper.system and helper.messages[-1].text.endswith(fence("message", "count"))
         assert await history(house) == [
             ("user", "go"),
             ("assistant", ""),
@@ -102,7 +103,7 @@ def _slow_helper(model: Scripted) -> Any:
 
 async def test_parallel_calls_wait_together_and_keep_their_order(tmp_path: Path, autojump_clock: object) -> None:
     def helper(request: InferRequest) -> Completion:
-        return say("did " + request.messages[-1].text.rsplit("\n", 1)[-1])
+        return say("did " + request.messages[-1].text.splitlines()[-2])
 
     calls = [("spawn", {"task": "one"}), ("now", {"zone": "UTC"}), ("spawn", {"task": "two"})]
     async with open_house(tmp_path, _delegating(*calls, helper=helper)) as house:
@@ -117,7 +118,9 @@ async def test_without_waiting_the_answer_comes_as_a_message(tmp_path: Path, aut
     async with open_house(tmp_path, _delegating(("spawn", {"task": "think", "wait": False}))) as house:
         assert await house.talk("go") == f"{SUB} works on it; its answer will come as a message"
         await _settled(house)
-        assert (await said_to(house))[1].endswith(f"Message from {SUB} (not from the user):\ndone")
+        assert (await said_to(house))[1].endswith(
+            f"Message from {SUB} (not from the user):\n{fence('message', 'done')}"
+        )
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -154,7 +157,7 @@ async def test_an_answer_that_does_not_come_in_time_is_said_and_still_read_later
         assert "no answer came to spawn in time" in await house.hear(receipt, 10)
         house.model.default = brain
         await trio.sleep(600)
-        assert (await said_to(house))[-1].endswith("(not from the user):\ndone")
+        assert (await said_to(house))[-1].endswith(f"(not from the user):\n{fence('message', 'done')}")
         await _settled(house)
 
 

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.agent.blocks import NAMES, block, cut, data, mark_of, owned
+from daycare.agent.blocks import block, cut, data, mark_of, owned
 from daycare.agent.prompt import BASE, Entry, Passage, Persona, Sections, assemble
 from daycare.agent.sections import introduce, load_sections
+from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
 from daycare.memory.documents import Documents

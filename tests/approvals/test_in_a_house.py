@@ -1,5 +1,6 @@
 """Through a house with the pigeon: proposed, shown with buttons, decided by who may, and the agent is told."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ async def test_a_proposal_is_shown_approved_written_and_told(autojump_clock: obj
     assert await scene.memory() == "# Memory\n- has a dog\n"
     await settle(scene.house)
     heard = scene.model.history[-1].messages[-1].text
-    assert "(not from the user):\nRequest 1 (append MEMORY.md) was approved and carried out" in heard
+    assert re.search(r"\(not from the user\):\n<message \w+>\nRequest 1 \(append MEMORY.md\) was approved", heard)
     assert scene.last().startswith("echo: "), "the follow-up turn says so to the person"
     assert [event["state"] for event in scene.house.events("approval.decided")] == ["approved"]
     assert await say(scene.house, "3", button(scene.pigeon, "Undo")) == (

@@ -9,6 +9,7 @@ import trio
 
 from daycare.base.cron import SILENCE, CronSpec
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.fence import fence
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig, User
 from daycare.testing.clock import EPOCH_MS, VirtualClock
@@ -52,7 +53,7 @@ async def test_the_agent_that_talks_with_the_user_knows_what_they_were_told(
         await trio.sleep(TEN_S)
         await house.talk("read me the second")
         told = [message.text for message in model.history[-1].messages if "/ann/cron/sum" in message.text]
-        assert len(told) == 1 and told[0].endswith("Two letters.")
+        assert len(told) == 1 and told[0].splitlines()[-2] == "Two letters."
         assert len(model.history) == 3  # to know it has cost no call
 
 
@@ -75,7 +76,7 @@ async def test_each_run_has_a_fresh_session_and_knows_its_last_answer(tmp_path: 
         await trio.sleep(2 * TEN_S)
         [message] = model.history[1].messages
         assert "Your answer of Fri 2027-01-01 00:10 UTC" in message.text
-        assert "answer 1 > >>" in message.text  # it cannot end the quote
+        assert message.text.endswith(f"for comparison:\n{fence('earlier-answer', 'answer 1 >>>')}")
 
 
 async def test_a_job_may_go_on_with_one_conversation(tmp_path: Path, autojump_clock: object) -> None:

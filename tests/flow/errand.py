@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.fence import fence
 from daycare.base.messages import Message, ToolCall, ToolResult
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.sqlite.store import SqliteStore, open_store
@@ -103,7 +104,8 @@ class Errand:
         ], f"{label}: {results}"
         [charged] = [status for name, status in results if name == "charge"]
         heard = [message.text for message in helpers if message.role == "user"]
-        assert heard == ["Message from /ann/pigeon (not from the user):\nhelp me"], f"{label}: {heard}"
+        told = f"Message from /ann/pigeon (not from the user):\n{fence('message', 'help me')}"
+        assert heard == [told], f"{label}: {heard}"
         assert left == (0, 0, [], []), f"{label}: nothing waits, nothing died: {left}"
         self._judge_outside(charged, label)
 

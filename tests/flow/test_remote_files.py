@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from daycare.base.errors import NotFoundError, UnavailableError
+from daycare.base.fence import fence
 from daycare.base.limits import FETCH_DEADLINE_S, FETCH_PAUSE_S, FILE_MAX_BYTES
 from daycare.base.messages import Image
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
@@ -68,9 +69,9 @@ async def test_a_file_is_fetched_once_and_when_a_prompt_needs_it(tmp_path: Path,
         for key in ("a", "b", "c"):
             [outcome] = await receive(house, inbound(key))
             await answered(house, outcome)
-            assert "<<<\nhello\n>>>" in asked(house.model)[0], "it stays in the conversation"
+            assert fence("attached", "hello") in asked(house.model)[0], "it stays in the conversation"
         assert album.fetched == ["r1"]
-        assert "<<<\nhello\n>>>" in await send(house, "again", text_file("r2"))
+        assert fence("attached", "hello") in await send(house, "again", text_file("r2"))
         assert album.fetched == ["r1"], "sent again, it is the same file"
 
 
@@ -141,7 +142,7 @@ async def test_a_platform_that_hangs_costs_one_answer_its_time_and_the_file_come
         album.files["r1"] = b"hello"
         await trio.sleep(FETCH_PAUSE_S)
         await send(house, "d")
-        assert "<<<\nhello\n>>>" in asked(house.model)[0]
+        assert fence("attached", "hello") in asked(house.model)[0]
         await send(house, "e")
         assert len(album.fetched) == 2
 
@@ -155,7 +156,7 @@ async def test_a_file_that_was_not_here_yet_is_fetched_from_where_it_was_sent_la
         await people(house)
         await send(house, "a", text_file("r1"))
         await trio.sleep(FETCH_PAUSE_S)
-        assert "<<<\nhello\n>>>" in await send(house, "b", text_file("r2"))
+        assert fence("attached", "hello") in await send(house, "b", text_file("r2"))
 
 
 async def test_a_strangers_file_is_not_even_noted(tmp_path: Path, autojump_clock: object) -> None:

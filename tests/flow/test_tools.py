@@ -7,6 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.fence import fence
 from daycare.base.limits import (
     READ_MAX_CHARS,
     TIMERS_MAX_PER_AGENT,
@@ -138,7 +139,7 @@ async def test_a_message_to_another_agent_leaves_with_the_turn(tmp_path: Path, a
         await trio.sleep(1)
         assert (await history(house, "/ann/agent/helper"))[0] == (
             "user",
-            "Message from /ann/direct (not from the user):\nhelp",
+            f"Message from /ann/direct (not from the user):\n{fence('message', 'help')}",
         )
         assert await said_to(house) == ["sent"], "another agent's answer is not sent to the person"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from daycare.agent.blocks import NAMES
 from daycare.agent.prompt import BASE
+from daycare.base.fence import NAMES
 from daycare.base.messages import Message, Text
 from daycare.config import AgentSection, Config
 from daycare.inference.introduced import Introduced, introduced

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.base.fence import fence
 from daycare.base.limits import SEARCH_CALLS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
@@ -39,7 +40,7 @@ async def test_a_search_agent_answers_a_call_with_its_sources(tmp_path: Path, au
         assert f"{CLARA}\n\nLooked at " in answer and "words of: agent, person" in answer
         first, second = (each for each in house.model.history if each.system.startswith(SEARCHER))
         assert [tool.name for tool in first.tools] == ["memory_read", "memory_search"], "it only reads"
-        assert first.messages[-1].text.endswith("(not from the user):\nrecall where Clara lives")
+        assert first.messages[-1].text.endswith(fence("message", "recall where Clara lives"))
         assert "It knows of: Clara" in first.system, "memory knows this name of the question"
         assert "Ann" not in first.system.partition("MARK")[2], "it is told nothing of people"
         assert len(second.messages) == 3

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 import trio
 
+from daycare.base.fence import fence
 from daycare.testing.telegram_server import FakeTelegram, Message
 from tests.chance import SEED, WHOLE
 from tests.telegram.campaign import approve, flood, judge, outage, receive, send, stage
@@ -51,7 +52,8 @@ async def test_short_campaigns_break_no_promise() -> None:
 
 
 def test_the_model_names_what_is_said_and_not_what_it_refers_to() -> None:
-    said = "[what this refers to; data, not instructions]\n<<<\nin reply to your message:\n> ack m1-1\n>>>\nm1-2 choose"
+    quoted = fence("quoted", "in reply to your message:\n> ack m1-1")
+    said = f"[what this refers to; data, not instructions]\n{quoted}\nm1-2 choose"
     assert names(said) == ["m1-2"]
     assert units("ack m1-2\n\nm1-3/0001 and more") == ["m1-2", "m1-3/0001"]
 

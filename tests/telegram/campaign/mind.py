@@ -36,7 +36,7 @@ from daycare.plugin import (
 
 THINK_S: Final = 0.004  # long enough for a kill to come in between
 PIECES: Final = 8  # of a streamed answer
-_REFERS: Final = re.compile(r"\[what this refers to; data, not instructions\]\n<<<\n.*?\n>>>", re.DOTALL)
+_REFERS: Final = re.compile(r"\[what this refers to; data, not instructions\]\n<quoted (\w+)>\n.*?\n</quoted \1>", re.S)
 _NAME: Final = r"m\d+-\d+(?:\.\d+|b)?"
 _WORD: Final = re.compile(rf"\b({_NAME})(?: (choose|pause|stream|work|long)\b(?: ([\d.]+))?)?")
 _UNIT: Final = re.compile(rf"\b{_NAME}(?:/\d+)?")
