@@ -10,6 +10,8 @@ from daycare.base.errors import UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S, REPLY_MAX_CHARS
 from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
 
+PIECES_AT_ONCE: Final = 64  # taken before others have their turn, some ms with all who are told of them
+
 _END: Final = "end"
 
 
@@ -30,7 +32,7 @@ async def call(
     completion (STREAM_CUT). Text given to `on_delta` before an error is void.
     """
     completion: Completion | None = None
-    chars = 0
+    chars = pieces = 0
     wait_s = MODEL_FIRST_TOKEN_S
     async with aclosing(provider.infer(request)) as events:
         while True:
@@ -56,6 +58,9 @@ async def call(
                 if event.text:  # an empty one is a sign of life
                     on_delta(event.text)
             wait_s = MODEL_NEXT_TOKEN_S
+            pieces += 1
+            if pieces % PIECES_AT_ONCE == 0:  # a stream that has all its pieces ready never waits by itself
+                await trio.lowlevel.checkpoint()
     if completion is None:
         raise _failed("STREAM_CUT", provider, request, "the stream ended before the reply did")
     return completion

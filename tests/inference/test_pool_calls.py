@@ -20,6 +20,7 @@ from daycare.base.limits import (
     REPLY_MAX_CHARS,
     TURN_DEADLINE_S,
 )
+from daycare.inference.call import PIECES_AT_ONCE
 from daycare.inference.openai import OpenAIProvider
 from daycare.inference.pool import Choice, Pool
 from daycare.inference.sources import Source
@@ -40,6 +41,23 @@ async def test_a_call_streams_its_words_and_gets_the_models_own_name() -> None:
     assert (answer.completion, answer.choice) == (DONE, Choice("x", "m"))
     assert [model for _, model in provider.asked] == ["m"]
     assert provider.closed == 1
+
+
+async def test_a_stream_that_never_waits_lets_others_have_their_turn() -> None:
+    made = pool(x=Scripted([*[TextDelta("x")] * 3_200, DONE]))
+    turns: list[int] = []  # how much of the answer was there at each turn of another task
+    heard: list[str] = []
+
+    async def others() -> None:
+        while True:
+            turns.append(len(heard))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(others)
+        await made.infer(await made.plan(), ASKED, heard.append)
+        nursery.cancel_scope.cancel()
+    assert max(b - a for a, b in pairwise(turns)) <= 2 * PIECES_AT_ONCE  # trio shuffles who is next
 
 
 @pytest.mark.parametrize(
