@@ -227,13 +227,14 @@ class Curator:
 
 
 async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) -> Learned:
-    """Return what the rules find, and let others have their turn after each clause: a line takes about 1 ms."""
+    """Return what the rules find, and let others have their turn after each sentence: one takes some ms at most."""
     from daycare.memory import dates, extract  # late, as above
 
     reader = extract.Reader(lines, people, dates.zone_of(zone))
     clauses = []
-    for clause in reader.clauses():
-        clauses.append(clause)
+    for step in reader.steps():
+        if step is not None:
+            clauses.append(step)
         await trio.lowlevel.checkpoint()
     return extract.conclude(reader, clauses)
 

@@ -100,6 +100,10 @@ class Reader:
 
     def clauses(self) -> Iterator[Clause]:
         """Yield the clauses of people that may become facts."""
+        return (step for step in self.steps() if step is not None)
+
+    def steps(self) -> Iterator[Clause | None]:
+        """Yield the clauses, and None in between wherever one may pause: after each line and each sentence, some ms."""
         question = ""  # the last one of the line before
         for at, line in enumerate(self.lines):
             text = sentences.clean(line.text)
@@ -107,8 +111,9 @@ class Reader:
                 yield from self._of_line(at, line, text, question)
             asked = [sentence.text for sentence in sentences.sentences(text) if sentence.asks]
             question = asked[-1] if asked else ""
+            yield None
 
-    def _of_line(self, at: int, line: Line, text: str, question: str) -> Iterator[Clause]:
+    def _of_line(self, at: int, line: Line, text: str, question: str) -> Iterator[Clause | None]:
         language, said_on = sentences.language_of(text), dates.today(line.at_ms, self._zone)
         asker = self.lines[at - 1] if question and self.lines[at - 1].speaker != line.speaker else None
         echo, heard = self._echo(at), set[str]()
@@ -116,6 +121,7 @@ class Reader:
         for sentence in sentences.sentences(text):
             for mention in names.find(sentence.text, language):
                 self.gathering.add(mention, line.no, line.speaker)
+            yield None
             if sentence.asks:
                 continue
             past = dates.speaks_of_past(sentence.text, language)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from daycare.memory.patterns import either, pattern
 
 TEXT_MAX_CHARS: Final = 4_000  # looked at of one message: what is longer was pasted, and is no talk
+SENTENCE_MAX_CHARS: Final = 1_000  # of one sentence, some ms to look at: what has no end is read in pieces
 _SENTENCES_MAX: Final = 60  # of one message
 
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -170,13 +171,19 @@ def sentences(text: str) -> Iterator[Sentence]:
         part = text[begin : found.end()].strip()
         begin = found.end()
         if part:
-            yield from _sentence(part)
+            yield from _whole(part)
             count += 1
             if count == _SENTENCES_MAX:
                 return
     part = text[begin:].strip()
     if part:
-        yield from _sentence(part)
+        yield from _whole(part)
+
+
+def _whole(text: str) -> Iterator[Sentence]:
+    """Yield a sentence, or the pieces of one that no person says."""
+    for start in range(0, len(text), SENTENCE_MAX_CHARS):
+        yield from _sentence(text[start : start + SENTENCE_MAX_CHARS])
 
 
 def _sentence(text: str) -> Iterator[Sentence]:

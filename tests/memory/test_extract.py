@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.messages import Origin
-from daycare.memory import dates, salience
+from daycare.memory import dates, salience, sentences
 from daycare.memory.dates_english import easter
-from daycare.memory.extract import KEPT_MIN_BYTES, KEPT_SHARE, extract, kept_bytes
+from daycare.memory.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes
 from daycare.memory.learned import RULES, STATEMENT_MAX_CHARS, Learned, Line, NewFact
 from daycare.memory.patterns import words
+from daycare.memory.sentences import TEXT_MAX_CHARS
 from daycare.memory.telling import told
 from tests.cost import IN_STEP, costs_at_most
 
@@ -361,3 +362,15 @@ def check(lines: list[Line]) -> None:
             assert it.valid_from_ms < it.valid_until_ms
     for entity in learned.entities:
         assert entity.name and set(entity.sources) <= numbers
+
+
+def test_a_sentence_without_an_end_is_read_in_pieces() -> None:
+    endless = "x " * TEXT_MAX_CHARS
+    pieces = list(sentences.sentences(sentences.clean(endless)))
+    assert len(pieces) > 1 and all(len(each.text) <= sentences.SENTENCE_MAX_CHARS for each in pieces)
+
+
+def test_one_may_pause_after_each_sentence_also_where_nothing_is_told() -> None:
+    asked = "Do you know? " * 20  # questions tell nothing: there is no clause between them
+    steps = list(Reader(said(asked), {"Ann"}, BERLIN).steps())
+    assert steps.count(None) == len(steps) > 20
