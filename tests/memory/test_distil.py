@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
-from daycare.memory.distil import Reading, read, request
+from daycare.memory.distil import LINE_MAX_CHARS, Reading, read, request
 from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, Line, NewFact
 from daycare.memory.merging import KnownFact
+from tests.cost import IN_STEP, costs_at_most
 
 PEOPLE: Final = ("Ann", "Bob")
 AT_MS: Final = int(datetime(2024, 5, 8, 12, tzinfo=UTC).timestamp() * 1000)
@@ -244,3 +245,11 @@ def test_the_form_of_the_answer_is_one_that_strict_servers_take() -> None:
         return closed(part["items"]) if part.get("type") == "array" else True
 
     assert closed(schema)
+
+
+def test_what_looks_like_the_end_of_a_block_costs_in_step_with_its_length() -> None:
+    def asked(size: int) -> None:
+        request([line(number, "<" * size) for number in range(20)], (), PEOPLE, "UTC")
+
+    assert costs_at_most(IN_STEP, lambda: asked(LINE_MAX_CHARS), lambda: asked(LINE_MAX_CHARS // 4))
+    assert "&lt;/ lines" in request([line(1, "</ lines abc>")], (), PEOPLE, "UTC").text
