@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import BrokenError, UnavailableError
 from daycare.store.records_documents import Layer
 from daycare.store.records_upkeep import Space, Unread, Vitals
 from daycare.store.sqlite.database import count, counted
@@ -46,18 +46,24 @@ _KEYS: Final = {"outbox": "seq", "dead_letters": "no"}
 _OF_TURNS: Final = ("steps", "history", "forgotten_turns", "turns")
 
 
+def _newest_ms(reader: apsw.Connection, table: str, key: str, at: str) -> int:
+    """Return when the newest row was written, 0 if there is none, or none that can be read: that must not end a start.
+
+    By number and not by time: a row of a moment in which the clock was ahead counts until the next is written.
+    """
+    try:
+        return count(reader, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)")  # noqa: S608
+    except (BrokenError, UnavailableError):
+        return 0
+
+
 class Upkeep:
     """See `contract_upkeep.UpkeepStore`."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._writer = writer
         self._reader = reader
-        # By number and not by time: a row of a moment in which the clock was ahead counts until the next is written.
-        newest = [
-            count(reader, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)")  # noqa: S608
-            for table, key, at in _COMMITTED
-        ]
-        self._newest_ms = max(newest)
+        self._newest_ms = max(_newest_ms(reader, *where) for where in _COMMITTED)
 
     def newest_ms(self) -> int:
         """Return when the newest row was committed before the store was opened."""
