@@ -103,7 +103,11 @@ def run(seed: int, places: int | None = None, only: str = "") -> Figures:
     for place in chosen:
         nth = dice.randint(1, good.used[place])
         for fault in (Fault(place, nth), Fault(place, 1, OUTAGE_S)):
-            _weigh(figures, fault, good, live(fault))
+            day = live(fault)
+            if not day.failures:  # how often a place is used depends on who runs first: its first use is sure
+                fault = Fault(place, 1, fault.lasting_s)
+                day = live(fault)
+            _weigh(figures, fault, good, day)
     return figures
 
 
