@@ -37,7 +37,7 @@ async def body(request: Request, kind: type[T]) -> T:
     """Read the body; an absent one counts as `{}`. Raises `InvalidError` BODY_INVALID."""
     try:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError("BODY_INVALID", f"{_name(request)}: its body: {error}", hint="doc/api.md") from None
 
 

@@ -101,6 +101,21 @@ async def test_body_at_the_bound_is_read(api: Api) -> None:
     assert answer.json()["error"]["code"] == "AGENT_UNKNOWN"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"text": "\xff"}',
+        b'{"text": "\xed\xa0\x80"}',  # half a surrogate pair
+        b'{"te\xc3xt": "a"}',
+        b'{"text": "a", "x": ' + b"[" * 100_000,
+        b'{"text": "\\ud800"}',
+    ],
+)
+async def test_body_that_is_no_json_is_refused(api: Api, body: bytes) -> None:
+    answer = await api.client.post("/v1/messages", content=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BODY_INVALID")
+
+
 async def test_busy_refusal_carries_its_delay(api: Api) -> None:
     from daycare.base.limits import INBOX_MAX_MESSAGES
     from tests.store.samples import letter, new_agent
