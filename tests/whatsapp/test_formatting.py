@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare_plugins.whatsapp.formatting import to_whatsapp
+from tests.cost import IN_STEP, costs_at_most
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,8 @@ def test_no_text_breaks_it_and_no_word_is_lost(text: str) -> None:
     shown = to_whatsapp(text)
     assert "\x00" not in shown
     assert shown.count("a") == text.count("a") or "](" in text or "```" in text
+
+
+def test_what_begins_like_many_links_costs_in_step_with_its_length() -> None:
+    assert costs_at_most(IN_STEP, lambda: to_whatsapp("[" * 8_000), lambda: to_whatsapp("[" * 2_000 + "x" * 30_000))
+    assert to_whatsapp("[a[b](http://c)") == f"[a{to_whatsapp('[b](http://c)')}"
