@@ -1,0 +1,170 @@
+"""The daemon that is tried: all of it, with memory, curation, the log, the API's socket and a model that may lie."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+from msgspec.structs import replace
+
+from daycare.base.errors import ConflictError, DaycareError, UnavailableError
+from daycare.base.events import Event, LaneBroke, PartCrashed, RowSetAside
+from daycare.base.recollection import IngestionSection, MemorySection
+from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
+from daycare.observe import log
+from daycare.plugin import Inbound, InferRequest, Plugin, StreamEvent, TextDelta
+from daycare.store.records import AgentConfig, Receipt, User
+from daycare.testing.house import House, open_house
+from daycare.testing.scripted import Scripted
+from tests.hostile.trial import Trial, leaves
+
+
+class Streaming(Scripted):
+    """A model that says its words in pieces, and long answers in large ones."""
+
+    async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
+        """Answer."""
+        await trio.lowlevel.checkpoint()
+        completion = self.default(request)
+        text = completion.message.text
+        step = max(5, len(text) // 200)
+        for start in range(0, len(text), step):
+            yield TextDelta(text[start : start + step])
+        yield completion
+
+
+PEOPLE: Final = tuple(f"p{number}" for number in range(16))
+DEADLINE_S: Final = 2 * 86_400.0  # of virtual time, for each answer: replies wait for a day where a platform is away
+HARM: Final = (LaneBroke, PartCrashed)
+CONFIG: Final = Config(
+    models=ModelsSection(default="scripted/model"),
+    providers={"scripted": ProviderSection(kind="scripted")},
+    memory=MemorySection(ingestion=IngestionSection(idle_minutes=1, every_turns=4)),
+)
+
+
+@asynccontextmanager
+async def opened(
+    trial: Trial,
+    folder: Path,
+    model: Scripted,
+    *,
+    plugins: Sequence[Plugin] = (),
+    settings: dict[str, Any] | None = None,
+    disable: tuple[str, ...] = (),
+    prepare: Callable[[House], Awaitable[object]] | None = None,
+) -> AsyncIterator[House]:
+    """Open a daemon with sixteen people; each second one is answered by rules, the others by `model`."""
+    config = replace(CONFIG, plugins=PluginsSection(disable=disable, settings=settings or {}))
+    virtual = trial.kind.virtual
+    log.configure("info", folder / "daycare.log")
+    async with open_house(
+        folder,
+        model,
+        location="memory:" if virtual else str(folder / "daycare.db"),
+        config=config,
+        plugins=plugins,
+        work=False,
+        curates=True,
+        inline=virtual,
+    ) as house:
+        _listen(house, trial)
+        _write_aside(house, trial)
+        for number, name in enumerate(PEOPLE):
+            await house.store.people.add(User(id=name, name=name.upper(), keys=(f"direct:{name}",)))
+            if number % 2:
+                await house.agent(f"/{name}/direct", AgentConfig(model="offline/rules"))
+        if prepare is not None:
+            await prepare(house)
+        async with trio.open_nursery() as nursery:
+            started = trio.Event()
+            nursery.start_soon(partial(house.daemon.run, started.set, work=True), name="daemon")
+            await started.wait()
+            yield house
+            await still_there(house, trial)
+            nursery.cancel_scope.cancel()
+
+
+def _listen(house: House, trial: Trial) -> None:
+    """Hear of what broke in the daemon, under whatever load."""
+    publish = house.daemon.bus.publish
+
+    def heard(event: Event) -> None:
+        if isinstance(event, RowSetAside):
+            trial.set_aside += 1
+        if isinstance(event, HARM):
+            trial.harm(type(event).__name__, repr(event))
+        publish(event)
+
+    house.daemon.bus.publish = heard  # type: ignore[method-assign]
+
+
+def _write_aside(house: House, trial: Trial) -> None:
+    """Count no commit against a step: on virtual time the loop's thread writes, else the store's own."""
+    writer = house.store._writer
+    write = writer._write_inline
+
+    def aside(fn: Callable[..., Any]) -> Any:
+        with trial.watch.aside():
+            return write(fn)
+
+    writer._write_inline = aside  # type: ignore[method-assign]
+
+
+async def still_there(house: House, trial: Trial) -> None:
+    """Look whether somebody else is still answered."""
+    try:
+        with trio.fail_after(DEADLINE_S if trial.kind.virtual else 60.0):
+            answer = await house.talk("what time is it?")
+        if not answer:
+            trial.harm("deaf", "the next message was not answered")
+    except (DaycareError, trio.TooSlowError) as error:
+        trial.harm("deaf", f"the next message was not answered: {error}")
+
+
+async def said(house: House, trial: Trial, number: int, inbound: Inbound) -> Receipt | None:
+    """Say something, and wait until it was answered, refused or given up."""
+    try:
+        receipt = await house.daemon.flow.accept(inbound)
+    except DaycareError:
+        trial.end(number, "refused")
+        return None
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is what the campaign looks for
+        trial.harm("raised", "\n".join(leaves(error)), number)
+        return None
+    await heard(house, trial, number, receipt)
+    return receipt
+
+
+async def heard(house: House, trial: Trial, number: int, receipt: Receipt) -> None:
+    """Wait for the end of something that was said."""
+    try:
+        await house.daemon.router.wait(receipt, DEADLINE_S if trial.kind.virtual else 60.0)
+        trial.end(number, "answered")
+    except ConflictError as given_up:
+        if given_up.code != "MESSAGE_DEAD":
+            raise
+        trial.end(number, "dead")
+    except UnavailableError as late:
+        trial.harm("no end", str(late), number)
+
+
+async def at_once(numbers: Sequence[int], each: Callable[[int], Awaitable[object]], *, limit: int = 64) -> None:
+    """Run all inputs, so many side by side; what one does in the daemon's code is measured as `input N`."""
+    free = trio.CapacityLimiter(limit)
+
+    async def one(number: int) -> None:
+        async with free:
+            await each(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in numbers:
+            nursery.start_soon(one, number, name=f"input {number}")
+
+
+def count(house: House, sql: str, *values: str) -> int:
+    """Return a count of rows in the daemon's store."""
+    row = house.store._db.execute(sql, values).fetchone()
+    return int(row[0]) if row is not None and row[0] is not None else 0

@@ -1,0 +1,148 @@
+"""The whole way over Telegram: what people write, and updates as no server sends them; answers echo what was said."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import trio
+from msgspec.structs import replace
+
+from daycare.plugin import Plugin, PluginContext
+from daycare.testing.house import OWNER, House
+from daycare.testing.memory_network import MemoryNetwork
+from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram import serving as _serving
+from daycare_plugins.telegram.bot import BotTask
+from daycare_plugins.telegram.plugin import plugin as real
+from tests.hostile import texts, values
+from tests.hostile.messages import echo
+from tests.hostile.stage import DEADLINE_S, PEOPLE, Streaming, count, opened
+from tests.hostile.trial import Prepared, Trial
+
+FIRST: Final = 10_000  # the number of the first person; each input is said by one of its own
+WAITS: Final = "SELECT count(*) FROM inbox WHERE state = 0"
+OUT: Final = "SELECT count(*) FROM outbox WHERE connector = 'telegram' AND state < 2"
+assert _serving
+
+
+class Telegram(Prepared):
+    """See the module."""
+
+    name = "telegram"
+    chunk = 60
+    virtual = True
+
+    async def play(self, trial: Trial, folder: Path) -> None:
+        """Let each be said by a person of its own, so that no pace is in its way."""
+        server = FakeTelegram()
+        async with (
+            _network(server) as network,
+            opened(
+                trial,
+                folder,
+                Streaming(echo),
+                plugins=[_plugin(network)],
+                settings={
+                    "telegram": {"base_url": "http://127.0.0.1:1/bot", "base_file_url": "http://127.0.0.1:1/file/bot"}
+                },
+                disable=("telegram",),
+                prepare=lambda house: _prepare(house, trial, server),
+            ) as house,
+        ):
+            for number in trial.numbers:
+                self.say(server, FIRST + number, trial.draw(number))
+            last = server.queue.next_id
+            with trio.move_on_after(DEADLINE_S):
+                while server.confirmed < last or count(house, WAITS) or count(house, OUT):
+                    await trio.sleep(5.0)
+            if server.confirmed < last:
+                trial.harm("no end", f"updates up to {last} were sent, and up to {server.confirmed} taken")
+            for number in trial.numbers:
+                states = _states(house, f"telegram:{FIRST + number}")
+                trial.end(number, "answered" if 1 in states else "dead" if states else "refused")
+                if 0 in states:
+                    trial.harm("no end", "its message waits", number)
+
+    def say(self, server: FakeTelegram, person: int, rng: Random) -> None:
+        """Let a person say it."""
+        text = texts.text(rng, lone=False)
+        choice = rng.random()
+        who = server.person(person, first_name=texts.short(rng, lone=False)[:60] or "x")
+        if choice < 0.6:
+            server.say(who, who, text[:4_096] or "x")
+        elif choice < 0.7:
+            server.edit(server.say(who, who, "x"), text[:4_096] or "y")
+        elif choice < 0.8:
+            server.document(
+                who, who, texts.text(rng).encode("utf-8", "replace"), texts.short(rng, lone=False)[:200] or "a"
+            )
+        else:
+            update = values.mutated(rng, _update(person, text), rng.choice((0.02, 0.1, 0.4)))
+            number = {"update_id": server.queue.next_id}  # without it no server sends any
+            server.raw_update(
+                json.dumps((update if isinstance(update, dict) else {"message": update}) | number).encode()
+            )
+
+    def shown(self, rng: Random) -> str:
+        """Return its text."""
+        return texts.text(rng, lone=False)
+
+
+def _update(person: int, text: str) -> dict[str, Any]:
+    who = {"id": person, "is_bot": False, "first_name": "Ann"}
+    chat = {"id": person, "type": "private", "first_name": "Ann"}
+    message = {
+        "message_id": 7,
+        "date": 1_798_761_600,
+        "chat": chat,
+        "from": who,
+        "text": text,
+        "entities": [
+            {"type": "bold", "offset": 0, "length": 5},
+            {"type": "text_link", "offset": 1, "length": 2, "url": "x"},
+        ],
+        "reply_to_message": {"message_id": 6, "date": 1, "chat": chat, "from": who, "text": "before"},
+        "quote": {"text": "be", "position": 0},
+        "forward_origin": {"type": "user", "date": 1, "sender_user": who},
+        "photo": [{"file_id": "a", "file_unique_id": "b", "width": 1, "height": 1, "file_size": 10}],
+        "location": {"latitude": 1.5, "longitude": 2.5},
+        "poll": {"id": "1", "question": "?", "options": []},
+        "contact": {"phone_number": "1", "first_name": "x"},
+        "caption": text[:100],
+        "media_group_id": "1",
+    }
+    return {"message": message}
+
+
+@asynccontextmanager
+async def _network(server: FakeTelegram) -> AsyncGenerator[MemoryNetwork, None]:
+    async with trio.open_nursery() as nursery:
+        yield MemoryNetwork(server.serve_stream, nursery)
+        nursery.cancel_scope.cancel()
+
+
+def _plugin(network: MemoryNetwork) -> Plugin:
+    """Return the real plugin with one bot, over a network in memory."""
+
+    def setup(context: PluginContext) -> Plugin:
+        bot = BotTask(context, "telegram", "telegram", context.config, network.transport)
+
+        async def start(context: PluginContext) -> None:
+            await bot.run()
+
+        return replace(real, connectors={"telegram": lambda: bot.connector}, start=start)
+
+    return replace(real, setup=setup, health=None, wizard=None)
+
+
+async def _prepare(house: House, trial: Trial, server: FakeTelegram) -> None:
+    await house.store.secrets.put("telegram", OWNER, house.daemon.services.vault.seal(server.token))
+    for number in trial.numbers:
+        await house.store.people.link(f"telegram:{FIRST + number}", PEOPLE[number % len(PEOPLE)])
+
+
+def _states(house: House, sender: str) -> set[int]:
+    return {row[0] for row in house.store._db.execute("SELECT state FROM inbox WHERE sender = ?", (sender,))}
