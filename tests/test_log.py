@@ -76,9 +76,11 @@ def test_level_decides_which_events_are_told(file: Path) -> None:
     assert [(line["event"], line["level"]) for line in lines(file)] == [
         ("agent.parked", "warning"),
         ("lane.broke", "error"),
+        ("part.crashed", "error"),
         ("turn.failed", "warning"),
         ("model.failed", "warning"),
         ("context.compaction_failed", "warning"),
+        ("row.set_aside", "warning"),
         ("memory.embedder", "warning"),
         ("identity.held", "warning"),
         ("dead.lettered", "warning"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import apsw
 import msgspec
@@ -20,16 +20,23 @@ from daycare.base.path import Kind
 from daycare.store.records import Spend
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent, Standing
 from daycare.store.sqlite import budget_sums
+from daycare.store.sqlite.budget_rows import (
+    RESERVATION,
+    SPENT,
+    drop,
+    merge,
+    most_of,
+    spent_of,
+    strand,
+    strand_before,
+    take,
+)
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _DAY_MS: Final = 86_400_000
 _DAY_KNOWN_MS: Final = 60_000
 _FOLD_ROWS: Final = 500  # in one transaction
-_SUMS: Final = (
-    "calls, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, wall_ms,"
-    " unsettled, unsettled_tokens, unsettled_micros, unsettled_ms"
-)
 # At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
 _WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0') AND path >= ?1 AND path < ?1 || '0'"
 # What others spend for it: below another path, but asked for at or below this one.
@@ -37,8 +44,6 @@ _CHARGED: Final = (
     "(payer = ?1 OR payer > ?1 || '/' AND payer < ?1 || '0') AND payer >= ?1 AND payer < ?1 || '0' AND payer <> ''"
     f" AND NOT ({_WITHIN})"
 )
-_SPENT: Final = f"key, path, payer, user, provider, model, {_SUMS}"
-_RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 _BELOW: Final = (
     "WITH RECURSIVE below (id) AS (VALUES (?) UNION SELECT u.id FROM users u JOIN below b ON u.parent = b.id)"
     " SELECT id FROM below"
@@ -125,8 +130,8 @@ class Budgets:
         """Give back the reservation of a call that cost nothing."""
 
         def run(tx: Tx) -> None:
-            for row in tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():  # noqa: S608
-                _drop(tx.db, row)
+            for row in tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():  # noqa: S608
+                drop(tx.db, row)
             tx.commit.budgets = True
 
         await self._write(run)
@@ -135,7 +140,7 @@ class Budgets:
         """Let the reservation of a call whose end nobody knows count in full."""
 
         def run(tx: Tx) -> None:
-            _strand(tx.db, tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())  # noqa: S608
+            strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())  # noqa: S608
             tx.commit.budgets = True
 
         await self._write(run)
@@ -177,10 +182,10 @@ class Budgets:
         parts = _parts(self._reader, path)
         for (key,), (root, which) in product(keys, parts):
             rows = self._reader.execute(
-                f"SELECT {_SPENT} FROM spending WHERE key = ?2 AND {which} ORDER BY path LIMIT ?3",  # noqa: S608
+                f"SELECT {SPENT} FROM spending WHERE key = ?2 AND {which} ORDER BY path LIMIT ?3",  # noqa: S608
                 (root, key, limit - len(found)),
             )
-            found += [_spent(row) for row in rows]
+            found += [spent_of(row) for row in rows]
         return found
 
 
@@ -188,11 +193,11 @@ def _charge(tx: Tx, spend: Spend) -> None:
     """Write what a call cost, and add it to the sums: once for its reservation."""
     path, payer, day, given_back = "", None, "", Use()
     if spend.reservation:
-        row = tx.one(f"SELECT {_RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))  # noqa: S608
+        row = tx.one(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))  # noqa: S608
         if row is None:
             return  # it was added before; or it was taken for dead, and counts in full
         _, day, path, payer, *_ = row
-        given_back = -_most_of(row)
+        given_back = -most_of(row)
         tx.run("DELETE FROM reservations WHERE no = ?", (spend.reservation,))
         tx.commit.budgets = True
     path = path or spend.path or _path_of(tx, spend)
@@ -251,7 +256,7 @@ def end_of(tx: Tx, user: str, roots: Sequence[str]) -> None:
 
     What was spent stays: who is let in again on the same day has not more than a day's budget.
     """
-    _strand(tx.db, tx.db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE user = ?", (user,)).fetchall())  # noqa: S608
+    strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE user = ?", (user,)).fetchall())  # noqa: S608
     for root in roots:
         tx.run(f"DELETE FROM budgets WHERE {_WITHIN}", (root,))  # noqa: S608
 
@@ -260,7 +265,7 @@ def recover(db: apsw.Connection) -> None:
     """Strand what an earlier owner of this file reserved: its calls died with it."""
     if count(db, "SELECT count(*) FROM reservations"):
         db.execute("BEGIN IMMEDIATE")
-        _strand_before(db, 2**62)
+        strand_before(db, 2**62)
         db.execute("COMMIT")
 
 
@@ -271,7 +276,7 @@ def expire(tx: Tx, now_ms: int) -> int:
     that are older than any turn: who made them has forgotten them.
     """
     tx.run("UPDATE reservations SET at = ?1 WHERE at > ?1", (now_ms,))  # made by a clock that was ahead
-    _strand_before(tx.db, now_ms - int(1000 * BUDGET_STRAND_S))
+    strand_before(tx.db, now_ms - int(1000 * BUDGET_STRAND_S))
     today = day_of(now_ms, "UTC")
     oldest = {
         "folded": day_of(now_ms - BUDGET_HELPER_DAYS_KEPT * _DAY_MS, "UTC"),
@@ -279,15 +284,15 @@ def expire(tx: Tx, now_ms: int) -> int:
         "months": day_of(now_ms - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
     }
     old = tx.db.execute(
-        f"{_KEYS} SELECT {_SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"  # noqa: S608
+        f"{_KEYS} SELECT {SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"  # noqa: S608
         " OR length(key) = 7 AND key < ?) CROSS JOIN spending USING (key) LIMIT ?",
         (oldest["days"], oldest["months"], _FOLD_ROWS),
     ).fetchall()
     for row in old:
-        _take(tx.db, row)
+        take(tx.db, row)
     tx.run("DELETE FROM budget_marks WHERE key < ?", (today[:7],))
     rows = tx.db.execute(
-        f"SELECT {_SPENT} FROM spending WHERE key < ?"  # noqa: S608
+        f"SELECT {SPENT} FROM spending WHERE key < ?"  # noqa: S608
         " AND (instr(path, '/sub/') OR instr(path, '/search/') OR substr(path, -7) = '/memory'"
         " OR instr(payer, '/sub/')) LIMIT ?",
         (oldest["folded"][:7], _FOLD_ROWS),
@@ -296,19 +301,19 @@ def expire(tx: Tx, now_ms: int) -> int:
     for row in rows:
         root, payer = agent_of(str(row[1])), agent_of(str(row[2])) if row[2] else ""
         if (root, payer) != row[1:3]:
-            _take(tx.db, row)
-            _merge(tx.db, (row[0], root, payer, *row[3:]))
+            take(tx.db, row)
+            merge(tx.db, (row[0], root, payer, *row[3:]))
             folded += 1
     return len(old) + folded
 
 
 def forget(db: apsw.Connection, spent: str, reserved: str) -> int:
     """Delete the rows of `spending` and of `reservations` that two conditions name; return how many of the first."""
-    rows = db.execute(f"SELECT {_SPENT} FROM spending WHERE {spent}").fetchall()  # noqa: S608
+    rows = db.execute(f"SELECT {SPENT} FROM spending WHERE {spent}").fetchall()  # noqa: S608
     for row in rows:
-        _take(db, row)
-    for row in db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE {reserved}").fetchall():  # noqa: S608
-        _drop(db, row)
+        take(db, row)
+    for row in db.execute(f"SELECT {RESERVATION} FROM reservations WHERE {reserved}").fetchall():  # noqa: S608
+        drop(db, row)
     return len(rows)
 
 
@@ -394,57 +399,6 @@ def _parent_of(db: apsw.Connection, user: str) -> str:
     return "" if row is None or row[0] is None else str(row[0])
 
 
-def _strand_before(db: apsw.Connection, before_ms: int) -> int:
-    rows = db.execute(f"SELECT {_RESERVATION} FROM reservations WHERE at < ?", (before_ms,)).fetchall()  # noqa: S608
-    _strand(db, rows)
-    return len(rows)
-
-
-def _strand(db: apsw.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    for row in rows:
-        _, day, path, payer, user, provider, model, tokens, micros, wall_ms = row
-        for key in (key_of("day", day), key_of("month", day)):
-            _merge(db, (key, path, payer, user, provider, model, 0, 0, 0, 0, 0, 0, 0, 1, tokens, micros, wall_ms))
-        _drop(db, row)
-
-
-def _drop(db: apsw.Connection, row: tuple[Any, ...]) -> None:
-    """Delete a reservation, a row of `_RESERVATION`."""
-    no, day, path, payer, *_ = row
-    keys = key_of("day", day), key_of("month", day)
-    budget_sums.add(db, keys, path, payer, reserved=-_most_of(row))
-    db.execute("DELETE FROM reservations WHERE no = ?", (no,))
-
-
-def _most_of(row: tuple[Any, ...]) -> Use:
-    """Return what a row of `_RESERVATION` holds."""
-    *_, tokens, micros, wall_ms = row
-    return Use(micros, tokens, 1, wall_ms)
-
-
-def _merge(db: apsw.Connection, row: Sequence[Any]) -> None:
-    """Add a row of `_SPENT` to what was spent."""
-    names = _SUMS.split(", ")
-    adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
-    db.execute(
-        f"INSERT INTO spending ({_SPENT}) VALUES (?, ?, ?, ?, ?, ?{', ?' * len(names)})"  # noqa: S608
-        f" ON CONFLICT DO UPDATE SET {adding}",
-        tuple(row),
-    )
-    spent = _spent(tuple(row))
-    budget_sums.add(db, (spent.key,), spent.path, spent.payer, used=spent.use)
-
-
-def _take(db: apsw.Connection, row: tuple[Any, ...]) -> None:
-    """Delete a row of `_SPENT` from what was spent."""
-    db.execute(
-        "DELETE FROM spending WHERE key = ? AND path = ? AND payer = ? AND provider = ? AND model = ?",
-        (*row[:3], *row[4:6]),
-    )
-    spent = _spent(row)
-    budget_sums.add(db, (spent.key,), spent.path, spent.payer, used=-spent.use)
-
-
 def _path_of(tx: Tx, spend: Spend) -> str:
     row = tx.one("SELECT path FROM agents WHERE id = ?", (spend.agent_id,))
     return str(row[0]) if row else f"/{spend.user}"
@@ -462,7 +416,3 @@ def _day_of(tx: Tx, user: str) -> str:
         tx.memory.days.clear()
     tx.memory.days[user] = day, min(tx.now + _DAY_KNOWN_MS, ends_ms("day", day, zone) - 1)
     return day
-
-
-def _spent(row: tuple[Any, ...]) -> Spent:
-    return msgspec.convert(dict(zip(_SPENT.split(", "), row, strict=True)), Spent)

@@ -438,16 +438,6 @@ def _documents(rows: Iterable[tuple[Any, ...]]) -> Iterator[DocumentRecord]:
 def _document(row: tuple[Any, ...], version: int) -> DocumentRecord:
     layer, agent, name, _, origin, author, approver, reason, provenance, hash_, made, text = row
     return DocumentRecord(
-        layer=Layer(layer),
-        agent=agent,
-        name=name,
-        version=version,
-        origin=Origin(origin),
-        author=author,
-        approver=approver,
-        reason=reason,
-        provenance=_decode_lines(provenance),
-        hash=hash_,
-        created_at=made,
-        text=text,
-    )
+        layer=Layer(layer), agent=agent, name=name, version=version, origin=Origin(origin), author=author,
+        approver=approver, reason=reason, provenance=_decode_lines(provenance), hash=hash_, created_at=made, text=text,
+    )  # fmt: skip
