@@ -105,10 +105,10 @@ async def test_a_sweep_that_fails_keeps_no_other_from_sweeping(
         swept: list[str] = []
         gc = house.daemon.upkeep.parts["/system/gc"]
 
-        async def broken() -> int:
+        async def broken(now_ms: int) -> int:
             raise ValueError("cannot be swept")
 
-        async def fine() -> int:
+        async def fine(now_ms: int) -> int:
             swept.append("fine")
             return 0
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 import apsw
 
 from daycare.base.budget import EVERYTHING, Use
-from daycare.base.errors import ConflictError
 from daycare.base.path import Kind
 
 # The parts of what counts for a path: by calls at or below it; by others for which somebody at or below it has asked;
@@ -65,17 +64,11 @@ def of(db: apsw.Connection, key: str, path: str) -> tuple[Use, Use]:
 
 
 def put_below(db: apsw.Connection, user: str, parent: str | None) -> None:
-    """Let what a user and all below them have spent count for who is to be above them; call it before that changes.
-
-    Raises `ConflictError` USER_CIRCLE when the user is above that one.
-    """
+    """Let what a user and all below them have spent count for who is to be above them; call it before that changes."""
     was, will = _over(db, user), []
     if parent is not None:
         will = [parent, *_over(db, parent)]
-    if user in will:
-        raise ConflictError(
-            "USER_CIRCLE", f"putting {user} below {parent}: {parent} is below {user}", hint="daycare users list"
-        )
+    assert user not in will, "whoever is removed takes all below along"
     if was == will:
         return
     for row in db.execute(_OF_USER, (f"/{user}", _WITHIN, _BELOW)).fetchall():
