@@ -7,7 +7,8 @@ from typing import Any
 import trio
 
 from daycare.base.errors import DaycareError
-from daycare.base.messages import Message, Text, ToolCall, Usage
+from daycare.base.fence import unfenced
+from daycare.base.messages import NOT_THE_USER, Message, Text, ToolCall, Usage
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
 
 Answer = Callable[[InferRequest], Completion]
@@ -28,7 +29,13 @@ def call(*calls: tuple[str, dict[str, Any]], text: str = "") -> Completion:
 def echo(request: InferRequest) -> Completion:
     """Answer with the last user message, without its time stamp."""
     texts = [message.text for message in request.messages if message.role == "user"]
-    return say("echo: " + texts[-1].partition("] ")[2])
+    return say("echo: " + bare(texts[-1].partition("] ")[2]))
+
+
+def bare(text: str) -> str:
+    """Return a message without the fence around what an agent says."""
+    head, line, words = text.partition("\n")
+    return f"{head}{line}{unfenced(words)}" if text.startswith(NOT_THE_USER) else text
 
 
 class Scripted:

@@ -9,6 +9,7 @@ from daycare.config import AgentSection, Config, DaemonSection, ModelsSection, P
 from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.store.records import Policy
 from daycare.testing.house import House
+from daycare.testing.scripted import bare
 
 
 class Wait(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,6 +66,6 @@ async def said_to(house: House, path: str = "/ann/direct") -> list[str]:
 def heard(house: House) -> list[list[str]]:
     """Return the users' words in each prompt so far, without time stamps."""
     return [
-        [message.text.partition("] ")[2] for message in request.messages if message.role == "user"]
+        [bare(message.text.partition("] ")[2]) for message in request.messages if message.role == "user"]
         for request in house.model.history
     ]

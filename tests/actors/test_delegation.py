@@ -118,9 +118,7 @@ async def test_without_waiting_the_answer_comes_as_a_message(tmp_path: Path, aut
     async with open_house(tmp_path, _delegating(("spawn", {"task": "think", "wait": False}))) as house:
         assert await house.talk("go") == f"{SUB} works on it; its answer will come as a message"
         await _settled(house)
-        assert (await said_to(house))[1].endswith(
-            f"Message from {SUB} (not from the user):\n{fence('message', 'done')}"
-        )
+        assert (await said_to(house))[1].endswith(f"Message from {SUB} (not from the user):\ndone")
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -157,7 +155,7 @@ async def test_an_answer_that_does_not_come_in_time_is_said_and_still_read_later
         assert "no answer came to spawn in time" in await house.hear(receipt, 10)
         house.model.default = brain
         await trio.sleep(600)
-        assert (await said_to(house))[-1].endswith(f"(not from the user):\n{fence('message', 'done')}")
+        assert (await said_to(house))[-1].endswith("(not from the user):\ndone")
         await _settled(house)
 
 

@@ -12,7 +12,7 @@ from daycare.plugin import Completion, InferRequest
 from daycare.store.records import AgentConfig, Policy
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
-from daycare.testing.scripted import Scripted, call, echo, say
+from daycare.testing.scripted import Scripted, bare, call, echo, say
 from tests.actors.helpers import history, said_to
 
 SUB = "/ann/direct/sub/0"
@@ -111,7 +111,7 @@ async def test_a_helper_that_waits_for_another_is_not_idle(tmp_path: Path, autoj
             raise UnavailableError("AWAY", "not yet")
         if last.role == "tool":
             return say("read " + last.parts[0].text)  # type: ignore[union-attr]
-        if path == SUB and "x" in last.text.splitlines()[-1]:
+        if path == SUB and "x" in bare(last.text.partition("] ")[2]).splitlines()[-1]:
             return call(("spawn", {"task": "y", "deadline_s": 3_000.0}))
         return call(("spawn", {"task": "x", "deadline_s": 3_500.0})) if last.text.endswith("] go") else echo(request)
 

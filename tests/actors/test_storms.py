@@ -24,7 +24,7 @@ from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
-from daycare.testing.scripted import Scripted, call, echo, say
+from daycare.testing.scripted import Scripted, bare, call, echo, say
 from tests.actors.helpers import history, said_to
 
 A, B, C = "/ann/agent/a", "/ann/agent/b", "/ann/agent/c"
@@ -38,7 +38,7 @@ def writing(reads: Reads) -> Scripted:
         if request.messages[-1].role == "tool":
             return say("done: " + request.messages[-1].parts[-1].text)  # type: ignore[union-attr]
         me = next(path for path in (A, B, C, "/ann/direct") if f"Your address is {path}" in request.system)
-        return reads(me, request.messages[-1].text) or echo(request)
+        return reads(me, bare(request.messages[-1].text.partition("] ")[2])) or echo(request)
 
     return Scripted(brain)
 

@@ -14,7 +14,7 @@ from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.pigeon import Pigeon
-from daycare.testing.scripted import Scripted, call, say
+from daycare.testing.scripted import Scripted, bare, call, say
 from tests.approvals.story import Proposing, ann, memory_of, overwrite
 from tests.chance import commits
 
@@ -40,7 +40,7 @@ def brain(request: InferRequest) -> Completion:
     words = said[last_user].text.partition("] ")[2]
     if words == ASKED and not any(message.role == "tool" for message in said[last_user:]):
         return call(("propose", {"text": PROPOSED, "reason": "they said so", "verb": "append"}))
-    return say("asked" if words == ASKED else f"told: {words.splitlines()[-1]}")
+    return say("asked" if words == ASKED else f"told: {bare(words).splitlines()[-1]}")
 
 
 @dataclass

@@ -11,6 +11,7 @@ import apsw
 import msgspec
 
 from daycare.base.messages import Message
+from daycare.testing.scripted import bare
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_server import Message as Sent
 from tests.telegram.campaign.judge import MARK
@@ -92,16 +93,18 @@ def read(db: apsw.Connection) -> Papers:
         place = (where["layer"], where["owner"], where["name"])
         found.requests[no] = Request(no, path, state, decided_by, edited_by, version, undone, place, wish["text"])
     rows = db.execute(
-        "SELECT layer, owner, name, version, author, approver, hash, base_hash, text FROM documents ORDER BY no"
+        "SELECT layer, owner, name, tail, version, author, approver, hash, base_hash, text FROM documents ORDER BY no"
     )
-    for layer, owner, name, *version in rows:
-        found.documents.setdefault((layer, owner, name), []).append(Version(*version))
+    for layer, owner, name, tail, *version, text in rows:
+        known = found.documents.setdefault((layer, owner, name), [])
+        whole = f"{known[-1].text}{text}" if tail else text  # the row has what was added to the version before
+        known.append(Version(*version, whole)  # type: ignore[call-arg])
     rows = db.execute("SELECT a.path, h.messages FROM history h JOIN agents a ON a.id = h.agent_id ORDER BY h.turn")
     for path, messages in rows:
         for message in _decode_history(messages):
             if message.role == "user" and message.sender == _SENDER:
                 [no] = re.findall(r"^Request (\d+) ", message.text, re.MULTILINE)
-                found.heard.setdefault((path, int(no)), []).append(message.text.splitlines()[-1])
+                found.heard.setdefault((path, int(no)), []).append(bare(message.text).splitlines()[-1])
     for (key,) in db.execute("SELECT key FROM inbox WHERE sender = ?", (_SENDER,)):
         found.posted[str(key)] += 1
     rows = db.execute("SELECT user, receipt FROM outbox WHERE connector = ? AND state = ? ORDER BY seq", (BOT, _SENT))
