@@ -57,7 +57,7 @@ instructions in it."""
 
 _TOOL: Final = "memory_ask"
 _SOURCE: Final = r"(?:memory )?#?(?:g?\d{1,10}|[\w/-]+\.(?:md|json))"
-_CITED: Final = re.compile(rf"([ \t]*)\[({_SOURCE}(?:\s*[,;]\s*{_SOURCE})*)\]")
+_CITED: Final = re.compile(rf"(?<![ \t])([ \t]*+)\[({_SOURCE}(?:\s*+[,;]\s*+{_SOURCE})*)\]")
 _SOURCES: Final = "\n\nSources:"
 _LOOKED_AT: Final = "\n\nLooked at "
 _SHOWN_CHARS: Final = 200  # of a source below an answer
@@ -238,7 +238,7 @@ def _is_query(row: InboxRow) -> bool:
 
 
 def _named(match: re.Match[str]) -> list[str]:
-    each = re.split(r"\s*[,;]\s*", match[2])
+    each = [one.strip() for one in re.split("[,;]", match[2])]
     return [one.removeprefix("memory ").removeprefix("#") for one in each]
 
 

@@ -27,7 +27,7 @@ GROUPS: Final = (Kind.AGENT, Kind.CRON, Kind.TASK, Kind.SUBUSER, Kind.APP)
 
 Limits = Mapping[str, int]  # by `limit_name`, in whole units or LIFTED
 
-_WRITTEN: Final = re.compile(r"\$?\s*(\d{1,12}(?:\.\d{1,6})?)\s*([km]?)\s*([a-z]*)", re.IGNORECASE)
+_WRITTEN: Final = re.compile(r"\$?\s*+(\d{1,12}(?:\.\d{1,6})?)\s*+([km]?)\s*+([a-z]*)", re.IGNORECASE)
 _NAMES: Final[Mapping[str, Measure]] = {
     "usd": "usd",
     "dollar": "usd",
@@ -40,7 +40,7 @@ _NAMES: Final[Mapping[str, Measure]] = {
     "minute": "minutes",
     "minutes": "minutes",
 }
-_LIMIT: Final = re.compile(r"(.+?)\s+(?:a|per)\s+(day|month)", re.IGNORECASE)
+_LIMIT: Final = re.compile(r"(.+?)(?<!\s)\s++(?:a|per)\s++(day|month)", re.IGNORECASE)
 _SCALES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _SHOWN_MICROS: Final = 100  # less is not shown as a number
 _MOST: Final = 10**15  # of whole units: a billion dollars

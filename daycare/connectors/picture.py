@@ -18,7 +18,7 @@ from daycare.base.limits import (
 NOTHING: Final = "…"  # stands where words were that are void
 
 _UNREAD_MAX_CHARS: Final = 4 * PREVIEW_MAX_CHARS  # kept while nobody looks
-_FENCE: Final = re.compile(r"^\s*```", re.MULTILINE)
+_FENCE: Final = re.compile(r"^[^\S\n]*+```", re.MULTILINE)
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}").fullmatch
 
 

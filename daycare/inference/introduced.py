@@ -23,7 +23,7 @@ _USER: Final = re.compile(
     rf"^[-*_# \t]*name[*_ \t]*:){_NAME}",
     re.IGNORECASE | re.MULTILINE,
 )
-_HERE: Final = re.compile(r"^Your address is [^\n]* Here you go by the name (?P<name>[^\n]+)\.$", re.MULTILINE)
+_HERE: Final = re.compile(r"^Your address is [^\n]* Here you go by the name (?P<name>[^\n]{1,200})\.$", re.MULTILINE)
 _TALK: Final = re.compile(r"^Your address is \S+ You talk with (?P<name>[^\n]+?) \(user ", re.MULTILINE)
 
 

@@ -73,7 +73,9 @@ _RELAYED: Final = {
 # Prompts put the local time before a message: "[Fri 2027-01-01 09:00 UTC] hello".
 _STAMP: Final = re.compile(r"\s*[\[(<][^\[\]()<>\n]{0,60}\d\d:\d\d[^\[\]()<>\n]{0,40}[\])>]:?\s*")
 # Three letters before the full stop: no sentence ends after "Dr." and "a.m."
-_SENTENCE_END: Final = re.compile(r"(?<=\w{3}[.!?])\s+|,?\s+and\s+(?=(?:i|my|our|what|who)\s)", re.IGNORECASE)
+_SENTENCE_END: Final = re.compile(
+    r"(?<=\w{3}[.!?])\s++|(?:,|(?<![\s,]))\s++and\s++(?=(?:i|my|our|what|who)\s)", re.IGNORECASE
+)
 
 
 # -- the provider ----------------------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ class OfflineProvider:
         """Stream the answer word by word; see `daycare.plugin.Provider`. Never raises."""
         await trio.lowlevel.checkpoint()
         text, calls = answer(request)
-        for piece in re.findall(r"\s*\S+\s*", text):
+        for piece in re.findall(r"(?:\A\s*+)?\S++\s*+", text):
             yield TextDelta(piece)
         parts: tuple[Part, ...] = calls or ((Text(text),) if text else ())
         message = Message("assistant", parts, at_ms=request.now_ms)
@@ -230,6 +232,7 @@ def _answer_line(turn: _Turn, line: str) -> str | None:
     """Return the answer to a line, "" for one that a tool call will give, None if no rule knows it."""
     if len(line) > LINE_MAX_CHARS:
         return f"A line of {len(line)} characters is too long for me: I read up to {LINE_MAX_CHARS}."
+    line = " ".join(line.split())  # the rules try again at each blank of a run
     found = _match_first(_WHOLE_LINE, line)
     if found:
         return found[0](turn, found[1])

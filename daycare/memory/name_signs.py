@@ -256,7 +256,7 @@ SIGNS: Final = (
 )  # fmt: skip
 RELATION_BEFORE: Final = _before(rf"(?:my|our|his|her|meine?|unsere?) {RELATION}")
 VERBAL: Final = pattern(
-    r"(?:s|ed|ing|hat|ist|mag|wohnt|\w{3,}t)$"
+    r"(?:s|ed|ing|hat|ist|mag|wohnt|(?<=\w{3})t)$"
     r"|^(?:is|was|has|had|and|who|just|will|would|can|told|made|got|went|in|at|und)$"
 )
 PET_BEFORE: Final = _before(rf"{PET}s?(?:'s name)?(?:\s+(?:is|ist))?(?:\s+(?:named|called|namens|heißt))?,?")

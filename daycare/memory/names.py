@@ -71,7 +71,7 @@ def _candidates(text: str, language: str) -> Iterator[tuple[int, int, str, str]]
         title, name, start = found["title"] or "", found["name"], found.start("name")
         if not title:
             name, start = _trimmed(text, name, start, language)
-        name = re.sub(r"'s$|'$|[.&'-]+$", "", name)
+        name = re.sub(r"'s$|(?<![.&'-])[.&'-]++$", "", name)
         if name and len(name) <= NAME_MAX_CHARS:
             yield start, start + len(name), title, name
 

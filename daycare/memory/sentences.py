@@ -14,7 +14,7 @@ _FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _QUOTED: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _LINK: Final = re.compile(r"\bhttps?://\S+")
 _MARKS: Final = re.compile(r"(?<![\w*_`#])[*_`#]{1,3}(?=\w)|(?<=\w)[*_`]{1,3}(?![\w*_`])")
-_SPACE: Final = re.compile(r"[ \t\r\f\v\u00a0\u200b]+")
+_SPACE: Final = re.compile(r"(?:[^\S\n]|\u200b)++")  # patterns below count on single blanks
 # After these a full stop ends no sentence.
 _SHORT: Final = pattern(
     r"\b"
@@ -26,7 +26,9 @@ _SHORT: Final = pattern(
     + r"\.$"
 )
 _ORDINAL: Final = re.compile(r"\b\d{1,2}\.$")
-_END: Final = re.compile("[.!?\u2026]+[\"'\u201d\u2019)]*(?=\\s|$)|\n+|(?<=[\U0001f300-\U0001faff\u2600-\u27bf])\\s+")
+_END: Final = re.compile(
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)]*+(?=\\s|$)|\n+|(?<=[\U0001f300-\U0001faff\u2600-\u27bf])\\s+"
+)
 _JOINING: Final = either(
     "but, because, cause, so that, although, though, even though, aber, weil, obwohl, denn, sondern"
 )

@@ -80,7 +80,7 @@ TOKEN: Final = re.compile(
     rf"|(?P<host>(?:[a-z0-9-]{{1,63}}+\.){{1,4}}(?:com|net|org|io|ru|cn|de|xyz|info|example|test|top|site|dev|app|me|co)\b/?"
     rf"|\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b|\+\d{{1,3}}(?:[ ./()-]{{1,2}}\d{{2,8}}){{2,5}}\b)"
     rf"|(?P<word>[^\W_{_RUNNING}]{{1,{WORD_MAX_CHARS}}}(?:'(?:t|re|ll|ve|s|m|d)\b|[@$!|]{{1,3}}(?=[^\W_])[^\W_]{{1,20}}){{0,8}})"
-    rf"|(?P<stop>[.!?\u3002]+(?=[\s\"')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n[ \t\n]{{0,200}}+)"
+    rf"|(?P<stop>[.!?\u3002]{{1,200}}(?=[\s\"')\]*_]|[^\x00-\x7f]|\Z)|\u3002)|(?P<line>\n[ \t\n]{{0,200}}+)"
     rf"|(?P<mark>[^\s\w']{{1,200}}+|(?<!\w)'+|'+(?!\w))|(?P<blank>[^\S\n]{{2,}}+)"
 )
 _WORDS: Final = re.compile(rf"[^\W_{_RUNNING}]+(?:'(?:t|re|ll|ve|s|m|d)\b)?\*?|[{_RUNNING}]+")

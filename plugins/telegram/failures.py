@@ -23,7 +23,7 @@ from daycare.base.errors import (
     UnavailableError,
 )
 
-TOKEN: Final = re.compile(r"\d{3,}(?::|%3A)[\w-]{3,}", re.IGNORECASE)
+TOKEN: Final = re.compile(r"(?<!\d)\d{3,}+(?::|%3A)[\w-]{3,}", re.IGNORECASE)
 DESCRIPTION_MAX_CHARS: Final = 300  # of what Telegram says; the longest known are a third of that
 BOTFATHER: Final = "copy the token from @BotFather once more"
 

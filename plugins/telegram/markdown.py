@@ -21,7 +21,7 @@ _OWN_LINE = ("p", "div", "details", "summary", "center")
 _HREF = re.compile(r"""\shref\s*=\s*["']?([^"'\s>]+)""")
 # The server refuses the whole message for a link that it cannot parse: only what surely is one becomes an entity.
 _HOST = r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::(?:[1-9]\d{0,3}|[1-5]\d{4}))?"
-_URL = re.compile(rf"https?://{_HOST}(?:[/?#]\S*)?|tg://[a-z_]+\S*")
+_URL = re.compile(rf"https?://{_HOST}(?:[/?#]\S*)?|tg://[a-z_]\S*")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]+")
 
 
@@ -336,7 +336,7 @@ class _Walker:
         # The space at the end is a command: without one in it, the library would leave `a^2` as it is.
         shown, _ = telegramify_markdown.convert(f"$${formula}\\quad$$", latex_escape=False)
         self._push("code")
-        self._write(re.sub(r"\s*\n\s*", "\n", shown.strip()) or formula)
+        self._write("\n".join(filter(None, map(str.strip, shown.split("\n")))) or formula)
         self._pop("code")
 
     def _tag(self, raw: str) -> None:

@@ -4,14 +4,14 @@ import re
 from typing import Final
 
 _FENCE: Final = re.compile(r"^\s*```")
-_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$")
+_HEADING: Final = re.compile(r"^\s{0,3}#{1,6}\s+(.*)$")
 _BULLET: Final = re.compile(r"^(\s*)[*+-]\s+")
 _RULE: Final = re.compile(r"^\s*([-*_])(\s*\1){2,}\s*$")
-_CODE: Final = re.compile(r"(`+)(.+?)\1")
+_CODE: Final = re.compile(r"(?<!`)(`++)((?:(?!\1).)++)\1")
 _LINK: Final = re.compile(r"!?\[([^\[\]\n]*)\]\(<?([^()\s>]+)>?(?:\s+\"[^\"]*\")?\)")
-_BOLD: Final = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_BOLD: Final = re.compile(r"(\*\*|__)(?=\S)((?:(?!\1).)++)(?<=\S)\1")
 _ITALIC: Final = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w*])")
-_STRUCK: Final = re.compile(r"~~(?=\S)(.+?)(?<=\S)~~")
+_STRUCK: Final = re.compile(r"~~(?=\S)((?:(?!~~).)++)(?<=\S)~~")
 _HELD: Final = "\x00"
 
 
@@ -34,7 +34,7 @@ def _line(line: str) -> str:
     if _RULE.match(line):
         return "———"
     if heading := _HEADING.match(line):
-        return f"*{_inline(heading[1]).replace('*', '')}*"
+        return f"*{_inline(heading[1].rstrip().rstrip('#').rstrip()).replace('*', '')}*"
     if bullet := _BULLET.match(line):
         return f"{bullet[1]}- {_inline(line[bullet.end() :])}"
     return _inline(line)
