@@ -53,7 +53,8 @@ ALL_TASKS = tuple(sorted({task for tasks in TASKS.values() for task in tasks}))
 REMIND_S = 1.0
 THINK_S = 0.004  # long enough for a kill to come in between
 _LINE = re.compile(
-    rf"\b({'|'.join((*VERBS, 'reminded', 'told', *DELEGATIONS, *ALL_TASKS))}) (s\d+) (\d+)(?: (/\S+))?(?:\n</message \w+>)?$"
+    rf"\b({'|'.join((*VERBS, 'reminded', 'told', *DELEGATIONS, *ALL_TASKS))}) (s\d+) (\d+)(?: (/\S+))?"
+    r"(?:\n</message \w+>)?$"  # the fence of what another agent says
 )
 DONE = re.compile(r"\bdone ([a-z]+) (s\d+-\d+)")
 
