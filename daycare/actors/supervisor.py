@@ -87,14 +87,18 @@ class Supervisor:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
         if self._stopping:
             return
-        async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
-            self._nursery.start_soon(self._keeper.keep, "sweep", self._sweep)
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
+                self._nursery.start_soon(self._keeper.keep, "sweep", self._sweep)
+        finally:
+            self._nursery = None  # what is committed from here on is found by the next start
 
     async def stop(self, grace_s: float) -> None:
         """End orderly: running turns may finish for `grace_s`, then they are suspended without costing an attempt."""
         self._stopping = True
-        if self._nursery is None:
+        nursery = self._nursery
+        if nursery is None:
             return  # `run` has not begun, and will end at once
         for lane in self.awake.values():
             if lane.life is Life.IN_TURN:
@@ -106,7 +110,7 @@ class Supervisor:
         suspended = [
             lane.turn.turn for lane in self.awake.values() if lane.turn is not None and (lane.trying or lane.begun)
         ] + self._suspended
-        self._nursery.cancel_scope.cancel()
+        nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
             for turn in suspended:
                 await with_retry(partial(self._store.turns.suspend, turn))
