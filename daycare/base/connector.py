@@ -102,7 +102,7 @@ def well_formed(item: _Item) -> _Item:
         if isinstance(value, str) and not value.isascii()
     }
     if meta := fields.get("meta"):
-        mended["meta"] = {name: wellformed.well_formed(value) for name, value in meta.items()}
+        mended["meta"] = {wellformed.well_formed(name): wellformed.well_formed(value) for name, value in meta.items()}
     return replace(item, **mended) if mended else item
 
 

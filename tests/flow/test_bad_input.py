@@ -78,3 +78,14 @@ async def test_a_repeat_is_answered_with_the_first_ones_result(tmp_path: Path, a
         again = await house.say("hello", key="update:7")
         assert (again.seq, again.duplicate, again.state, again.result) == (first.seq, True, "done", "echo: hello")
         assert len(house.model.history) == 1
+
+
+async def test_half_a_surrogate_pair_is_no_reason_to_fail_wherever_it_stands(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    half = "a\ud800b"
+    async with open_house(tmp_path, work=False) as house:
+        inbound = Inbound(connector="direct", sender="direct:ann", key=half, text=half, name=half, meta={half: half})
+        receipt = await house.daemon.flow.accept(inbound)
+        (row,) = await house.store.inbox.rows([receipt.seq])
+        assert (row.envelope.text, row.envelope.meta["a\ufffdb"]) == ("a\ufffdb", "a\ufffdb")
