@@ -113,8 +113,8 @@ def tail(markdown: str) -> Rendered | None:
 
 
 def caption(markdown: str) -> dict[str, Any]:
-    """Return the end of a text as parameters of what stands below a file."""
-    words = render(markdown, CAPTION_MAX_UNITS)[-1]
+    """Return the end of a text as parameters of what stands below a file; empty where there is nothing to see."""
+    words = (render(markdown, CAPTION_MAX_UNITS) or [Rendered("")])[-1]
     return {"caption": words.text} | ({"caption_entities": list(words.entities)} if words.entities else {})
 
 

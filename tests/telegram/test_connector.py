@@ -15,7 +15,7 @@ from daycare.testing.telegram_limits import Limits
 from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
-from daycare_plugins.telegram.outgoing import DUPLICATE
+from daycare_plugins.telegram.outgoing import DUPLICATE, caption
 from daycare_plugins.telegram.settings import BotSettings
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
@@ -304,3 +304,8 @@ async def test_what_may_be_left_out_never_waits(stage: Stage, autojump_clock: Mo
     assert caught.value.retry_after_s
     assert trio.current_time() == start
     assert connector.delay_s("-100") == 0, "an answer still has room"
+
+
+@pytest.mark.parametrize("text", ["", " \n", "# \n\n######\t   ", "<!-- -->"])
+def test_what_shows_nothing_is_an_empty_caption(text: str) -> None:
+    assert caption(text) == {"caption": ""}
