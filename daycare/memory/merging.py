@@ -7,6 +7,7 @@ such as an old conversation that is imported now, supersedes nothing that was sa
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,10 @@ _FAVOURITE: Final = pattern(r"^(?:favorite|fave|fav)\b")
 _NO_ATTRIBUTE: Final = pattern(r"^(?:new|current)\s+|(?:'s name|s' names?)$")
 _ARTICLE: Final = pattern(r"^(?:the|a|an|my|our|in|at|on|das|die|der|den|mein|meine|im)\s+")
 _BETWEEN: Final = re.compile(r"[\W_]+")
+_FORMS_KEPT: Final = (
+    4_096  # while facts are compared, each with each: making the forms again costs a hundred times that
+)
+_subject = lru_cache(_FORMS_KEPT)(plain)
 
 
 class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +106,7 @@ def supersedes(new: NewFact, old: NewFact | KnownFact) -> bool:
 def _contradicts(new: NewFact, old: NewFact | KnownFact) -> bool:
     if not new.attribute or not old.attribute:
         return False
-    if plain(new.subject) != plain(old.subject):
+    if _subject(new.subject) != _subject(old.subject):
         return False
     same = _same_value(new.value, old.value)
     if _OPPOSITES.get(new.attribute) == old.attribute:
@@ -115,7 +120,7 @@ def _contradicts(new: NewFact, old: NewFact | KnownFact) -> bool:
 
 def repeats(new: NewFact, old: NewFact | KnownFact) -> bool:
     """Tell whether a new fact says no more than an older one. Whether that one still holds is not looked at."""
-    if plain(new.subject) != plain(old.subject):
+    if _subject(new.subject) != _subject(old.subject):
         return False
     if _ends_itself(new):
         return old.valid_until_ms is not None and _plain(new.statement) == _plain(old.statement)
@@ -131,8 +136,12 @@ def merge_facts(new: Sequence[NewFact], known: Sequence[KnownFact], said_ms: Map
     """
     merging = _Merging(known)
     dated = [(max((said_ms.get(no, 0) for no in fact.sources), default=0), fact) for fact in new]
-    for said, fact in sorted(dated, key=lambda one: one[0]):
-        merging.take(fact, said)
+    try:
+        for said, fact in sorted(dated, key=lambda one: one[0]):
+            merging.take(fact, said)
+    finally:
+        for forms in (_plain, _subject):
+            forms.cache_clear()  # what was said does not stay here
     return merging.result()
 
 
@@ -202,11 +211,13 @@ class _Merging:
 def merge_entities(new: Iterable[NewEntity], known: Iterable[KnownEntity]) -> MergedEntities:
     """Compare new entities with the known ones: by name, alias, title, case, accent and part of a person's name."""
     rows: list[KnownEntity | NewEntity] = list(known)
+    named = [_names(row) for row in rows]
     widened: dict[int, Widened] = {}
     for entity in new:
-        place = _found(entity, rows)
+        place = _found(entity, rows, named)
         if place is None:
             rows.append(entity)
+            named.append(_names(entity))
             continue
         row = rows[place]
         sources = widened[row.id].sources if isinstance(row, KnownEntity) and row.id in widened else ()
@@ -219,20 +230,21 @@ def merge_entities(new: Iterable[NewEntity], known: Iterable[KnownEntity]) -> Me
             rows[place] = msgspec.structs.replace(row, aliases=aliases, description=description)
         else:
             rows[place] = msgspec.structs.replace(row, aliases=aliases, description=description, sources=sources)
+        named[place] = _names(rows[place])
     add = tuple(row for row in rows if isinstance(row, NewEntity))
     return MergedEntities(add, tuple(widened.values()))
 
 
-def _found(entity: NewEntity, rows: Sequence[KnownEntity | NewEntity]) -> int | None:
+def _found(entity: NewEntity, rows: Sequence[KnownEntity | NewEntity], named: Sequence[Sequence[str]]) -> int | None:
     """Return the place of the entity that is meant; None if there is none, or more than one may be."""
     names = set(_names(entity))
     alike = [at for at, row in enumerate(rows) if _same_kind(entity.kind, row.kind)]
     for at in alike:
-        if not names.isdisjoint(_names(rows[at])):
+        if not names.isdisjoint(named[at]):
             return at
     if entity.kind != "person":
         return None
-    parts = [at for at in alike if any(_is_part(one, other) for one in names for other in _names(rows[at]))]
+    parts = [at for at in alike if any(_is_part(one, other) for one in names for other in named[at])]
     return parts[0] if len(parts) == 1 else None
 
 
@@ -259,6 +271,7 @@ def _folded(text: str) -> str:
     return "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
 
 
+@lru_cache(_FORMS_KEPT)
 def _plain(text: str) -> str:
     return " ".join(_BETWEEN.sub(" ", _folded(text).casefold()).split())
 

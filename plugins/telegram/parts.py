@@ -102,9 +102,12 @@ class _Splitter:
 
     def _trimmed(self, begin: int, stop: int, mark: Mark) -> tuple[int, int, Mark]:
         """The server wants no space at the ends; a code block keeps its indentation."""
-        text = self._text[begin:stop]
-        stop = begin + len(text.rstrip())
-        return (begin if self._in_code(begin) else stop - len(text.strip())), stop, mark
+        while stop > begin and self._text[stop - 1].isspace():  # slices would be copies of all of it, for each mark
+            stop -= 1
+        if not self._in_code(begin):
+            while begin < stop and self._text[begin].isspace():
+                begin += 1
+        return begin, stop, mark
 
     def _after_space(self, at: int) -> int:
         """Where the next part begins: after spaces and empty lines, but before the indentation of code."""

@@ -13,6 +13,7 @@ _BOLD: Final = re.compile(r"(\*\*|__)(?=\S)((?:(?!\1).)++)(?<=\S)\1")
 _ITALIC: Final = re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w*])")
 _STRUCK: Final = re.compile(r"~~(?=\S)((?:(?!~~).)++)(?<=\S)~~")
 _HELD: Final = "\x00"
+_MARKER: Final = re.compile(rf"{_HELD}(\d+){_HELD}")
 
 
 def to_whatsapp(text: str) -> str:
@@ -52,9 +53,19 @@ def _inline(text: str) -> str:
     text = _BOLD.sub(lambda found: hold(f"*{_inline(found[2])}*") if "*" not in found[2] else found[2], text)
     text = _ITALIC.sub(r"_\1_", text)
     text = _STRUCK.sub(r"~\1~", text)
-    for number in reversed(range(len(held))):
-        text = text.replace(f"{_HELD}{number}{_HELD}", held[number])
-    return text
+    return _back(text, held, len(held))
+
+
+def _back(text: str, held: list[str], below: int) -> str:
+    """Put back what was held under numbers below `below`, and what that holds itself; numbers of others stay."""
+
+    def put(found: re.Match[str]) -> str:
+        number = int(found[1])
+        if number >= below:
+            return found[0]
+        return _back(held[number], held, number) if _HELD in held[number] else held[number]
+
+    return _MARKER.sub(put, text)
 
 
 def _link(label: str, target: str) -> str:

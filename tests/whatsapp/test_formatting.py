@@ -38,3 +38,13 @@ def test_no_text_breaks_it_and_no_word_is_lost(text: str) -> None:
 def test_what_begins_like_many_links_costs_in_step_with_its_length() -> None:
     assert costs_at_most(IN_STEP, lambda: to_whatsapp("[" * 8_000), lambda: to_whatsapp("[" * 2_000 + "x" * 30_000))
     assert to_whatsapp("[a[b](http://c)") == f"[a{to_whatsapp('[b](http://c)')}"
+
+
+def test_thousands_of_codes_and_links_cost_in_step_with_their_number() -> None:
+    piece = "`a` [b](http://c) **d** "
+    assert costs_at_most(IN_STEP, lambda: to_whatsapp(piece * 2_000), lambda: to_whatsapp(piece * 500))
+
+
+def test_what_is_held_within_what_is_held_comes_back_whole() -> None:
+    assert to_whatsapp("**a `b` c** and `d`") == "*a `b` c* and `d`"
+    assert to_whatsapp("**x __`y`__ z**") == "*x *`y`* z*"
