@@ -70,6 +70,7 @@ async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
     await overwrite(house, memory_of(await ann(house)), "- new\n")
     with pytest.raises(Exception, match="it has ended"):
         await desk_of(house).decide(1, "approve", TERMINAL, (await desk_of(house).get(1)).seen)
+    await settle(house, 1.0)  # its agent answers, before another request is sent
     await propose(house, "- has a cat\n", 1)
     calendar.sleep(APPROVAL_S)
     await settle(house, EXPIRE_EVERY_S + OUTCOMES_LOOK_S)
