@@ -34,7 +34,7 @@ from tests.tasks.helpers import start
 
 DIRECT: Final = f"/{OWNER}/direct"
 COMMITS_MAX: Final = 60
-EVERY: Final = 11
+EVERY: Final = 29
 HANG: Final = "hang"
 FAILS_FOR: Final = 12  # calls, so that trying again does not help at once
 
