@@ -12,6 +12,7 @@ import pytest
 import trio.testing
 
 from daycare.base.secrecy import forget_hidden
+from daycare.memory.loading import load
 from daycare.ops.process import tune
 from tests import chance
 
@@ -32,6 +33,7 @@ def no_secrets_of_others() -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     """Run as the daemon's process does; what was imported and collected is there to stay, and not looked at again."""
+    load()  # else it happens in a thread in the midst of some test, and virtual time jumps meanwhile
     tune()
 
 

@@ -28,6 +28,7 @@ from daycare.config import OFFLINE
 from daycare.inference.names import Choice
 from daycare.inference.pool import Pool
 from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, Learned, Line
+from daycare.memory.loading import RULES, loaded
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
@@ -57,6 +58,7 @@ class Curator:
 
     async def work(self, worker: Agent, turn: Turn, rows: Sequence[InboxRow]) -> Thought:
         """Look at what was handed off in these messages. Raises `AwayError` when the model's provider is away."""
+        await loaded(RULES)
         wanted: dict[str, int] = {}
         for row in rows:
             meta = row.envelope.meta
@@ -104,7 +106,7 @@ class Curator:
         self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int
     ) -> tuple[Lesson, list[int] | None]:
         """Commit what these entries told, and that they were looked at; None: the mark is not there any more."""
-        from daycare.agent.lessons import lesson_of  # late, as all that knows of extraction
+        from daycare.agent.lessons import lesson_of
 
         async with self._merging:
             known = await self._known(scope_of(agent.path), learned)
@@ -128,7 +130,7 @@ class Curator:
             raise
         except DaycareError as error:
             reason = error.message
-        from daycare.memory.extract import LINES_MAX  # late: word lists cost 6 MB, which an idle daemon does not need
+        from daycare.memory.extract import LINES_MAX
 
         lines = lines[:LINES_MAX]
         while _is_full(learned := await _extracted(lines, people, user.zone)) and len(lines) > 1:
@@ -148,7 +150,7 @@ class Curator:
 
         What its window has room for is estimated; where that or what came of it was too much, half is asked about.
         """
-        from daycare.agent.lessons import known_fact  # late, as the rules
+        from daycare.agent.lessons import known_fact
         from daycare.memory import distil
 
         budget = tokens.budget_of(self.pool.facts(plan[0]))
@@ -207,7 +209,7 @@ class Curator:
 
     async def _known(self, scope: str, learned: Learned) -> list[Memory]:
         """Return what is known of the same: the newest, and what of the older may be over now."""
-        from daycare.memory.merging import MANY  # late, as the rules
+        from daycare.memory.merging import MANY
 
         subjects = list(dict.fromkeys(fact.subject for fact in learned.facts))
         names = list(dict.fromkeys(name for entity in learned.entities for name in (entity.name, *entity.aliases)))
@@ -228,7 +230,7 @@ class Curator:
 
 async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) -> Learned:
     """Return what the rules find, and let others have their turn after each sentence: one takes some ms at most."""
-    from daycare.memory import dates, extract  # late, as above
+    from daycare.memory import dates, extract
 
     reader = extract.Reader(lines, people, dates.zone_of(zone))
     clauses = []

@@ -20,6 +20,7 @@ from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.memory.address import folder, parse, spell
+from daycare.memory.loading import WORDS, loaded
 from daycare.memory.queries import Hit, Query
 from daycare.store.contract import Store
 from daycare.store.records import Agent
@@ -123,7 +124,8 @@ class Lookup:
 
     async def _speaking(self, scopes: Sequence[str], names: Collection[str]) -> set[int]:
         """Return the memories that may speak of somebody: those with all words of a name, in whatever order."""
-        from daycare.memory.analysis import words_of  # late: lists of words that a daemon does without until then
+        await loaded(WORDS)
+        from daycare.memory.analysis import words_of
 
         words = {name: words_of(name) for name in names}
         found = [await self._memories.speaking(scope, words, LOOKUP_SPEAKING_MAX) for scope in scopes]
@@ -268,7 +270,7 @@ def names_of(memory: Memory) -> list[str]:
 
 
 def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
-    from daycare.memory.analysis import naming  # late: lists of words that a daemon does without until then
+    from daycare.memory.analysis import naming
 
     pattern = naming(names)
 

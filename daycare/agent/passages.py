@@ -18,9 +18,10 @@ from daycare.base.limits import (
 from daycare.base.recollection import DocumentsSection
 from daycare.memory.address import MEMORY
 from daycare.memory.chunking import Chunking
-from daycare.memory.chunks import Chunk, chunks
+from daycare.memory.chunks import Chunk, cut
 from daycare.memory.documents import Documents
 from daycare.memory.embedding import Embedding
+from daycare.memory.loading import WORDS, loaded
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import Place
@@ -105,7 +106,7 @@ class Passages:
             for name in (*(() if self.section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
                 passage = await self._shelf.passage(agent, name)
                 if passage is not None and (name != MEMORY or is_long(passage, self.section)):
-                    found[name] = chunks(passage.text)
+                    found[name] = await cut(passage.text)
             kept = self._kept[agent.id] = version, found
         self._kept.move_to_end(agent.id)
         while len(self._kept) > PROMPTS_KEPT_MAX:
@@ -113,7 +114,8 @@ class Passages:
         return kept[1]
 
     async def _fitting(self, passages: list[Chunk], question: str, vector: "Floats | None") -> "list[Fitting]":
-        from daycare.memory import fitting  # late: lists of words that a daemon with short documents does not need
+        await loaded(WORDS)
+        from daycare.memory import fitting
 
         near: dict[str, float] = {}
         if vector is not None and self._embedding is not None:

@@ -36,6 +36,7 @@ from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.memory.address import MEMORY
+from daycare.memory.loading import SEARCH, loaded
 from daycare.memory.queries import Hit, Query
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -151,6 +152,7 @@ class Recaller:
         return replace(found, excerpts=await self._passages.standing(agent, words, vector))
 
     async def _recall(self, agent: Agent, user: User, turn: Turn, text: str) -> "tuple[Recollection, Floats | None]":
+        await loaded(SEARCH)  # before the deadline: else the first message after a start would recall nothing
         began = trio.current_time()
         without = "it took too long"
         vector: Floats | None = None

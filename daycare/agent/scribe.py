@@ -28,8 +28,9 @@ from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
-from daycare.memory.chunks import chunks
+from daycare.memory.chunks import cut
 from daycare.memory.echo import repeats
+from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
@@ -109,7 +110,8 @@ class Scribe:
                 continue
             if agent.user not in people:
                 people[agent.user] = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
-            for entry in entries_of(agent, people[agent.user], turn):
+            await loaded(WORDS)
+            for entry in await _entries_of(agent, people[agent.user], turn):
                 entries.append(replace(entry, role=ECHO) if await self._is_echo(entry) else entry)
         if turns:
             vectors = await self._embed([entry.text for entry in entries]) if self._embed is not None else None
@@ -119,7 +121,7 @@ class Scribe:
         """Return whether an answer says nothing but what is remembered from earlier turns."""
         if entry.role != "assistant":
             return False
-        from daycare.memory.analysis import telling  # late, as below
+        from daycare.memory.analysis import telling
 
         words = telling(entry.text)
         originals = []
@@ -130,7 +132,7 @@ class Scribe:
         return repeats(entry.text, [memory.text for memory in originals])
 
 
-def entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
+async def _entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
     """Return what was said in a turn, in order: people's words, and the agent's last ones, which are its answer."""
     answer = next((message for message in reversed(turn.messages) if message.role == "assistant"), None)
     entries: list[NewMemory] = []
@@ -138,20 +140,18 @@ def entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemory]:
         if message.role == "user" and is_persons(message):
             name, text = said(message)
             shared = "".join(f" [shares {part.name}]" for part in message.parts if isinstance(part, File))
-            entries += _entries(agent, turn, message, name or user.name, f"{text}{shared}")
+            entries += await _entries(agent, turn, message, name or user.name, f"{text}{shared}")
         elif message is answer and message.sender in ("", agent.path):  # not what a search found: it is memory already
-            entries += _entries(agent, turn, message, agent.config.name or _ASSISTANT, message.text)
+            entries += await _entries(agent, turn, message, agent.config.name or _ASSISTANT, message.text)
     return entries
 
 
 _ASSISTANT: Final = "assistant"
 
 
-def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text: str) -> Sequence[NewMemory]:
+async def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text: str) -> Sequence[NewMemory]:
     """Return a message as entries: one, or, for a long one, one for each chunk."""
-    from daycare.memory.analysis import (
-        indexed,
-    )  # late: lists of words that a daemon to which nobody talks does not need
+    from daycare.memory.analysis import indexed
 
     return [
         NewMemory(
@@ -169,5 +169,5 @@ def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str, text
             speaker=speaker,
             role=message.role,
         )
-        for chunk in chunks(text)
+        for chunk in await cut(text)
     ]

@@ -7,7 +7,8 @@ import trio
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S, STORE_RETRY_S
 from daycare.base.scope import scope_of
-from daycare.memory.chunks import chunks
+from daycare.memory.chunks import cut
+from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside
 from daycare.store.contract import Store
 from daycare.store.records import Agent
@@ -68,9 +69,8 @@ class Chunking:
         """Return a document's chunks; none of one that is gone, or of a daily log, which only repeats what was said."""
         if document is None or not document.text or place.name.startswith(DAILY):
             return []
-        from daycare.memory.analysis import (
-            indexed,
-        )  # late: lists of words that a daemon without documents does not need
+        await loaded(WORDS)
+        from daycare.memory.analysis import indexed
 
         scope, path = await self._whose(place)
         agent_id = place.owner if place.layer is Layer.AGENT else ""
@@ -89,7 +89,7 @@ class Chunking:
                 place=place,
                 version=document.version.version,
             )
-            for number, chunk in enumerate(chunks(document.text), 1)
+            for number, chunk in enumerate(await cut(document.text), 1)
         ]
 
     async def _whose(self, place: Place) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+import trio
 
 CHUNK_MAX_CHARS: Final = 1_200  # some 300 tokens: embedders read 256 to 512, and a prompt has room for several
 CHUNK_MIN_CHARS: Final = 200  # shorter paragraphs join their neighbours, so that each chunk says something
@@ -12,6 +13,7 @@ CHUNK_MIN_CHARS: Final = 200  # shorter paragraphs join their neighbours, so tha
 HEADING_MAX_CHARS: Final = 200  # of a line that still is one: it stands before each chunk below it, six deep at most
 
 _LEVELS_MAX: Final = 6
+_STEPS: Final = 500  # of cutting until others have their turn, about a millisecond
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[\u3002\uff01\uff1f])")
 
 
@@ -33,27 +35,53 @@ def chunks(text: str, max_chars: int = CHUNK_MAX_CHARS) -> list[Chunk]:
 
     Every word is in exactly one chunk; headings are in those that stand below them, or are one where nothing does.
     """
-    found: list[Chunk] = []
-    for headings, start, section in _sections(text):
-        at, end = 0, 0
-        for piece_start, piece in _pieces(section, max_chars):
-            joined = piece_start + len(piece) - at
-            full = joined > max_chars or (end - at >= CHUNK_MIN_CHARS and section.count("\n\n", at, end) > 0)
-            if end > at and full:
-                found += _chunk(section[at:end], headings, start + at)
-                at = piece_start
-            end = piece_start + len(piece)
-        found += _chunk(section[at:end], headings, start + at)
+    return [step for step in _steps(text, max_chars) if step is not None]
+
+
+async def cut(text: str) -> list[Chunk]:
+    """Return the same chunks, and let others have their turn meanwhile: a text of blanks takes long to cut."""
+    found = []
+    for number, step in enumerate(_steps(text, CHUNK_MAX_CHARS), 1):
+        if step is not None:
+            found.append(step)
+        if number % _STEPS == 0:
+            await trio.lowlevel.checkpoint()
     return found
 
 
-def _chunk(text: str, headings: tuple[str, ...], start: int) -> list[Chunk]:
+def _steps(text: str, max_chars: int) -> Iterator[Chunk | None]:
+    """Yield the chunks, and None after each line and each piece that begins none."""
+    for found in _sections(text):
+        if found is None:
+            yield None
+            continue
+        headings, start, section = found
+        at, end = 0, 0
+        for piece_start, piece in _pieces(section, max_chars):
+            if not piece.strip():
+                yield None
+                continue
+            joined = piece_start + len(piece) - at
+            full = joined > max_chars or (end - at >= CHUNK_MIN_CHARS and section.count("\n\n", at, end) > 0)
+            if end > at and full:
+                yield _chunk(section[at:end], headings, start + at)
+                at = piece_start
+            else:
+                yield None
+            end = piece_start + len(piece)
+        yield _chunk(section[at:end], headings, start + at)
+
+
+def _chunk(text: str, headings: tuple[str, ...], start: int) -> Chunk | None:
     bare = text.strip()
-    return [Chunk(bare, headings, start + len(text) - len(text.lstrip()))] if bare else []
+    return Chunk(bare, headings, start + len(text) - len(text.lstrip())) if bare else None
 
 
-def _sections(text: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
-    """Yield (headings, where it begins, text) of what stands between two headings, or of one with nothing below it."""
+def _sections(text: str) -> Iterator[tuple[tuple[str, ...], int, str] | None]:
+    """Yield (headings, where it begins, text) of what stands between two headings, or of one with nothing below it.
+
+    And None after each line.
+    """
     headings: dict[int, str] = {}
     start = at = 0
     alone: int | None = None  # where the newest heading begins, while nothing stands below it
@@ -70,6 +98,7 @@ def _sections(text: str) -> Iterator[tuple[tuple[str, ...], int, str]]:
         elif line.strip():
             alone = None
         at += len(line)
+        yield None
     if text[start:].strip():
         yield tuple(headings.values()), start, text[start:]
     elif alone is not None:
@@ -91,14 +120,16 @@ def _heading(line: str) -> tuple[int, str] | None:
 
 
 def _pieces(text: str, max_chars: int) -> Iterator[tuple[int, str]]:
-    """Yield (where it begins, piece) in order, none longer than `max_chars`: paragraphs, lines, sentences, or cuts."""
+    """Yield (where it begins, piece) in order, none longer than `max_chars`: paragraphs, lines, sentences, or cuts.
+
+    Blanks are pieces as well.
+    """
     yield from _split(text, 0, (re.compile(r"\n\s*\n"), re.compile(r"\n"), _SENTENCE, re.compile(r"\s+")), max_chars)
 
 
 def _split(text: str, start: int, borders: tuple[re.Pattern[str], ...], max_chars: int) -> Iterator[tuple[int, str]]:
     if len(text) <= max_chars:
-        if text.strip():
-            yield start, text
+        yield start, text
         return
     if not borders:
         for at in range(0, len(text), max_chars):

@@ -26,6 +26,7 @@ from daycare.base.limits import (
     EMBED_TEXT_MAX_CHARS,
 )
 from daycare.base.recollection import LOCAL_EMBEDDER
+from daycare.memory.loading import LOCAL, VECTORS, loaded
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import NewVector, NewVectors, VectorModel
 
@@ -153,9 +154,7 @@ class Embedding:
             raise self.trouble
         with trio.move_on_after(EMBED_QUESTION_S):
             await self._open()
-        from daycare.memory.analysis import (
-            topic,
-        )  # late: lists of words that a daemon without an embedder does not need
+        from daycare.memory.analysis import topic
 
         vector: Floats = (await self._ask([topic(text[:EMBED_TEXT_MAX_CHARS])]))[0]
         return vector
@@ -168,7 +167,7 @@ class Embedding:
             found = await self._ask([text[:EMBED_TEXT_MAX_CHARS] for text in texts])
         except DaycareError:
             return None  # who makes them in the background finds the same, and says so
-        from daycare.memory.vectors import packed  # late, as below
+        from daycare.memory.vectors import packed
 
         return NewVectors(self.model, self.dimensions, packed(found))
 
@@ -191,6 +190,7 @@ class Embedding:
             return
         async with self._loading:
             if self._embed is None:
+                await loaded(VECTORS)
                 model, embed, quick = await self._load()
                 known = {each.model: each.dimensions for each in await self._store.vector_models()}
                 self.dimensions = self.dimensions or known.get(model, 0)
@@ -225,13 +225,13 @@ class Embedding:
                 return {hashes[0]: b""}
             half = len(texts) // 2
             return await self._make(hashes[:half], texts[:half]) | await self._make(hashes[half:], texts[half:])
-        from daycare.memory.vectors import packed  # late, as below
+        from daycare.memory.vectors import packed
 
         return dict(zip(hashes, packed(found), strict=True))
 
     async def _ask(self, texts: Sequence[str]) -> "Floats":
         """Ask the embedder and check what it says: as many vectors as texts, finite, alike in length, none zero."""
-        from daycare.memory.arrays import np  # late: 20 MB that a daemon without an embedder does not need
+        from daycare.memory.arrays import np
 
         if self._embed is None:
             raise UnavailableError("EMBEDDER_LOADING", f"Embedding with {self.name}: it is not loaded yet")
@@ -266,7 +266,8 @@ class Embedding:
 
 async def load_local(kind: str, folder: Path) -> Model:
     """Make an embedder of this machine ready, `local` or `dir` with its folder. Raises `BrokenError`."""
-    from daycare.memory.local import open_local, threaded  # late: it brings numpy
+    await loaded(LOCAL)
+    from daycare.memory.local import open_local, threaded
 
     local = await trio.to_thread.run_sync(open_local, kind, folder)
     return Model(local.identity, threaded(local), quick=kind == LOCAL_EMBEDDER)

@@ -53,7 +53,7 @@ def hash_of(chunk: Chunk) -> str:
 
 def similarities(vector: "Floats", known: Mapping[str, bytes]) -> dict[str, float]:
     """Return how near stored vectors are to a question's; those of another model's length are left out."""
-    from daycare.memory.arrays import np, widened  # late: 20 MB that a daemon without an embedder does not need
+    from daycare.memory.arrays import np, widened  # late: without an embedder nobody needs numpy for this
 
     there = {each: widened(np.frombuffer(data, "<f2")) for each, data in known.items() if len(data) == 2 * len(vector)}
     return {each: float(other @ vector) for each, other in there.items()}

@@ -9,7 +9,6 @@ over five dialogues.
 import heapq
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -144,26 +143,28 @@ def choose(candidates: Sequence[Candidate], max_bytes: int, *, floor: float, aga
 
     Another clause of a line that is kept already counts `again` as much: rather a bit of many lines than all of few.
     """
-    heap = [
-        (-candidate.likely / len(candidate.statement.encode()), at, 0)
-        for at, candidate in enumerate(candidates)
-        if candidate.score >= floor
-    ]
+    sizes = [len(candidate.statement.encode()) for candidate in candidates]
+    waiting: dict[int, list[tuple[float, int]]] = {}  # by line: its clauses, the one that is worth most last
+    for at, candidate in enumerate(candidates):
+        if candidate.score >= floor:
+            waiting.setdefault(candidate.line, []).append((-candidate.likely / sizes[at], at))
+    for clauses in waiting.values():
+        clauses.sort(reverse=True)
+    # Clauses of a line keep their order whatever else of it is kept, so that the first of each line compete.
+    heap = [(*clauses[-1], 1.0) for clauses in waiting.values()]
     heapq.heapify(heap)
-    lines: Counter[int] = Counter()
     chosen: list[int] = []
     while heap:
-        worth, at, before = heapq.heappop(heap)
-        candidate = candidates[at]
-        kept = lines[candidate.line]
-        if kept > before:
-            heapq.heappush(heap, (worth * again ** (kept - before), at, kept))
-            continue
-        size = len(candidate.statement.encode())
-        if size <= max_bytes:
-            max_bytes -= size
-            lines[candidate.line] += 1
+        _, at, less = heapq.heappop(heap)
+        if sizes[at] <= max_bytes:
+            max_bytes -= sizes[at]
+            less *= again
             chosen.append(at)
+        clauses = waiting[candidates[at].line]
+        clauses.pop()
+        if clauses:
+            worth, following = clauses[-1]
+            heapq.heappush(heap, (worth * less, following, less))
     return sorted(chosen)
 
 

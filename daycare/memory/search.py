@@ -21,6 +21,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCOPES_MAX
 from daycare.base.recollection import RetrievalSection
 from daycare.memory.embedding import Embedding
+from daycare.memory.loading import SEARCH, loaded
 from daycare.memory.queries import Hit, Query
 from daycare.memory.traits import words_in
 from daycare.store.contract import Store
@@ -48,6 +49,7 @@ class Search:
 
     async def find(self, query: Query) -> list[Hit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
+        await loaded(SEARCH)
         scopes = [query.scope]
         found = await self._find(query, query.scope)
         if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
@@ -116,9 +118,7 @@ class Search:
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
-        from daycare.memory.scene import (
-            Scene,
-        )  # late: it brings numpy, which a daemon that recalls nothing does without
+        from daycare.memory.scene import Scene
 
         kept = self._scenes.get(scope)
         if kept is None:

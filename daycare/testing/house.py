@@ -13,6 +13,7 @@ from daycare.base.clock import Clock
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.daemon import Daemon
+from daycare.memory.loading import load
 from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
 from daycare.store.home import Home
@@ -116,7 +117,8 @@ async def open_house(
     ingestion = replace(config.memory.ingestion, background=curates)
     config = replace(config, memory=replace(config.memory, ingestion=ingestion))
     extra = [model.plugin(), testing_tools, *plugins]
-    grammar()  # else it is read in a thread, during which virtual time would jump
+    grammar()  # else these are read in a thread, during which virtual time would jump
+    load()
     async with open_store(home.database(location), clock, inline=INLINE if inline is None else inline) as store:
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))

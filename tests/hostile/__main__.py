@@ -8,6 +8,7 @@ import time
 import msgspec
 
 from tests.hostile.campaign import KINDS, replay, run
+from tests.hostile.held import HELD_MAX_MS
 
 
 def main() -> None:
@@ -17,6 +18,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help=f"kinds, with commas: {', '.join(KINDS)}")
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
     parser.add_argument("--input", default="", help="with --only KIND: this one again, or these: K or K-L")
+    parser.add_argument("--held-ms", type=float, default=HELD_MAX_MS, help="to hold the loop for longer is harm")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
     args = parser.parse_args()
@@ -29,9 +31,9 @@ def main() -> None:
         if len(only) != 1:
             parser.error("--input needs --only KIND")
         first, _, last = args.input.partition("-")
-        figures = replay(only[0], args.seed, range(int(first), int(last or first) + 1))
+        figures = replay(only[0], args.seed, range(int(first), int(last or first) + 1), args.held_ms)
     else:
-        figures = run(args.seed, args.inputs, only, args.jobs)
+        figures = run(args.seed, args.inputs, only, args.jobs, args.held_ms)
     found = msgspec.to_builtins(figures) | {"seconds": round(time.monotonic() - began, 1)}
     if args.json:
         print(msgspec.json.format(msgspec.json.encode(found)).decode())

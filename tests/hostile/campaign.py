@@ -12,6 +12,7 @@ from tests.hostile.archives import Archives
 from tests.hostile.bridge import Bridge
 from tests.hostile.commands import Commands
 from tests.hostile.files import Files
+from tests.hostile.held import HELD_MAX_MS
 from tests.hostile.messages import Messages
 from tests.hostile.plugins import Plugins
 from tests.hostile.rendering import Rendering
@@ -78,14 +79,14 @@ _COUNTED: Final = {
 }  # fmt: skip
 
 
-def run(seed: int, inputs: int, only: Sequence[str], jobs: int) -> Figures:
+def run(seed: int, inputs: int, only: Sequence[str], jobs: int, held_ms: float = HELD_MAX_MS) -> Figures:
     """Run so many inputs of these kinds."""
     whole = sum(SHARES[name] for name in only)
-    work: list[tuple[str, int, range]] = []
+    work: list[tuple[str, int, range, float]] = []
     for name in only:
         wanted = round(inputs * SHARES[name] / whole)
         chunk = KINDS[name].chunk
-        work += [(name, seed, range(at, min(at + chunk, wanted))) for at in range(0, wanted, chunk)]
+        work += [(name, seed, range(at, min(at + chunk, wanted)), held_ms) for at in range(0, wanted, chunk)]
     tallies: dict[str, Tally] = {name: Tally() for name in only}
     if jobs == 1:
         warm(only)
@@ -98,10 +99,10 @@ def run(seed: int, inputs: int, only: Sequence[str], jobs: int) -> Figures:
     return _figures(seed, tallies)
 
 
-def replay(name: str, seed: int, numbers: range) -> Figures:
+def replay(name: str, seed: int, numbers: range, held_ms: float = HELD_MAX_MS) -> Figures:
     """Run these inputs alone."""
     warm([name])
-    return _figures(seed, {name: play(KINDS[name], seed, numbers)})
+    return _figures(seed, {name: play(KINDS[name], seed, numbers, held_ms=held_ms)})
 
 
 def warm(only: Sequence[str]) -> None:
@@ -111,9 +112,9 @@ def warm(only: Sequence[str]) -> None:
         play(KINDS[name], 0, range(3), alone=1)
 
 
-def _chunk(work: tuple[str, int, range]) -> tuple[str, Tally]:
-    name, seed, numbers = work
-    return name, play(KINDS[name], seed, numbers)
+def _chunk(work: tuple[str, int, range, float]) -> tuple[str, Tally]:
+    name, seed, numbers, held_ms = work
+    return name, play(KINDS[name], seed, numbers, held_ms=held_ms)
 
 
 def _told(tallies: dict[str, Tally], name: str, tally: Tally) -> None:

@@ -39,9 +39,10 @@ class Hold(msgspec.Struct):
 
 
 class Watch(trio.abc.Instrument):
-    """Measures the steps of all tasks but the campaign's own: `longest_ms`, and as `holds` those that took too long."""
+    """Measures the steps of all tasks but the campaign's own: `longest_ms`, and as `holds` those above `most_ms`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_ms: float = HELD_MAX_MS) -> None:
+        self._most_ms = most_ms
         self.longest_ms = 0.0
         self.longest_task = ""
         self.holds: list[Hold] = []
@@ -72,7 +73,7 @@ class Watch(trio.abc.Instrument):
         self._since = 0.0
         if took_ms > self.longest_ms:
             self.longest_ms, self.longest_task = took_ms, task.name
-        if took_ms > HELD_MAX_MS:
+        if took_ms > self._most_ms:
             self.holds.append(Hold(round(took_ms, 1), task.name, self._seen))
 
     @contextmanager
@@ -112,7 +113,7 @@ class Watch(trio.abc.Instrument):
         while not self._done.wait(LOOK_S):
             step, since = self._step, self._since
             took_s = time.monotonic() - since if since else 0.0
-            if took_s > HELD_MAX_MS / 2000:
+            if took_s > self._most_ms / 2000:
                 frame = sys._current_frames().get(self._thread)
                 if step == self._step and frame is not None:
                     self._seen = _stack(frame)

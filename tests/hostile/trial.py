@@ -15,7 +15,7 @@ import msgspec
 import trio
 import trio.testing
 
-from tests.hostile.held import Hold, HungError, Watch
+from tests.hostile.held import HELD_MAX_MS, Hold, HungError, Watch
 
 Ending = Literal["answered", "refused", "dead"]
 SHOWN_MAX_CHARS: Final = 1_500
@@ -62,7 +62,8 @@ class Prepared:
 class Trial:
     """The inputs of one daemon and what became of them."""
 
-    def __init__(self, kind: Kind, seed: int, numbers: Sequence[int]) -> None:
+    def __init__(self, kind: Kind, seed: int, numbers: Sequence[int], held_ms: float = HELD_MAX_MS) -> None:
+        self.held_ms = held_ms
         self.kind = kind
         self.seed = seed
         self.numbers = numbers
@@ -72,7 +73,7 @@ class Trial:
         self.set_aside = 0
         self.longest_ms = 0.0
         self.longest_task = ""
-        self.watch = Watch()
+        self.watch = Watch(held_ms)
         self._scope = trio.CancelScope()
 
     def draw(self, number: int) -> Random:
@@ -95,7 +96,7 @@ class Trial:
 
     def run(self) -> None:
         """Run it: whatever leaves the daemon is harm, and so is an input without an end."""
-        self.watch = watch = Watch()
+        self.watch = watch = Watch(self.held_ms)
         with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
 
             async def play() -> None:
@@ -212,9 +213,12 @@ class Tally(msgspec.Struct):
             self.held_ms, self.held_by, self.held_input = other.held_ms, other.held_by, other.held_input
 
 
-def play(kind: Kind, seed: int, numbers: Sequence[int], *, alone: int = 3) -> Tally:
-    """Run some inputs; where there is harm, find which of them do it. One alone does it if it does `alone` times."""
-    trial = Trial(kind, seed, numbers)
+def play(kind: Kind, seed: int, numbers: Sequence[int], *, alone: int = 3, held_ms: float = HELD_MAX_MS) -> Tally:
+    """Run some inputs; where there is harm, find which of them do it. One alone does it if it does `alone` times.
+
+    To hold the loop for more than `held_ms` is harm.
+    """
+    trial = Trial(kind, seed, numbers, held_ms)
     trial.run()
     if not trial.harms:
         return _counted(trial)
@@ -228,9 +232,9 @@ def play(kind: Kind, seed: int, numbers: Sequence[int], *, alone: int = 3) -> Ta
     half = len(numbers) // 2
     whole = Tally()
     for part in (numbers[:half], numbers[half:]):
-        whole.add(play(kind, seed, part, alone=alone))
+        whole.add(play(kind, seed, part, alone=alone, held_ms=held_ms))
     if not whole.failures and not whole.unrepeated:
-        again = Trial(kind, seed, numbers)
+        again = Trial(kind, seed, numbers, held_ms)
         again.run()
         if again.harms and {each.what for each in again.harms} & {each.what for each in trial.harms}:
             whole.failures = [_failure(again, again.harms[0])]  # it takes several of them
@@ -241,7 +245,7 @@ def play(kind: Kind, seed: int, numbers: Sequence[int], *, alone: int = 3) -> Ta
 
 def _alone(kind: Kind, seed: int, trial: Trial, alone: int) -> Tally:
     for _ in range(alone - 1):
-        again = Trial(kind, seed, trial.numbers)
+        again = Trial(kind, seed, trial.numbers, trial.held_ms)
         again.run()
         if not again.harms:
             tally = _counted(again)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
-from daycare.memory.chunks import CHUNK_MAX_CHARS, chunks
-from tests.cost import IN_STEP, costs_at_most
+from daycare.memory.chunks import CHUNK_MAX_CHARS, chunks, cut
+from tests.cost import IN_STEP, cost, costs_at_most, holds
 
 MARKDOWN = st.lists(
     st.sampled_from(["#", "##", "####", "#######", " ", "\t", "\n", "\r", "\u2028", "word", "Wort.", "x" * 300, "é"]),
@@ -32,6 +32,18 @@ def test_no_line_takes_longer_than_it_is_long(hostile: str) -> None:
     one_line = hostile.replace("\n", "") * 64
     assert costs_at_most(IN_STEP, lambda: chunks(long), lambda: chunks(short))
     assert costs_at_most(IN_STEP, lambda: chunks(one_line), lambda: chunks(one_line[: len(one_line) // 4]))
+
+
+@pytest.mark.parametrize("unit", ["a ", " \n", "# a\n", "a. ", "a\n\n"])
+async def test_cutting_a_long_text_lets_others_have_their_turn(unit: str) -> None:
+    text = unit * 60_000
+
+    async def work() -> None:
+        assert await cut(text) == chunks(text)
+
+    whole = cost(lambda: chunks(text))
+    assert (await holds(lambda: cut(text)))[-1] < whole / 3
+    await work()
 
 
 @given(MARKDOWN)

@@ -1,6 +1,7 @@
 """What the rules make of a range of conversation: whose words count, what a statement says, what is left out."""
 
 import re
+from collections import Counter
 from datetime import UTC, date, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -374,3 +375,39 @@ def test_one_may_pause_after_each_sentence_also_where_nothing_is_told() -> None:
     asked = "Do you know? " * 20  # questions tell nothing: there is no clause between them
     steps = list(Reader(said(asked), {"Ann"}, BERLIN).steps())
     assert steps.count(None) == len(steps) > 20
+
+
+def _naive(candidates: list[salience.Candidate], max_bytes: int, again: float) -> list[int]:
+    """Choose as the docstring says it: each time the one that is worth most now, whatever its line."""
+    left = dict(enumerate(candidates))
+    chosen: list[int] = []
+    while left:
+        kept = Counter(candidates[at].line for at in chosen)
+        size = {at: len(it.statement.encode()) for at, it in left.items()}
+        best = min(left, key=lambda at: (-left[at].likely / size[at] * again ** kept[left[at].line], at))
+        if size[best] <= max_bytes:
+            max_bytes -= size[best]
+            chosen.append(best)
+        del left[best]
+    return sorted(chosen)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 30), st.sampled_from([-1.0, 0.0, 0.5, 2.0])), max_size=14),
+    st.integers(0, 120),
+)
+def test_clauses_are_chosen_that_are_worth_most_for_their_size_and_less_after_another_of_their_line(
+    drawn: list[tuple[int, int, float]], max_bytes: int
+) -> None:
+    candidates = [salience.Candidate(line, "x" * size, score) for line, size, score in drawn]
+    # Half is exact in a float, so that equals stay equal.
+    assert salience.choose(candidates, max_bytes, floor=-9.0, again=0.5) == _naive(candidates, max_bytes, 0.5)
+
+
+def test_choosing_among_the_clauses_of_one_line_costs_in_step_with_their_number() -> None:
+    def among(count: int) -> list[int]:
+        candidates = [salience.Candidate(0, f"clause {number}", number % 7 / 7) for number in range(count)]
+        return salience.choose(candidates, 10**9, floor=-9.0)
+
+    assert among(2_000) == list(range(2_000))
+    assert costs_at_most(IN_STEP, lambda: among(8_000), lambda: among(2_000))

@@ -1,0 +1,31 @@
+"""Loading what memory needs: lists of words, rules and numbers that a daemon to which nobody talks does without.
+
+Together they take 30 MB, and up to a second to import. That is done in a thread before they are used, so that nobody
+waits for it but who needs them.
+"""
+
+from importlib import import_module
+from typing import Final
+
+import trio
+
+WORDS: Final = ("daycare.memory.analysis", "daycare.memory.fitting")
+RULES: Final = ("daycare.memory.distil", "daycare.memory.extract", "daycare.memory.merging")
+SEARCH: Final = (*WORDS, "daycare.memory.scene")  # with numpy, as are vectors
+VECTORS: Final = (*WORDS, "daycare.memory.vectors")
+LOCAL: Final = (*VECTORS, "daycare.memory.local")
+
+_loaded: set[str] = set()  # wholly: what is only begun is in `sys.modules` as well
+
+
+async def loaded(modules: tuple[str, ...]) -> None:
+    """Return once these modules can be imported at no cost."""
+    if not _loaded.issuperset(modules):
+        await trio.to_thread.run_sync(load, modules)
+
+
+def load(modules: tuple[str, ...] = (*RULES, *SEARCH, *LOCAL)) -> None:
+    """Import these modules now: for whoever may block, and for tests, whose virtual time would jump meanwhile."""
+    for name in modules:
+        import_module(name)
+    _loaded.update(modules)
