@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
+from daycare_plugins.telegram import parts
 from daycare_plugins.telegram.choices import encode_choices
 from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
 
@@ -21,6 +22,7 @@ PREVIEW_MAX_UNITS: Final = 400  # a longer answer is read for itself, and not fo
 TEASER_MAX_CHARS: Final = 400
 TAIL_MAX_CHARS: Final = 3_000  # of a growing answer, as Markdown; what is rendered of it fits into one message
 TAIL_LINE_CHARS: Final = 800  # a line is looked for within so many to begin with
+_SIGNS: Final = "*_~`[|<"  # of which two or more make an entity
 PHOTO_MAX_BYTES: Final = 10_000_000
 FILE_NAME: Final = "answer.md"
 
@@ -101,7 +103,8 @@ def _teaser(text: str) -> str:
 def tail(markdown: str) -> Rendered | None:
     """Return the end of a growing answer as one message, which is where those who watch read; None for nothing."""
     if len(markdown) > TAIL_MAX_CHARS:
-        if len(markdown) <= TEXT_MAX_UNITS and len(whole := render(markdown)) == 1:
+        fits = len(markdown) <= TEXT_MAX_UNITS and sum(map(markdown.count, _SIGNS)) <= 2 * parts.ENTITIES_MAX
+        if fits and len(whole := render(markdown)) == 1:
             return whole[0]
         end = markdown[-TAIL_MAX_CHARS:]
         line = end.find("\n", 0, TAIL_LINE_CHARS)
