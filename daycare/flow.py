@@ -319,6 +319,8 @@ class Flow:
 
     async def _parts(self, row: OutboxRow, target: str) -> Sequence[Outgoing]:
         """Return what goes out, in parts that the platform takes; always the same for the same reply."""
+        if row.damaged:
+            raise InvalidError("OUTBOX_UNREADABLE", f"reading reply {row.seq}: only its text is left")
         found = [await self._attachment(row, file) for file in row.files]
         missing = [f"[{name} is kept no longer]" for name in found if isinstance(name, str)]
         outgoing = Outgoing(

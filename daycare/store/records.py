@@ -273,7 +273,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A committed reply on its way out."""
+    """A committed reply on its way out. Of one that is `damaged` no more than its text could be read."""
 
     seq: int
     agent_id: str
@@ -297,6 +297,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
     shows: Shows | None = None
+    damaged: bool = False
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from daycare.base.messages import Envelope, Origin
-from daycare.store.records import NewTimer
+from daycare.store.records import NewTimer, Reply
 from daycare.testing.house import open_house
+from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
 
 
@@ -42,6 +43,22 @@ async def test_a_timer_that_cannot_be_read_becomes_a_dead_letter_and_the_next_on
         [letter] = [each for each in await house.store.dead.find() if each.source == "timer"]
         assert (letter.code, letter.body) == ("TIMER_UNREADABLE", "{half")
         assert "timer 2" in repr(house.model.history[-1].messages[-1])
+        assert house.daemon.keeper.problems() == {}
+
+
+async def test_a_reply_that_cannot_be_read_becomes_a_dead_letter_and_the_next_one_is_delivered(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        agent = await house.agent("/ann/pigeon")
+        for text in ("poison", "fine"):
+            await house.store.outbox.add(agent, Reply(connector="pigeon", target="1", text=text), "trace")
+            house.store._db.execute("UPDATE outbox SET extra = '{half' WHERE text = 'poison'")  # before it is read
+        await trio.sleep(60)
+        [letter] = await house.store.dead.find()
+        assert (letter.source, letter.code, letter.body) == ("outbox", "OUTBOX_UNREADABLE", "poison")
+        assert [flight.text for flight in pigeon.arrived] == ["fine"]
         assert house.daemon.keeper.problems() == {}
 
 

@@ -217,7 +217,12 @@ def revive(tx: Tx, seq: int) -> int:
 def _outbox(row: tuple[Any, ...]) -> OutboxRow:
     (seq, agent_id, path, user, connector, target, text, trace, turn, state, attempts, retry_at, created_at, error,
      receipt, parts_sent, extra) = row  # fmt: skip
-    more = _decode_extra(extra) if extra else _PLAIN
+    more, damaged = _PLAIN, False
+    if extra:
+        try:
+            more = _decode_extra(extra)
+        except msgspec.DecodeError:  # whoever delivers it gives it up: it must not keep others from being read
+            damaged = True
     return OutboxRow(
         seq=seq,
         agent_id=agent_id,
@@ -241,4 +246,5 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         choices=more.choices,
         files=more.files,
         shows=more.shows,
+        damaged=damaged,
     )
