@@ -33,6 +33,7 @@ _FIELDS: Final = {
     *("system", "temperature", "thinking", "tool_choice", "tools", "top_k", "top_p", "cache_control"),
 }
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
+_VERSION: Final = re.compile(r"20\d\d-\d\d-\d\d")  # clients send the one that they were made for
 _Block = dict[str, Any]
 
 
@@ -45,9 +46,10 @@ class FakeAnthropic(FakeModelServer):
 
     def _route(self, method: str, path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Scripted | None:
         url = urlsplit(path)
-        if self.api_key is not None and headers.get("x-api-key") != self.api_key:
+        bearer = headers.get("authorization", "").removeprefix("Bearer ")
+        if self.api_key is not None and headers.get("x-api-key", bearer) != self.api_key:
             return Scripted(status=401, text="invalid x-api-key")
-        if headers.get("anthropic-version") != "2023-06-01":
+        if not _VERSION.fullmatch(headers.get("anthropic-version", "")):
             return Scripted(status=400, text="anthropic-version: header is required")
         if (method, url.path) == ("GET", "/v1/models"):
             return self._list(parse_qs(url.query))

@@ -164,13 +164,20 @@ class World:
         self, *, messages: Sequence[dict[str, Any]] = (), statuses: Sequence[dict[str, Any]] = (), **more: Any
     ) -> bytes:
         """Queue a webhook; return its body."""
-        people = dict.fromkeys(message["from"] for message in messages if message["type"] != "system")
+        people = dict.fromkeys(
+            (
+                *(message["from"] for message in messages if message["type"] != "system"),
+                *(status["recipient_id"] for status in statuses),
+            )
+        )
         value: dict[str, Any] = {
             "messaging_product": "whatsapp",
             "metadata": {"display_phone_number": "15550783881", "phone_number_id": self.number_id},
         }
         if people:
-            value["contacts"] = [{"profile": {"name": self.names.get(who, who)}, "wa_id": who} for who in people]
+            value["contacts"] = [
+                {"profile": {"name": self.names.get(who, who)}, "wa_id": who, "user_id": f"DE.{who}"} for who in people
+            ]
         if messages:
             value["messages"] = list(messages)
         if statuses:

@@ -1,0 +1,1 @@
+"""Judges that nobody here wrote: the vendors' own client libraries and their types."""
