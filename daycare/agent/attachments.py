@@ -29,6 +29,14 @@ from daycare.store.contract import Store
 
 # What both protocols of providers take; told by the first bytes, as the name and the type are a stranger's claim.
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+# What is not fetched at all, by its type or the first half of it.
+_NOT_READ = {
+    "audio": "sound is not transcribed",
+    "video": "videos are not watched",
+    "font": "it is neither text nor a picture",
+    "application/zip": "archives are not unpacked",
+    "application/pdf": "text is not extracted from PDF files",
+}
 
 NAMED_WHY_MAX_CHARS = 500  # of what a platform says when a file cannot be fetched
 
@@ -143,6 +151,8 @@ async def _part(files: Files, user: str, file: File, sees: bool | None, room: in
 
 def told(file: File, data: bytes) -> Text:
     """Return a file that is no picture as a model reads it: its text as data, or why it has none."""
+    if data.startswith(b"%PDF-"):
+        return _named(file, _NOT_READ["application/pdf"])  # a small one is ASCII, and no text to anybody
     text = _text(data)
     if text is None:
         return _named(file, "it is neither text nor a picture")
@@ -156,8 +166,8 @@ def told(file: File, data: bytes) -> Text:
 
 def _surely_unreadable(file: File, sees: bool | None) -> str | None:
     kind, _, format_ = file.media_type.partition("/")
-    if kind in ("audio", "video", "font") or format_ == "zip":
-        return "it is neither text nor a picture"
+    if (why := _NOT_READ.get(kind) or _NOT_READ.get(file.media_type)) is not None:
+        return why
     return _blind(sees) if kind == "image" and format_ != "svg+xml" and not sees else None
 
 

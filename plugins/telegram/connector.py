@@ -20,6 +20,7 @@ from daycare.base.errors import (
     NotFoundError,
 )
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram.files import file_id_of
 from daycare_plugins.telegram.governor import Governor
 from daycare_plugins.telegram.known import Known, Newest
 from daycare_plugins.telegram.settings import BotSettings
@@ -207,8 +208,8 @@ class TelegramConnector(BaseConnector):
         await self._call("setMessageReaction", chat, params)
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Return a file's bytes; `reference` is its file_id."""
-        return await self._online().download(reference, max_bytes)
+        """Return a file's bytes."""
+        return await self._online().download(file_id_of(reference), max_bytes)
 
     def identity(self) -> Identity | None:
         """Return the bot's id and @name."""

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daycare.base.connector import RemoteFile
+from daycare_plugins.telegram.files import reference_of
 from daycare_plugins.telegram.marks import to_markdown
 from daycare_plugins.telegram.schema import (
     Checklist,
@@ -193,7 +194,7 @@ def _remote(media: Media, name: str, kind: str) -> RemoteFile:
         name=name,
         media_type=kind,
         size=media.file_size or 0,
-        reference=msgspec.json.encode({"file_id": media.file_id}).decode(),
+        reference=reference_of(media.file_id),
         key=f"telegram:{media.file_unique_id}",
     )
 

@@ -15,6 +15,7 @@ from daycare.testing.telegram_limits import Limits
 from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
+from daycare_plugins.telegram.files import reference_of
 from daycare_plugins.telegram.outgoing import DUPLICATE, caption
 from daycare_plugins.telegram.settings import BotSettings
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
@@ -116,7 +117,7 @@ async def test_files_go_as_what_they_are(stage: Stage, autojump_clock: MockClock
     stage.server.fault("sendPhoto", refused(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"))
     await send(stage.connector, reply("odd", files=(files["photo"],)))
     assert stage.server.sent(5)[-1].kind == "document"
-    fetched = await stage.connector.fetch(stage.server.sent(5)[-1].wire["document"]["file_id"], 1_000)
+    fetched = await stage.connector.fetch(reference_of(stage.server.sent(5)[-1].wire["document"]["file_id"]), 1_000)
     assert fetched == PNG
 
 
@@ -127,7 +128,7 @@ async def test_a_long_answer_can_come_as_a_file(stage: Stage, autojump_clock: Mo
     (sent,) = stage.server.sent(5)
     assert sent.wire["document"]["file_name"] == "answer.md"
     assert sent.text.startswith("Paragraph 0")
-    assert await stage.connector.fetch(sent.wire["document"]["file_id"], 100_000) == LONG.encode()
+    assert await stage.connector.fetch(reference_of(sent.wire["document"]["file_id"]), 100_000) == LONG.encode()
 
 
 async def test_topics_effects_and_groups(stage: Stage, autojump_clock: MockClock) -> None:

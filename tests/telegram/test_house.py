@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
+from daycare.base.fence import fence
+from daycare.base.messages import Image, Message, Part
+from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, say
@@ -23,8 +25,10 @@ from tests.telegram.bots import until
 async def daemon(tmp: Path, server: FakeTelegram, model: Scripted) -> AsyncGenerator[House, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
-        providers={"scripted": ProviderSection(kind="scripted")},
-        plugins=PluginsSection(settings={"telegram": {"base_url": server.base_url}}),
+        providers={"scripted": ProviderSection(kind="scripted", models={"model": ModelSection(images=True)})},
+        plugins=PluginsSection(
+            settings={"telegram": {"base_url": server.base_url, "base_file_url": server.base_file_url}}
+        ),
     )
     async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
         services = house.daemon.services
@@ -55,6 +59,52 @@ async def test_a_person_is_answered_and_a_stranger_shown_a_code(locks: Path) -> 
         assert "-" in server.sent(6)[0].text
         assert len(model.history) == 1
         assert any(event["connector"] == "telegram" for event in house.events() if "connector" in event)
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
+JPEG = b"\xff\xd8\xff\xe0" + bytes(40)
+PDF = b"%PDF-1.4\n1 0 obj <</Type /Catalog>> endobj\n%%EOF\n"
+
+
+def _shown(parts: tuple[Part, ...]) -> tuple[list[bytes], str]:
+    """Return the pictures of a prompt's message, and all its words."""
+    return [part.data for part in parts if isinstance(part, Image)], Message("user", parts).text
+
+
+@pytest.mark.parametrize(
+    ("kind", "pictures", "words"),
+    [
+        ("photo", [JPEG], "look"),
+        ("album", [JPEG, PNG], "look"),
+        ("picture sent as a file", [PNG], "look"),
+        ("text", [], fence("attached", "four words of text")),
+        ("pdf", [], "not readable: text is not extracted from PDF files"),
+        ("voice", [], "not readable: sound is not transcribed"),
+    ],
+)
+async def test_bytes_of_a_file_sent_over_telegram_reach_the_prompt(
+    locks: Path, kind: str, pictures: list[bytes], words: str
+) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model):
+        match kind:
+            case "photo":
+                server.photo(5, 5, JPEG, caption="look")
+            case "album":
+                server.album(5, 5, [("photo", JPEG), ("photo", PNG)], caption="look")
+            case "picture sent as a file":
+                server.document(5, 5, PNG, "p.png", mime="image/png", caption="look")
+            case "text":
+                server.document(5, 5, b"four words of text", "a.txt", mime="text/plain")
+            case "pdf":
+                server.document(5, 5, PDF, "a.pdf", mime="application/pdf")
+            case "voice":
+                server.voice(5, 5, b"OggS" + bytes(50))
+        await until(lambda: server.sent(5))
+        found, text = _shown(model.history[-1].messages[-1].parts)
+    assert len(model.history) == 1
+    assert found == pictures
+    assert words in text
 
 
 async def test_a_429_and_a_lost_answer_lose_nothing(locks: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
+from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.testing.clock import VirtualClock
 from daycare.testing.graph_server import FakeGraph
 from daycare.testing.graph_world import Sent
@@ -53,7 +53,7 @@ class Stage:
         } | settings
         config = Config(
             models=ModelsSection(default="scripted/model"),
-            providers={"scripted": ProviderSection(kind="scripted")},
+            providers={"scripted": ProviderSection(kind="scripted", models={"model": ModelSection(images=True)})},
             plugins=PluginsSection(settings={"whatsapp_cloud": chosen}),
         )
         where = str(self.folder / "house.db")

@@ -9,6 +9,8 @@ import pytest
 import trio
 
 from daycare.approvals.desk import Person
+from daycare.base.fence import fence
+from daycare.base.messages import Image
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
 from daycare.testing.graph_server import error, lost, stalled, unreached
@@ -192,6 +194,26 @@ async def test_files_come_in_and_go_out(stage: Stage) -> None:
     assert (sent.kind, sent.text) == ("document", "here it is")
     assert sent.payload["document"]["filename"] == "plan.md"
     assert graph.files[sent.payload["document"]["id"]] == ("text/plain", b"# the plan")
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type", "content", "words"),
+    [
+        ("image", "image/jpeg", b"\xff\xd8\xff\xe0" + bytes(40), ""),
+        ("document", "text/plain", b"four words of text", fence("attached", "four words of text")),
+        ("document", "application/pdf", b"%PDF-1.4\n%%EOF\n", "not readable: text is not extracted from PDF files"),
+        ("audio", "audio/ogg", b"OggS" + bytes(40), "not readable: sound is not transcribed"),
+    ],
+)
+async def test_bytes_of_a_file_sent_over_whatsapp_reach_the_prompt(
+    stage: Stage, kind: str, media_type: str, content: bytes, words: str
+) -> None:
+    async with stage.daemon():
+        stage.graph.send(ANN, kind, stage.graph.file(media_type, content))
+        await stage.sent(1)
+        message = stage.model.history[-1].messages[-1]
+    assert [part.data for part in message.parts if isinstance(part, Image)] == ([content] if kind == "image" else [])
+    assert words in message.text
 
 
 async def test_a_file_from_a_host_that_is_not_listed_is_not_fetched(stage: Stage) -> None:
