@@ -6,7 +6,7 @@ Telegram gives back 64 bytes of a button. What is said at a touch stands in them
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from daycare.base.messages import Choice
 from daycare_plugins.telegram.schema import Keyboard
@@ -19,6 +19,15 @@ _ROW_MAX_CHARS: Final = 30  # labels that stand in one row and can still be read
 _ROW_MAX_BUTTONS: Final = 3
 _NUMBER = re.compile(r"#[0-9]{1,3}")
 _ESCAPED = re.compile(r"##+[0-9]{1,3}")
+
+
+class Touch(NamedTuple):
+    """A pressed button, to be answered. `spent`: it was one of a choice, which is made once, so that they all go."""
+
+    id: str
+    chat: int = 0
+    message: int = 0
+    spent: bool = False
 
 
 def encode_choices(choices: Sequence[Choice]) -> list[list[dict[str, str]]]:

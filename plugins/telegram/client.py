@@ -226,7 +226,9 @@ class Client(Bot):
         try:
             result = await self._do_post(method, given, read_timeout=read_timeout_s)
         except library.InvalidToken as error:
-            if error.message != "Not Found" or not await self._is_proven(method):
+            if "method not found" not in error.message.lower() and (
+                error.message != "Not Found" or not await self._is_proven(method)
+            ):
                 raise
             raise library.EndPointNotFound(method) from None
         except KeyError as error:  # what the library raises for a success without a result
@@ -235,7 +237,7 @@ class Client(Bot):
         return result
 
     async def _is_proven(self, method: str) -> bool:
-        """Whether the token is right, after a 404: that is the answer to a malformed one, and to an unknown method."""
+        """Whether the token is right, after a bare 404: some servers answer so to a malformed one, and to a method."""
         if self._proven or method in _SURELY_METHODS:
             return self._proven
         try:

@@ -20,6 +20,7 @@ from daycare.base.errors import (
     NotFoundError,
 )
 from daycare.plugin import PluginContext
+from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.files import file_id_of
 from daycare_plugins.telegram.governor import Governor
 from daycare_plugins.telegram.known import Known, Newest
@@ -90,9 +91,11 @@ class TelegramConnector(BaseConnector):
             await self._governor.acquire(place.chat, important=True)
             await self._call("sendMessage", place.chat, place.params | _said(words))
 
-    async def answer_button(self, callback: str) -> None:
-        """Let a pressed button stop spinning."""
-        await self._online().call("answerCallbackQuery", callback_query_id=callback)
+    async def answer_button(self, press: Touch) -> None:
+        """Let a pressed button stop spinning, and those of a choice that was made go."""
+        await self._online().call("answerCallbackQuery", callback_query_id=press.id)
+        if press.spent:
+            await self._online().call("editMessageReplyMarkup", chat_id=press.chat, message_id=press.message)
 
     # == answers =======================================================================================================
 
@@ -176,7 +179,7 @@ class TelegramConnector(BaseConnector):
     async def act(self, target: str, action: str) -> None:
         """Show for some seconds what the agent does."""
         place = _outgoing().place(target)
-        self._check(place.chat)  # it is no message: it is not counted
+        self._must_wait(self._governor.frozen_s(place.chat))  # it is no message: only a refusal holds it back
         await self._call("sendChatAction", place.chat, place.params | {"action": action})
 
     async def draft(self, target: str, number: int, text: str) -> None:
@@ -202,7 +205,7 @@ class TelegramConnector(BaseConnector):
     async def react(self, target: str, message: str, emoji: str) -> None:
         """Put an emoji to a message, or take it away."""
         chat = _outgoing().place(target).chat
-        self._check(chat)
+        self._must_wait(self._governor.frozen_s(chat))
         reaction = [{"type": "emoji", "emoji": emoji}] if emoji else []
         params = {"chat_id": chat, "message_id": _number(message), "reaction": reaction}
         await self._call("setMessageReaction", chat, params)
@@ -234,8 +237,10 @@ class TelegramConnector(BaseConnector):
             raise AwayError("NOT_SENT", f"calling Telegram for {self.name}: no token is stored", hint=hint)
         return self._client
 
-    def _check(self, chat: int, *, important: bool = False) -> None:
-        wait_s = self._governor.delay_s(chat, important=important)
+    def _check(self, chat: int, *, important: bool) -> None:
+        self._must_wait(self._governor.delay_s(chat, important=important))
+
+    def _must_wait(self, wait_s: float) -> None:
         if wait_s > 0:
             raise BusyError(
                 "TELEGRAM_PACE", f"calling Telegram: the next may go in {wait_s:.1f} s", retry_after_s=wait_s

@@ -91,6 +91,10 @@ class Governor:
             self._asked[chat] = ready + ASKED_S
         return ready - now
 
+    def frozen_s(self, chat: int) -> float:
+        """Return the seconds that no call at all may go to a chat, also one that is no message; 0: it may."""
+        return max(0.0, max(self._cool_all, self._cool.get(chat, -math.inf)) - self._now())
+
     def take(self, chat: int, *, important: bool = True) -> None:
         """Book a call that goes now."""
         now = self._now()

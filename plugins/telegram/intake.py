@@ -13,6 +13,7 @@ from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram import health
+from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.known import Known
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
@@ -33,8 +34,8 @@ class Speaker(Protocol):
         """Send a line to somebody, past the outbox."""
         ...
 
-    async def answer_button(self, callback: str) -> None:
-        """Let a pressed button stop spinning."""
+    async def answer_button(self, press: Touch) -> None:
+        """Let a pressed button stop spinning, and those of a choice that was made go."""
         ...
 
 
@@ -48,7 +49,7 @@ class Intake:
         self._known = known
         self._speaker = speaker
         self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str]](WAITING_MAX)
-        self._buttons, self._to_answer = trio.open_memory_channel[str](WAITING_MAX)
+        self._buttons, self._to_answer = trio.open_memory_channel[Touch](WAITING_MAX)
 
     async def run(self) -> None:
         """Do what follows, until cancelled."""
@@ -77,8 +78,8 @@ class Intake:
         for (one, item), outcome in zip(found, outcomes, strict=True):
             self._follow(one, item, outcome)
         for one in reads:
-            if one.callback_id:
-                self._queue(self._buttons, one.callback_id)
+            if one.press is not None:
+                self._queue(self._buttons, one.press)
         return any(outcome.state != "repeated" for outcome in outcomes)
 
     async def _moved(self, old: int, new: int) -> None:
@@ -148,10 +149,10 @@ class Intake:
                     break
 
     async def _answer(self) -> None:
-        async for callback in self._to_answer:
+        async for press in self._to_answer:
             try:
                 with trio.move_on_after(BUTTON_S):
-                    await self._speaker.answer_button(callback)
+                    await self._speaker.answer_button(press)
             except DaycareError as error:
                 self._dropped("telegram_button_failed", error)
 

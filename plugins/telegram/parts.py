@@ -124,7 +124,10 @@ class _Splitter:
         return end if last == len(self._text) else self._good_place(start, last)
 
     def _good_place(self, start: int, end: int) -> int:
-        """The last paragraph, line, sentence or word in the second half of the part; a code block is kept whole."""
+        """The last paragraph, line, sentence or word in the second half of the part; a code block is kept whole.
+
+        A word that is longer than that half is cut: it would leave a part of a few words before it.
+        """
         half = start + (end - start + 1) // 2
         if self._in_code(end) and self._in_code(end - 1):
             run = self._run_at(end)
@@ -142,7 +145,7 @@ class _Splitter:
         for found in reversed(list(_SENTENCE.finditer(self._text, half, end))):
             if not self._in_code(found.end()):
                 return found.end()
-        spaces = [space.start() for space in _SPACE.finditer(self._text, start + 1, end + 1)]
+        spaces = [space.start() for space in _SPACE.finditer(self._text, half, end + 1)]
         if spaces:
             return spaces[-1]
         return self._between_characters(start, end)

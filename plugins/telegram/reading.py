@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Inbound, Unreadable
 from daycare.base.messages import Origin
-from daycare_plugins.telegram.choices import decode_choice
+from daycare_plugins.telegram.choices import Touch, decode_choice
 from daycare_plugins.telegram.context import (
     answered,
     chat_name,
@@ -75,7 +75,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 class Read(msgspec.Struct, frozen=True, kw_only=True):
     """What an update is: `item` for the host, or `why_ignored`.
 
-    `callback_id` is to be answered, whatever becomes of the item. `moved` is (old, new) of a group with a new id; both
+    `press` is to be answered, whatever becomes of the item. `moved` is (old, new) of a group with a new id; both
     the old and the new chat tell it. `waiting` is part of an `album` in a group and does not name the bot itself.
     `update_id` is None where it cannot be read.
     """
@@ -84,7 +84,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     item: Inbound | Unreadable | None = None
     waiting: Inbound | None = None
     album: str = ""  # its key, for `known` and `join_albums`
-    callback_id: str = ""
+    press: Touch | None = None
     moved: tuple[int, int] | None = None
     chat: int | None = None
     message_id: int | None = None
@@ -267,7 +267,7 @@ def _note(said: Inbound, message: Message, raw: Mapping[str, object]) -> Inbound
 
 def _pressed(raw: Any, about: _Known) -> Read:
     press = msgspec.convert(raw, Press)
-    found = Read(update_id=about.update_id, callback_id=press.id)
+    found = Read(update_id=about.update_id, press=Touch(press.id))
     message = press.message
     if message is None or press.data is None:
         return replace(found, why_ignored="a button that is none of ours")
@@ -275,18 +275,23 @@ def _pressed(raw: Any, about: _Known) -> Read:
     text = decode_choice(press.data, message.reply_markup)
     question = short(message, raw.get("message")) if message.text is not None or message.caption is not None else ""
     context = f"pressed a button below your message:\n{quoted(question)}" if question else "pressed a button"
-    press_id = press.id if re.fullmatch(r"[\w-]{1,64}", press.id, re.ASCII) else _digest(press.id, 32)
+    made = Touch(press.id, message.chat.id, message.message_id, spent=not (text or "").startswith("/"))
+    if made.spent:  # a choice is made once, whoever touches which of its buttons how often
+        key = f"{about.bot.id}:{message.chat.id}:c:{message.message_id}"
+    else:  # a command tells by itself whether it is done already
+        press_id = press.id if re.fullmatch(r"[\w-]{1,64}", press.id, re.ASCII) else _digest(press.id, 32)
+        key = f"{about.bot.id}:cb:{press_id}"
     item = _told(
         about,
         place,
         press.from_,
-        key=f"{about.bot.id}:cb:{press_id}",
+        key=key,
         text=text if text and text.strip() else f"[pressed button {press.data} of a message too old to be read]",
         chat_name=_chat_name(message, place),
         context=context,
         message=str(message.message_id),
     )
-    return replace(found, item=item, chat=message.chat.id, message_id=message.message_id)
+    return replace(found, item=item, press=made, chat=message.chat.id, message_id=message.message_id)
 
 
 def _reacted(raw: Any, about: _Known) -> Read:

@@ -310,6 +310,9 @@ async def test_a_wrong_token_is_told_from_an_unknown_method() -> None:
             for method in ("getMe", "sendMessage", "flyAway"):
                 error = await failure(other, method, a=1)
                 assert isinstance(error, ForbiddenError) and error.code == "TELEGRAM_TOKEN"
+        async with client_of(server) as client:
+            server.fault("getMe", refused(404, "Not Found: method not found"))
+            assert (await failure(client, "getMe")).code == "TELEGRAM_METHOD", "it says so itself"
     not_found = b'{"ok":false,"error_code":404,"description":"Not Found"}'
     answer = b"HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(not_found) + not_found
     async with stub(answer) as url, Client(TOKEN, base_url=url) as client:

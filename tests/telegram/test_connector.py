@@ -281,6 +281,22 @@ async def test_status_lines_edits_and_reactions(stage: Stage, autojump_clock: Mo
         await connector.edit("5", receipt, "more")
 
 
+async def test_typing_shows_at_once_whatever_the_pace_of_messages(stage: Stage, autojump_clock: MockClock) -> None:
+    server, connector = stage.server, stage.connector
+    for number in range(6):
+        await send(connector, reply(f"{number}"))
+    assert connector.delay_s("5") > 0
+    await connector.act("5", "typing")
+    assert len(server.actions) == 1
+    server.fault("sendMessage", flood(30))
+    await trio.sleep(5)
+    with pytest.raises(BusyError):
+        await connector.send(reply("one too many"))
+    with pytest.raises(BusyError) as caught:
+        await connector.act("5", "typing")
+    assert (caught.value.retry_after_s or 0) > 29, "a cool-down is of all calls"
+
+
 async def test_a_growing_answer_shows_its_end(stage: Stage, autojump_clock: MockClock) -> None:
     server, connector = stage.server, stage.connector
     code = "Look:\n\n```python\n" + "\n".join(f"line_{number} = {number}" for number in range(2_000))

@@ -240,6 +240,25 @@ async def test_strangers_are_told_once_and_buttons_stop_spinning(
     assert host.texts == ["hi", "yes"]
 
 
+async def test_a_choice_is_made_once_and_its_buttons_go(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network) as bot:
+        await reached(host, "up")
+        server.say(5, 5, "hi")
+        await send(bot.connector, reply("Well?", choices=(Choice("Yes", "yes"), Choice("No", "no"))))
+        await send(bot.connector, reply("A request", choices=(Choice("Show", "/approve 7"),)))
+        asked, request = server.sent(5)
+        for data in ("yes", "no", "yes"):  # a nervous thumb, before the buttons can go
+            server.press(asked, data)
+        await until(lambda: not asked.keyboard, 20)
+        for _ in range(2):
+            server.press(request, "/approve 7")
+        await until(lambda: len(server.answered_callbacks) == 5, 20)
+    assert host.texts == ["hi", "yes", "/approve 7", "/approve 7"]
+    assert asked.text == "Well?"
+    assert request.keyboard, "commands know themselves what is done already"
+
+
 # -- how it goes -------------------------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ import telegram
 
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
+from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.reading import UPDATES, Bot, Read, Rules, message_key, read
 from tests.telegram.samples import (
     ANN,
@@ -71,7 +72,7 @@ def test_no_sample_is_unreadable(kind: str) -> None:
 
 def test_a_message_says_who_where_when_and_which() -> None:
     done = read(EVERY["text"], BOT, Rules(connector="telegram-work"))
-    assert (done.chat, done.message_id, done.callback_id, done.moved) == (42, 10, "", None)
+    assert (done.chat, done.message_id, done.press, done.moved) == (42, 10, None, None)
     assert done.item == Inbound(
         connector="telegram-work",
         sender="telegram-work:42",
@@ -262,9 +263,10 @@ def test_a_live_location_that_moves_is_no_news() -> None:
 def test_a_pressed_button_says_what_it_stands_for() -> None:
     done = read(EVERY["press"], BOT, RULES)
     assert isinstance(done.item, Inbound)
-    assert (done.callback_id, done.chat, done.message_id) == ("4382bfdwdsb323b2d9", 42, 9)
+    assert done.press == Touch("4382bfdwdsb323b2d9", 42, 9, spent=True)
+    assert (done.chat, done.message_id) == (42, 9)
     assert (done.item.text, done.item.sender, done.item.origin) == ("yes", "telegram:42", Origin.PERSON)
-    assert (done.item.key, done.item.message) == ("700:cb:4382bfdwdsb323b2d9", "9")
+    assert (done.item.key, done.item.message) == ("700:42:c:9", "9")
     assert done.item.context == "pressed a button below your message:\n> Sure?"
 
 
@@ -285,11 +287,11 @@ def test_a_button_that_is_none_of_ours_is_answered_all_the_same() -> None:
     for update in (pressed("x", None, inline_message_id="5"), pressed("x", question())):
         update["callback_query"].pop("data")
         done = read(update, BOT, RULES)
-        assert (done.item, done.callback_id) == (None, "4382bfdwdsb323b2d9")
+        assert (done.item, done.press) == (None, Touch("4382bfdwdsb323b2d9"))
 
 
 def test_an_odd_callback_id_makes_a_plain_key() -> None:
-    assert len(read_item(pressed("x", question(), id="a/b" * 200)).key) < 60
+    assert len(read_item(pressed("/approve 7", question(), id="a/b" * 200)).key) < 60
 
 
 @pytest.mark.parametrize(

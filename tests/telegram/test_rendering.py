@@ -414,6 +414,14 @@ def test_parts_end_at_paragraphs_then_lines_then_sentences_then_words() -> None:
     assert [part.text for part in render("aa bb cc dd ee ff gg", 16)] == ["aa bb cc dd ee", "ff gg"]
 
 
+@pytest.mark.parametrize("length", [2_500, 4_096, 9_000])
+def test_a_long_word_leaves_no_part_of_a_few_words_before_it(length: int) -> None:
+    text = f"Here it is: {'x' * length} and that is all."
+    found = [part.text for part in render(text)]
+    assert "".join("".join(found).split()) == "".join(text.split())
+    assert all(len(part) > 2_000 for part in found[:-1])
+
+
 def test_no_emoji_flag_or_accent_is_torn_apart() -> None:
     for cluster in ("👩‍👩‍👧‍👦", "🇩🇪", "e\u0301\u0323", "👍🏽", "한"):
         source = cluster * 700
