@@ -32,6 +32,7 @@ class Way(NamedTuple):
 
 class _Held(msgspec.Struct):
     text: str
+    without: str
     more: int
     not_before: float  # trio's clock; quiet hours are looked at besides
 
@@ -57,19 +58,22 @@ class Notifier:
         self._some = trio.Event()  # is held
         self._sent: dict[tuple[str, str], float] = {}
 
-    async def notify(self, user: str, text: str, *, topic: str = "", path: str = "") -> None:
-        """Tell a person `text`; notices of one topic are digested. Nobody to reach is no error: the event remains."""
+    async def notify(self, user: str, text: str, *, topic: str = "", path: str = "", without: str = "") -> None:
+        """Tell a person `text`; notices of one topic are digested. Nobody to reach is no error: the event remains.
+
+        `without` names a connector that is not to be used.
+        """
         self._bus.publish(Notice(at_ms=self._clock.now_ms(), path=path, user=user, text=text))
         key = (user, topic or text)
         held = self._held.get(key)
         if held is not None:
-            held.text, held.more = text, held.more + 1
+            held.text, held.without, held.more = text, without, held.more + 1
             return
         again_at = self._sent.get(key, -NOTIFY_DIGEST_S) + NOTIFY_DIGEST_S
         if again_at <= trio.current_time() and not await self._is_quiet(user):
-            await self._send(key, text)
+            await self._send(key, text, without)
         elif len(self._held) < NOTICES_MAX_HELD:
-            self._held[key] = _Held(text, 0, again_at)
+            self._held[key] = _Held(text, without, 0, again_at)
             self._some.set()
 
     async def run(self) -> None:
@@ -84,27 +88,27 @@ class Notifier:
                 if held.not_before <= now and not await self._is_quiet(key[0]):
                     del self._held[key]
                     more = f" ({held.more} more of this kind meanwhile)" if held.more else ""
-                    await self._send(key, held.text + more)
+                    await self._send(key, held.text + more, held.without)
 
-    async def _send(self, key: tuple[str, str], text: str) -> None:
+    async def _send(self, key: tuple[str, str], text: str, without: str) -> None:
         now = trio.current_time()
         self._sent = {topic: at for topic, at in self._sent.items() if at > now - NOTIFY_DIGEST_S} | {key: now}
-        way = await self.reachable(key[0])
+        way = await self.reachable(key[0], without=without)
         if way is not None:
             reply = Reply(connector=way.connector, text=text)
             await with_retry(lambda: self._store.outbox.add(way.agent, reply, new_trace_id()))
 
-    async def reachable(self, user: str, preferred: Agent | None = None) -> Way | None:
+    async def reachable(self, user: str, preferred: Agent | None = None, *, without: str = "") -> Way | None:
         """Return how a user is reached now: in the conversation `preferred`, if it is theirs, else in the latest."""
-        return await with_retry(lambda: self._reachable(user, preferred))
+        return await with_retry(lambda: self._reachable(user, preferred, without))
 
-    async def _reachable(self, user: str, preferred: Agent | None) -> Way | None:
+    async def _reachable(self, user: str, preferred: Agent | None, without: str) -> Way | None:
         found = [preferred] if preferred and preferred.user == user and preferred.kind in FOREGROUND else []
         found += await self._directory.fetch(Fetch.MOST_RECENT_FOREGROUND, user)
         found += await self._store.agents.find(user=user, kinds=FOREGROUND)
         for agent in found:
             connector = await self._connector_of(agent)
-            if connector in self._connectors:
+            if connector in self._connectors and connector != without:
                 return Way(agent, connector)
         return None
 

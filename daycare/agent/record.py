@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from daycare.agent.notify import Notifier
+from daycare.base.connector import UNREACHABLE
 from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway
 from daycare.observe.bus import Bus, Gap
 from daycare.store.contract import Store
@@ -68,14 +69,8 @@ class Record:
                 text = msgspec.json.encode(event).decode()
                 row = (event.at_ms, event.user, event.path, event.trace, text)
                 await with_retry(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
-                if isinstance(event, DeadLettered) and event.user and await self._concerns_people(event.no):
-                    await self._notifier.notify(
-                        event.user,
-                        f"A message of {event.path} could not be delivered: {event.reason}. "
-                        f"`daycare dead show {event.no}` tells more.",
-                        topic=f"dead:{event.source}:{event.path}",
-                        path=event.path,
-                    )
+                if isinstance(event, DeadLettered) and event.user:
+                    await self._tell_of_letter(event)
                 if isinstance(event, ProviderAway):
                     await self._tell_of_provider(event)
                 if isinstance(event, PartCrashed) and event.alert:
@@ -89,6 +84,27 @@ class Record:
                     text = f"The connection {event.connector} does not work: {event.reason}.{hint}"
                     await self._notifier.notify(self._owner, text, topic=f"connector:{event.connector}:{event.state}")
 
+    async def _tell_of_letter(self, event: DeadLettered) -> None:
+        """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
+        letter = await with_retry(lambda: self._store.dead.get(event.no))
+        if letter is None or letter.source in ("inbox", "intake"):
+            return
+        without = ""
+        if letter.source == "outbox":
+            reply = await with_retry(lambda: self._store.outbox.get(letter.seq))
+            if reply is not None and reply.turn is None:
+                return
+            if reply is not None and letter.code in UNREACHABLE:
+                without = reply.connector
+        await self._notifier.notify(
+            event.user,
+            f"A message of {event.path} could not be delivered: {event.reason}. "
+            f"`daycare dead show {event.no}` tells more.",
+            topic=f"dead:{event.source}:{event.path}",
+            path=event.path,
+            without=without,
+        )
+
     async def _tell_of_provider(self, event: ProviderAway) -> None:
         text = f"The model provider {event.provider} is back."
         if not event.cleared:
@@ -98,12 +114,3 @@ class Record:
             )
         topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
         await self._notifier.notify(self._owner, text, topic=topic)
-
-    async def _concerns_people(self, no: int) -> bool:
-        """Senders are told of their own messages; a notice that nobody could be given must not lead to another."""
-        letter = await with_retry(lambda: self._store.dead.get(no))
-        if letter is None or letter.source in ("inbox", "intake"):
-            return False
-        seq = letter.seq
-        reply = await with_retry(lambda: self._store.outbox.get(seq)) if letter.source == "outbox" else None
-        return reply is None or reply.turn is not None

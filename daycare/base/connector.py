@@ -12,6 +12,9 @@ from daycare.base.messages import Choice, File, Origin
 
 DIRECT: Final = "direct"  # the connector of terminals and programs: they fetch their replies and confirm them
 
+# Codes of an error that says of a target, and not of a message, that nothing can be brought there.
+UNREACHABLE: Final = frozenset({"CHAT_GONE", "NO_ADDRESS", "RECIPIENT_GONE"})
+
 # -- in --------------------------------------------------------------------------------------------------------------
 
 
@@ -219,7 +222,7 @@ class Connector(Protocol):
     Errors decide what happens to a reply. `BusyError`: surely not taken, tried again after `retry_after_s`, for a day.
     `AwayError`: surely not taken, the platform is away; tried again for a day. `UnavailableError`: it may have arrived;
     tried again a few times, marked as a possible duplicate unless its code is `NOT_SENT`. Any other `DaycareError`:
-    given up, a dead letter, and the agent is told.
+    given up, a dead letter, and the agent is told; with a code of `UNREACHABLE` the person only over another connector.
 
     Calls of `send` for one target come one after another, in order; those of `edit`, `act` and `draft` may come beside
     them, and may be dropped: a reply does not depend on any.

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daycare.agent.notify import quiet_hours
-from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.errors import ForbiddenError, InvalidError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
@@ -14,6 +14,7 @@ from daycare.config import Config, ModelsSection, NotifySection, ProviderSection
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
+from tests.flow.platform import answered, inbound, people, receive
 
 
 async def unread(house: House, path: str = "/ann/direct") -> list[str]:
@@ -69,6 +70,28 @@ async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_
         await house.daemon.notifier.notify("ann", "the well is dry")
         await trio.sleep(6 * 3600)
         assert await house.store.dead.count() == 1
+
+
+async def test_somebody_who_blocked_the_bot_is_called_once_and_told_elsewhere(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await people(house)
+        pigeon.enqueue(*[ForbiddenError("RECIPIENT_GONE", "the loft is shut") for _ in range(9)])
+        [outcome] = await receive(house, inbound("a", "hello"))
+        await answered(house, outcome)
+        await trio.sleep(6 * 3600)
+        assert len(pigeon.flights) == 1
+        assert await house.store.dead.count() == 1
+        assert await unread(house) == []
+        await house.talk("I am at the terminal now")
+        [second] = await receive(house, inbound("b", "and again"))
+        await answered(house, second)
+        await trio.sleep(6 * 3600)
+        assert len(pigeon.flights) == 2
+        told = (await unread(house))[-1]
+    assert "could not be delivered: the loft is shut" in told
 
 
 async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path: Path, autojump_clock: object) -> None:
