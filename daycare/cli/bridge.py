@@ -14,6 +14,7 @@ from daycare.cli.render import one_line, plain, table
 app = typer.Typer(rich_markup_mode=None)
 
 LOOK_S: Final = 0.5  # between two looks whether there is another code
+AGAIN_S: Final = 10.0  # without a code that is still good: bridges bring the next one before the last has expired
 LOGIN_S: Final = 600.0  # somebody has to find their telephone
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector: whatsapp, or one of [plugins.bridge.to].")]
@@ -56,7 +57,7 @@ def login(
                 f"pairing {name}: it is paired already{_as(found)}",
                 hint=f"daycare bridge logout {name}",
             )
-        _follow(cli, client, path, client.call("POST", path, {"phone": digits}))
+        _follow(cli, client, path, digits)
 
 
 @command(app, "logout", examples="daycare bridge logout whatsapp")
@@ -114,10 +115,12 @@ def bridges_table(document: Json) -> Any:
 # -- codes -----------------------------------------------------------------------------------------------------------
 
 
-def _follow(cli: Cli, client: Client, path: str, found: Json) -> None:
-    """Show each code until one was used."""
+def _follow(cli: Cli, client: Client, path: str, phone: str) -> None:
+    """Begin to pair, and show each code until one was used. A bridge that was restarted meanwhile is asked again."""
     give_up = time.monotonic() + LOGIN_S
     shown, said, rows = "", "", 0
+    found = client.call("POST", path, {"phone": phone})
+    good_at = time.monotonic()  # when there was a code that could be used, or a connection being made
     while time.monotonic() < give_up:
         code = found["qr"] or found["code"]
         if code and code != shown:
@@ -137,7 +140,13 @@ def _follow(cli: Cli, client: Client, path: str, found: Json) -> None:
                 "BRIDGE_NOT_PAIRED", f"pairing: {found['reason'] or found['state']}", hint="try again"
             )
         time.sleep(LOOK_S)
-        found = client.call("GET", path)
+        now = time.monotonic()
+        if found["state"] == "connecting" or (code and found["until_ms"] > time.time() * 1000):
+            good_at = now
+        if now - good_at > AGAIN_S:
+            found, good_at = client.call("POST", path, {"phone": phone}), now
+        else:
+            found = client.call("GET", path)
     raise UnavailableError("BRIDGE_NOT_PAIRED", "pairing: no code was used in ten minutes", hint="try again")
 
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from daycare.api.app import build
 from daycare.cli import bridge as commands
+from daycare.cli.command import Cli
 from daycare.cli.main import app
 from daycare.testing.scripted import Scripted
 from tests import program
@@ -38,6 +40,41 @@ def test_codes_are_drawn_and_drawn_over(capsys: pytest.CaptureFixture[str], monk
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     commands._draw(picture, rows)
     assert f"\x1b[{rows}A\x1b[J" in capsys.readouterr().out
+
+
+class _Restarted:
+    """A daemon whose bridge was restarted after its first code: nothing comes until it is asked to pair again."""
+
+    def __init__(self, state: str) -> None:
+        self.now = 1_000.0
+        self.asked = 0
+        self.looks = 0
+        self._state = state
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        nothing = {"qr": "", "code": "", "until_ms": 0, "reason": "", "hint": "", "identity": ""}
+        self.asked += method == "POST"
+        self.looks += 1
+        assert self.looks < 500, "it waits for ever"
+        if self.asked > 1:
+            return {**nothing, "state": "connected", "identity": "echo"}
+        return {**nothing, "state": self._state, "code": "ABCD-1234", "until_ms": 1_020_000}
+
+
+@pytest.mark.parametrize("state", ["pairing", "crashed"])
+def test_login_begins_again_after_its_bridge_restarted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    daemon: Any = _Restarted(state)
+    monkeypatch.setattr(
+        commands, "time", SimpleNamespace(sleep=daemon.sleep, monotonic=lambda: daemon.now, time=lambda: daemon.now)
+    )
+    commands._follow(Cli(Path(), json=False), daemon, "/v1/connectors/fake/pairing", "49151")
+    assert "done: paired as echo" in capsys.readouterr().out
+    assert daemon.asked == 2
 
 
 async def test_an_account_is_paired_looked_at_and_given_back(tmp_path: Path) -> None:
