@@ -70,10 +70,14 @@ def is_command(text: str) -> bool:
 
 
 async def who_asks(people: PeopleStore, row: InboxRow) -> User | None:
-    """Return the person who typed a command: in a group one of many, and perhaps nobody we know."""
+    """Return the person who typed a command: in a group one of many, and perhaps nobody we know.
+
+    An anonymous administrator and a channel write in the name of a group, which anybody may be behind: that is nobody.
+    """
     if row.envelope.origin not in (Origin.PERSON, Origin.GROUP):
         return None
-    return await people.by_key(row.envelope.sender)
+    user = await people.by_key(row.envelope.sender)
+    return user if user is not None and user.kind != "group" else None
 
 
 class Commands:

@@ -204,3 +204,30 @@ async def test_stop_works_in_a_group_as_it_is_typed_there(tmp_path: Path, autoju
         await trio.sleep(1)
         assert [(flight.target, flight.text) for flight in pigeon.arrived] == [("-42", "Stopped.")]
         assert house.store._db.execute("SELECT kind FROM inbox WHERE key = 's'").fetchall() == [(EnvelopeKind.COMMAND,)]
+
+
+@pytest.mark.parametrize("speaks_as", [CLUB, f"{CLUB}:7"], ids=["anonymous admin", "in a topic"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/agents rm scribe yes",
+        "/memory forget tea",
+        "/task count",
+        "/cron run x",
+        "/budget $5",
+        "/use scribe",
+        "/model a/b",
+    ],
+)
+async def test_who_writes_as_the_group_may_command_no_more_than_a_member_nobody_knows(
+    tmp_path: Path, autojump_clock: object, command: str, speaks_as: str
+) -> None:
+    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+        await people(house)
+        await house.agent("/club/agent/scribe")
+        place = {"chat": speaks_as, "within": CLUB} if speaks_as != CLUB else {}
+        [member] = await receive(house, in_club("a", command, "Eve", sender="pigeon:8", **place))
+        expected = await answered(house, member)
+        [group] = await receive(house, in_club("b", command, "The club", sender=CLUB, **place))
+        assert await answered(house, group) == expected
+        assert (await house.daemon.directory.at("/club/agent/scribe")).state != "dead"
