@@ -20,6 +20,7 @@ from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = "connector_key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries"
 _NAME_MAX_CHARS = 100
+_FLOOD_MS = 60_000  # within which PAIR_NOTICES_MAX codes are shown
 
 
 class Strangers:
@@ -92,7 +93,7 @@ def knock(tx: Tx, who: Knock) -> bool:
         return False
     shown = tx.one(
         "SELECT count(*) FROM strangers WHERE connector = ? AND noticed_at > ? AND noticed_at <= ?",
-        (who.connector, since, tx.now),
+        (who.connector, tx.now - _FLOOD_MS, tx.now),
     )
     assert shown is not None
     if shown[0] >= PAIR_NOTICES_MAX:
