@@ -7,6 +7,7 @@ from typing import Any, Final
 import trio
 
 from daycare.testing import telegram_rules as rules
+from daycare.testing.telegram_limits import too_many
 from daycare.testing.telegram_media import sent_media
 from daycare.testing.telegram_wire import Params, bad
 from daycare.testing.telegram_world import DOWNLOAD_MAX_BYTES, Action, Chat, Draft, Message, Reaction, World
@@ -14,7 +15,7 @@ from daycare.testing.telegram_world import DOWNLOAD_MAX_BYTES, Action, Chat, Dra
 _CALLBACK_S: Final = 900.0  # for so long a pressed button can be answered
 _DELETE_S: Final = 48 * 3600
 _GROUP: Final = range(2, 11)
-_TOKEN_OF_WEBHOOK: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
+_TOKEN_OF_WEBHOOK: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def chat_of(world: World, params: Params) -> Chat:
@@ -316,8 +317,14 @@ def _set_webhook(world: World, params: Params) -> Any:
     secret = params.text("secret_token")
     if not url:
         return _delete_webhook(world, params)
+    now = trio.current_time()
+    if now < world.webhook_settable_at:
+        raise too_many(world.webhook_settable_at - now)
+    world.webhook_settable_at = now + 1.0
     if not re.match(r"https://|http://(127\.0\.0\.1|localhost|\[::1\])[:/]", url):
         raise bad("bad webhook: An HTTPS URL must be provided for webhook")
+    if len(secret) > 256:
+        raise bad("secret token is too long")
     if secret and not _TOKEN_OF_WEBHOOK.fullmatch(secret):
         raise bad("secret token contains unallowed characters")
     allow(world, params)

@@ -17,7 +17,7 @@ from daycare.testing.telegram_world import Callback, Chat, Membership, Message, 
 _RIGHTS: Final = (
     *("can_be_edited", "is_anonymous", "can_manage_chat", "can_delete_messages", "can_manage_video_chats"),
     *("can_restrict_members", "can_promote_members", "can_change_info", "can_invite_users", "can_post_stories"),
-    *("can_edit_stories", "can_delete_stories"),
+    *("can_edit_stories", "can_delete_stories", "can_send_welcome_messages"),
 )
 _ALLOWED: Final = (
     *("can_send_messages", "can_send_audios", "can_send_documents", "can_send_photos", "can_send_videos"),

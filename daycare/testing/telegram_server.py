@@ -37,7 +37,7 @@ from daycare.testing.telegram_faults import (
 )
 from daycare.testing.telegram_limits import EVERYWHERE, Limits
 from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT, allow, chat_of
-from daycare.testing.telegram_updates import Update, bounded
+from daycare.testing.telegram_updates import WEBHOOK_ACTIVE, Update, bounded
 from daycare.testing.telegram_wire import Connection, Params, RefusedError, Request
 from daycare.testing.telegram_world import TOKEN, Call, Chat, Message, Person
 
@@ -60,6 +60,7 @@ __all__ = [
 
 _WEBHOOK_S: Final = 60.0
 _JSON: Final = {"Content-Type": "application/json"}
+_TOKEN: Final = re.compile(r"(?!.{81})[1-9]\d*:.*")
 
 _Answer = tuple[int, bytes, dict[str, str]]
 Moment = Literal["arrived", "executed", "answered"]
@@ -156,7 +157,8 @@ class FakeTelegram(Troubles):
                 return False
             answer = await self._execute(connection, call, params)
         except RefusedError as refusal:
-            answer = refusal.status, _refusal(refusal), _JSON
+            late = refusal.parameters.get("retry_after")
+            answer = refusal.status, _refusal(refusal), _JSON | ({"Retry-After": str(late)} if late else {})
             call.description = refusal.description
         if answer is None:
             return False
@@ -174,15 +176,17 @@ class FakeTelegram(Troubles):
 
     def _route(self, request: Request) -> tuple[str, Params]:
         match = re.fullmatch(r"/(file/)?bot([^/]+)/(.+)", request.path)
-        if match is None or not re.fullmatch(r"\d+:[\w-]+", match[2]):
+        if match is None:
             raise RefusedError(404, "Not Found")
+        if not _TOKEN.fullmatch(match[2]):
+            raise RefusedError(401, "Unauthorized: invalid token specified")
         if match[2] != self.token:
             raise RefusedError(401, "Unauthorized")
         if match[1]:
             return DOWNLOAD, Params({"file_path": match[3]})
         name = METHODS.get(match[3].lower())
         if name is None or request.method not in ("GET", "POST"):
-            raise RefusedError(404, "Not Found")
+            raise RefusedError(404, "Not Found: method not found")
         return name, request.params()
 
     async def _before(self, connection: Connection, call: Call, fault: Fault) -> bool:
@@ -239,18 +243,17 @@ class FakeTelegram(Troubles):
 
     async def _get_updates(self, connection: Connection, params: Params) -> list[bytes] | None:
         if self.webhook:
-            description = "Conflict: can't use getUpdates method while webhook is active; "
-            raise RefusedError(409, description + "use deleteWebhook to delete the webhook first")
+            raise await self.queue.conflict(WEBHOOK_ACTIVE)
         limit, timeout_s = bounded(params.integer("limit", 100), params.integer("timeout"))
         offset = params.integer("offset")
         allow(self, params)
-        found = await self.queue.get(offset, limit, 0)
+        found, timeout_s = self.queue.ask(offset, limit, timeout_s)
         refusal: RefusedError | None = None
 
         async def poll() -> None:
             nonlocal found, refusal
             try:
-                found = await self.queue.get(offset, limit, timeout_s)
+                found = await self.queue.wait(offset, limit, timeout_s)
             except RefusedError as conflict:
                 refusal = conflict
 

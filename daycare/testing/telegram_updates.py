@@ -1,7 +1,9 @@
 """What waits for a bot at Telegram: numbered updates, given out until an offset confirms them."""
 
+import math
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +21,17 @@ KINDS: Final = frozenset(
     }
 )
 NOT_BY_DEFAULT: Final = frozenset({"chat_member", "message_reaction", "message_reaction_count"})
+_REPEAT_HELD_S: Final = 3.0  # so long a request with the same offset is held, so soon after the one before ...
+_REPEAT_ONE_S: Final = 0.5  # ... and so soon it is given one update only
+_CONFLICT_S: Final = 3.0  # the next conflict within this time is told so much later
+_ANSWER_MAX_BYTES: Final = 1 << 22  # of all updates in an answer, with 50 bytes for each
 _CONFIRMED_KEPT: Final = 10_000  # for `redeliver`
 _AHEAD: Final = 10  # an offset further than this beyond the last update is ignored, as the real queue does
 OTHER_POLLER: Final = (
     "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
+)
+WEBHOOK_ACTIVE: Final = (
+    "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first"
 )
 
 
@@ -58,6 +67,9 @@ class UpdateQueue:
         self._again: deque[Update] = deque()
         self._poller: object | None = None
         self._ended_by = OTHER_POLLER
+        self._last_offset: int | None = None
+        self._last_asked = -math.inf
+        self._conflict_at = -math.inf  # from when on a conflict is told at once
         self._changed = trio.Event()
 
     def __len__(self) -> int:
@@ -109,22 +121,50 @@ class UpdateQueue:
         self._poller = None
         self._wake()
 
-    async def get(self, offset: int, limit: int, timeout_s: float) -> list[Update]:
-        """Return what waits from this offset on, as soon as there is something; forget what is below it."""
+    def forgive(self) -> None:
+        """Forget when the bot asked last: the next request is not held."""
+        self._last_offset = None
+
+    def ask(self, offset: int, limit: int, timeout_s: float) -> tuple[list[Update], float]:
+        """Return what is there from this offset on, and how long to wait if that is nothing; forget what is below it.
+
+        Who asks with the same offset again has not seen what they were given: they are slowed down.
+        """
+        now = trio.current_time()
+        if offset == self._last_offset:
+            if now < self._last_asked + _REPEAT_HELD_S:
+                timeout_s = max(timeout_s, _REPEAT_HELD_S)
+            if now < self._last_asked + _REPEAT_ONE_S:
+                limit = 1
+        self._last_offset, self._last_asked = offset, now
+        self.confirmed = max(self.confirmed, offset)
+        return self._take(offset, limit), timeout_s
+
+    async def wait(self, offset: int, limit: int, timeout_s: float) -> list[Update]:
+        """Wait for updates after `ask`. That ends whoever waits already, and nobody else."""
         self.end_poll(OTHER_POLLER)
         me = self._poller = object()
-        self.confirmed = max(self.confirmed, offset)
         try:
             with trio.move_on_after(timeout_s):
-                while not (found := self._take(offset, limit)) and timeout_s:
+                while not (found := self._take(offset, limit)) and self._poller is me:
                     await self._changed.wait()
-                    if self._poller is not me:
-                        raise RefusedError(409, self._ended_by)
-                return found
-            return []
+                if self._poller is me:
+                    return found
+            if self._poller is me:
+                return []
         finally:
             if self._poller is me:
                 self._poller = None
+        raise await self.conflict(self._ended_by)
+
+    async def conflict(self, why: str) -> RefusedError:
+        """Return a conflict: the first at once, those that follow it some seconds late."""
+        now = trio.current_time()
+        if now < self._conflict_at:
+            await trio.sleep(_CONFLICT_S)
+        else:
+            self._conflict_at = now + _CONFLICT_S
+        return RefusedError(409, why)
 
     def head(self, limit: int) -> list[Update]:
         """Return what waits, without forgetting anything."""
@@ -143,7 +183,14 @@ class UpdateQueue:
         if self._again:
             return [self._again.popleft() for _ in range(min(limit, len(self._again)))]
         waiting = self._runs[0].waiting
-        return [waiting[index] for index in range(min(limit, len(waiting)))]
+        found: list[Update] = []
+        room = _ANSWER_MAX_BYTES
+        for update in islice(waiting, limit):
+            room -= 50 + len(update.raw)
+            if room <= 0:
+                break
+            found.append(update)
+        return found
 
     def _forget(self, offset: int) -> None:
         run = self._runs[0]

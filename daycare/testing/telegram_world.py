@@ -1,5 +1,6 @@
 """What a Telegram server knows: people, chats with their messages, files, and the bot's queue of updates."""
 
+import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -213,6 +214,7 @@ class World:
         self.callbacks: OrderedDict[str, Callback] = OrderedDict()
         self.queue = UpdateQueue(_FIRST_UPDATE_ID)
         self.webhook: dict[str, Any] = {}
+        self.webhook_settable_at = -math.inf
         self.flood = FloodControl()
         self.drafts: deque[Draft] = deque(maxlen=_HISTORY_MAX)
         self.actions: deque[Action] = deque(maxlen=_HISTORY_MAX)

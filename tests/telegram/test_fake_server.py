@@ -114,9 +114,11 @@ async def test_wrong_tokens_methods_and_paths_have_their_own_answers() -> None:
     async with FakeTelegram.serve() as server, httpx.AsyncClient(trust_env=False, verify=False) as client:
         root = server.base_url.removesuffix("/bot")
         wanted = {
-            f"/bot{server.token}/flyAway": (404, "Not Found"),
+            f"/bot{server.token}/flyAway": (404, "Not Found: method not found"),
             "/bot123:wrong/getMe": (401, "Unauthorized"),
-            "/botnonsense/getMe": (404, "Not Found"),
+            "/botnonsense/getMe": (401, "Unauthorized: invalid token specified"),
+            "/bot012:wrong/getMe": (401, "Unauthorized: invalid token specified"),
+            f"/bot123:{'x' * 80}/getMe": (401, "Unauthorized: invalid token specified"),
             "/": (404, "Not Found"),
             f"/file/bot{server.token}/photos/file_9.jpg": (404, "Not Found"),
             "/file/bot123:wrong/x": (401, "Unauthorized"),
@@ -135,6 +137,7 @@ async def test_an_offset_confirms_for_ever() -> None:
             server.say(ann, ann, str(number))
         first = await done(server, "getUpdates", limit=2)
         assert [update["message"]["text"] for update in first] == ["0", "1"]
+        server.queue.forgive()
         assert await done(server, "getUpdates", limit=2) == first
         rest = await done(server, "getUpdates", offset=first[1]["update_id"] + 1)
         assert [update["message"]["text"] for update in rest] == ["2", "3", "4"]
@@ -144,7 +147,9 @@ async def test_an_offset_confirms_for_ever() -> None:
         assert await done(server, "getUpdates", offset=rest[-1]["update_id"] + 1) == []
         assert server.confirmed == rest[-1]["update_id"] + 1
         server.redeliver(2)
+        server.queue.forgive()
         assert await done(server, "getUpdates", offset=server.confirmed) == rest[-2:]
+        server.queue.forgive()
         assert await done(server, "getUpdates", offset=server.confirmed) == []
 
 
@@ -269,8 +274,13 @@ async def test_a_webhook_gets_updates_with_its_secret_and_excludes_polling() -> 
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, endpoint, listeners)
         url = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}/hook/7"
-        assert "HTTPS" in await refusal(server, "setWebhook", url="http://example.com/")
-        assert "unallowed" in await refusal(server, "setWebhook", url=url, secret_token="no spaces")
+        for wrong, said in (
+            ({"url": "http://example.com/"}, "HTTPS"),
+            ({"url": url, "secret_token": "no spaces"}, "unallowed"),
+            ({"url": url, "secret_token": "x" * 257}, "too long"),
+        ):
+            assert said in await refusal(server, "setWebhook", **wrong)
+            server.webhook_settable_at = 0.0
         assert await done(server, "setWebhook", url=url, secret_token="s3cret")
         assert "webhook is active" in await refusal(server, "getUpdates")
         ann = server.person(5)

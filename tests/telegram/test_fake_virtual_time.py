@@ -1,6 +1,11 @@
 """The real client against the fake server on virtual time, over streams in memory."""
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
 import httpcore
+import httpx
 import pytest
 import telegram
 import trio
@@ -80,3 +85,97 @@ async def test_a_poll_that_is_cancelled_leaves_nothing_behind(autojump_clock: tr
         assert len(await bot.get_updates(timeout=50)) == 1
         assert [call.status for call in server.called("getUpdates")] == [0] * 20 + [200]
         await bot.shutdown()
+
+
+# -- pace, after the published source: the table is in doc/testing.md -------------------------------------------------
+
+
+@asynccontextmanager
+async def calls_of(server: FakeTelegram) -> AsyncGenerator[Callable[..., Awaitable[httpx.Response]], None]:
+    """Call the server by plain HTTP on virtual time."""
+    async with trio.open_nursery() as nursery:
+        network = MemoryNetwork(server.serve_stream, nursery)
+        async with httpx.AsyncClient(transport=network.transport(), timeout=100) as client:
+
+            async def call(method: str, **params: object) -> httpx.Response:
+                return await client.post(f"{server.base_url}{server.token}/{method}", json=params)
+
+            yield call
+        nursery.cancel_scope.cancel()
+
+
+def ids(answer: httpx.Response) -> list[int]:
+    return [update["update_id"] for update in answer.json()["result"]]
+
+
+async def test_same_offset_again_is_held_for_three_seconds_and_given_one_update(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    server = FakeTelegram()
+    async with calls_of(server) as call:
+        start = trio.current_time()
+        assert ids(await call("getUpdates")) == []
+        assert trio.current_time() == start, "the first is not held"
+        assert ids(await call("getUpdates")) == []
+        assert trio.current_time() - start == 3
+        first = server.next_update_id
+        for _ in range(3):
+            server.say(5, 5, "hi")
+        assert ids(await call("getUpdates")) == [first, first + 1, first + 2], "it asked 3 s after the last began"
+        assert ids(await call("getUpdates")) == [first]
+        await trio.sleep(0.6)
+        assert len(ids(await call("getUpdates"))) == 3
+        assert ids(await call("getUpdates", offset=first + 1)) == [first + 1, first + 2], "another offset is news"
+
+
+async def test_conflict_that_follows_another_is_told_late(autojump_clock: trio.testing.MockClock) -> None:
+    server = FakeTelegram()
+    ended: list[tuple[float, int]] = []
+    async with calls_of(server) as call, trio.open_nursery() as nursery:
+
+        async def poll() -> None:
+            answer = await call("getUpdates", timeout=50)
+            ended.append((trio.current_time() - start, answer.status_code))
+
+        start = trio.current_time()
+        for at in (0, 1, 2):
+            await trio.sleep(start + at - trio.current_time())
+            nursery.start_soon(poll)
+        await trio.sleep(20)
+        assert ended == [(1, 409), (5, 409)]
+        server.webhook = {"url": "https://x.example", "secret_token": ""}
+        before = trio.current_time()
+        assert [(await call("getUpdates")).status_code for _ in range(2)] == [409, 409]
+        assert trio.current_time() - before == 3
+        nursery.cancel_scope.cancel()
+
+
+async def test_poll_that_need_not_wait_ends_nobody_elses(autojump_clock: trio.testing.MockClock) -> None:
+    server = FakeTelegram()
+    async with calls_of(server) as call, trio.open_nursery() as nursery:
+        nursery.start_soon(partial(call, "getUpdates", timeout=50))
+        await trio.sleep(10)
+        assert (await call("getUpdates", offset=7)).status_code == 200
+        await trio.sleep(1)
+        assert [poll.status for poll in server.called("getUpdates")] == [0, 200]
+        nursery.cancel_scope.cancel()
+
+
+async def test_webhook_set_twice_in_a_second_is_too_many_requests(autojump_clock: trio.testing.MockClock) -> None:
+    server = FakeTelegram()
+    async with calls_of(server) as call:
+        assert (await call("setWebhook", url="https://x.example/a")).status_code == 200
+        late = await call("setWebhook", url="https://x.example/b")
+        assert (late.status_code, late.headers["Retry-After"]) == (429, "1")
+        assert late.json()["parameters"] == {"retry_after": 1}
+        assert (await call("setWebhook", url="")).status_code == 200, "removing it is free"
+        await trio.sleep(1)
+        assert (await call("setWebhook", url="https://x.example/b")).status_code == 200
+
+
+async def test_answer_has_four_megabytes_of_updates(autojump_clock: trio.testing.MockClock) -> None:
+    server = FakeTelegram()
+    async with calls_of(server) as call:
+        for _ in range(5):
+            server.raw_update({"message": {"text": "x" * 1_000_000}})
+        assert len(ids(await call("getUpdates"))) == 4

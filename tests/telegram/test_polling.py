@@ -341,7 +341,9 @@ async def test_while_another_one_polls_we_are_never_called_healthy(
     async def poll() -> None:
         while True:
             try:
-                await server.queue.get(0, 1, 30)
+                found, wait_s = server.queue.ask(0, 1, 30)
+                if not found:
+                    await server.queue.wait(0, 1, wait_s)
             except RefusedError:
                 await trio.sleep(0.5)
 
