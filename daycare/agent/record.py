@@ -5,9 +5,10 @@ from typing import Final
 
 import msgspec
 
+from daycare.agent.blocks import one_line
 from daycare.agent.notify import Notifier
 from daycare.base.connector import UNREACHABLE
-from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway
+from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway, StrangerKnocked
 from daycare.observe.bus import Bus, Gap
 from daycare.store.contract import Store
 from daycare.store.retry import with_retry
@@ -49,6 +50,8 @@ NOTEWORTHY: Final = frozenset(
     )
 )
 
+_NAME_MAX_CHARS: Final = 40
+
 
 @dataclass
 class Record:
@@ -71,6 +74,8 @@ class Record:
                 await with_retry(lambda row=row: self._store.ledger.record([row]))  # type: ignore[misc]
                 if isinstance(event, DeadLettered) and event.user:
                     await self._tell_of_letter(event)
+                if isinstance(event, StrangerKnocked):
+                    await self._tell_of_knock(event)
                 if isinstance(event, ProviderAway):
                     await self._tell_of_provider(event)
                 if isinstance(event, PartCrashed) and event.alert:
@@ -104,6 +109,16 @@ class Record:
             path=event.path,
             without=without,
         )
+
+    async def _tell_of_knock(self, event: StrangerKnocked) -> None:
+        """The name and the address are a stranger's words: shown as code, they can format or link nothing."""
+        name, key = (one_line(words, _NAME_MAX_CHARS).replace("`", "'") for words in (event.name, event.key))
+        who = f"Somebody (`{key}`)" if not name else f"Somebody who calls themselves `{name}` (`{key}`)"
+        text = (
+            f"{who} wants to talk to me and was shown a code. `daycare pair list` shows who waits, "
+            "`daycare pair approve CODE` lets them in."
+        )
+        await self._notifier.notify(self._owner, text, topic="knock")
 
     async def _tell_of_provider(self, event: ProviderAway) -> None:
         text = f"The model provider {event.provider} is back."

@@ -244,10 +244,10 @@ class FakeTelegram(Troubles):
     async def _get_updates(self, connection: Connection, params: Params) -> list[bytes] | None:
         if self.webhook:
             raise await self.queue.conflict(WEBHOOK_ACTIVE)
-        limit, timeout_s = bounded(params.integer("limit", 100), params.integer("timeout"))
+        limit, longest_s = bounded(params.integer("limit", 100), params.integer("timeout"))
         offset = params.integer("offset")
         allow(self, params)
-        found, timeout_s = self.queue.ask(offset, limit, timeout_s)
+        found, timeout_s = self.queue.ask(offset, limit, longest_s)
         refusal: RefusedError | None = None
 
         async def poll() -> None:

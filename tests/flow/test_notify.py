@@ -72,6 +72,24 @@ async def test_an_undeliverable_notice_causes_no_other(tmp_path: Path, autojump_
         assert await house.store.dead.count() == 1
 
 
+async def test_owner_is_told_that_somebody_knocked_and_a_flood_is_one_notice(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await people(house)
+        await house.talk("hello")
+        await receive(house, inbound("k", "let me in", sender="pigeon:7", name="Eve\n`[now](http://x)" + "x" * 300))
+        await trio.sleep(1)
+        told = (await unread(house))[-1]
+        assert "wants to talk to me" in told and "(`pigeon:7`)" in told and "`daycare pair list`" in told
+        assert "`Eve '[now](http://x)xxx" in told and len(told) < 250, "a stranger's name is one short line, and code"
+        await receive(house, *[inbound(f"k{n}", "me too", sender=f"pigeon:{n}", name=f"E{n}") for n in range(8, 14)])
+        await trio.sleep(700)
+        assert len(await unread(house)) == 3, "the greeting, the first, and one for all that followed"
+        assert "5 more of this kind" in (await unread(house))[-1]
+
+
 async def test_somebody_who_blocked_the_bot_is_called_once_and_told_elsewhere(
     tmp_path: Path, autojump_clock: object
 ) -> None:
