@@ -205,7 +205,14 @@ class Daemon:
         contexts = Contexts(store, self.files, self.pool, self.bus, clock)
         self.persona = persona = Persona(config.agent.name, config.agent.tone)
         StatusCommands(
-            store, self.directory, self.pool, persona, clock, self.status, lambda agent: self.supervisor.life_of(agent)
+            store,
+            self.directory,
+            self.pool,
+            persona,
+            clock,
+            self.status,
+            lambda agent: self.supervisor.life_of(agent),
+            lambda agent_id: self.supervisor.failures.trouble_of(agent_id),
         ).add_to(self.commands)
         self.documents = Documents(store, self.directory.all_of, runner.specs)
         self.remembering = Remembering(

@@ -188,7 +188,8 @@ class Flow:
         recalled = await self._recalled(agent, user, turn, rows)
         prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
         prompt = replace(prompt, messages=told)
-        steering = lane.steering if lane.policy is Policy.STEER else None
+        first = turn.attempt == 1 and turn.error is None  # what is added to a turn that fails would fail with it
+        steering = lane.steering if lane.policy is Policy.STEER and first else None
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled)
         await self._end(agent, lane, turn, thought)
 

@@ -104,7 +104,8 @@ class Provider(Protocol):
     scope open across a `yield`. It makes exactly one call and never retries: retries are the pool's, so that the
     journal sees them. It raises `UnavailableError` (retry may help; `retry_after_s` where the provider said),
     `InvalidError` (the request is wrong; with the code `CONTEXT_OVERFLOW` it is too long for the model) or
-    `ForbiddenError` (key refused). Never a partial tool call. `needs_key` says that no call can succeed without one.
+    `SetupError` (a key is missing or refused, or something else that a person has to set right; `hint` says how).
+    Never a partial tool call. `needs_key` says that no call can succeed without one.
     """
 
     name: str

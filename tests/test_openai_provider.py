@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, InvalidError, SetupError, UnavailableError
 from daycare.base.messages import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.openai import OpenAIProvider, plugin
 from daycare.plugin import Completion, InferRequest, OutputSpec, ProviderConfig, TextDelta, ToolSpec
@@ -267,12 +267,12 @@ async def test_twenty_calls_at_once_do_not_mix(server: FakeOpenAI) -> None:
 @pytest.mark.parametrize(
     ("status", "kind", "code"),
     [
-        (302, InvalidError, "BASE_URL_INVALID"),
+        (302, SetupError, "BASE_URL_INVALID"),
         (400, InvalidError, "REQUEST_REFUSED"),
-        (401, ForbiddenError, "KEY_REFUSED"),
-        (402, ForbiddenError, "CREDIT_EXHAUSTED"),
-        (403, ForbiddenError, "KEY_REFUSED"),
-        (404, InvalidError, "MODEL_NOT_FOUND"),
+        (401, SetupError, "KEY_REFUSED"),
+        (402, SetupError, "CREDIT_EXHAUSTED"),
+        (403, SetupError, "KEY_REFUSED"),
+        (404, SetupError, "MODEL_NOT_FOUND"),
         (408, UnavailableError, "PROVIDER_FAILED"),
         (422, InvalidError, "REQUEST_REFUSED"),
         (429, UnavailableError, "RATE_LIMITED"),

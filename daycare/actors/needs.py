@@ -4,7 +4,7 @@ from typing import Protocol
 
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import BudgetError, DaycareError
-from daycare.store.records import Agent, InboxRow
+from daycare.store.records import Agent, InboxRow, Turn
 
 
 class TurnTaker(Protocol):
@@ -25,8 +25,8 @@ class TurnEndings(Protocol):
         """Commit what a cancelled turn has done so far."""
         ...
 
-    async def postponed(self, agent: Agent, error: DaycareError) -> None:
-        """Tell the person that a turn waits for a service that is away."""
+    async def postponed(self, agent: Agent, turn: Turn, error: DaycareError) -> None:
+        """Tell the person that a turn waits for a service that is away, or for what somebody has to set right."""
         ...
 
     async def unaffordable(self, agent: Agent, lane: Activation, error: BudgetError) -> None:

@@ -1,4 +1,4 @@
-"""The supervisor: wakes agents, runs one lane each, retries, parks, and lets them sleep again.
+"""The supervisor: wakes agents, runs one lane each, and lets them sleep again.
 
 An agent has at most one activation, and everything that happens to it happens in that activation's lane: control
 messages first, then one turn after the other. A commit wakes; sleep is decided with no await between "nothing left"
@@ -11,23 +11,17 @@ import trio
 
 from daycare.actors import mailbox
 from daycare.actors.directory import Directory
+from daycare.actors.failures import Failures
 from daycare.actors.lifecycle import Activation, Life
 from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
-from daycare.base.clock import Clock, TimeLimit, wait_s
-from daycare.base.errors import AwayError, BudgetError, BusyError, DaycareError, StoreAwayError, UnavailableError
-from daycare.base.events import AgentParked, AgentSlept, AgentWoke, LaneBroke, TurnFailed
+from daycare.base.clock import Clock
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.limits import (
-    ATTEMPTS_MAX,
     AWAKE_IDLE_S,
     COLLECT_MAX_S,
     COLLECT_QUIET_S,
-    CRASH_WINDOW_S,
-    CRASHES_MAX,
     LANE_RESTART_S,
-    OUTAGE_MAX_S,
-    RETRY_BASE_S,
-    RETRY_FACTOR,
-    RETRY_MAX_S,
     STORE_RETRY_S,
     SWEEP_S,
     TURN_DEADLINE_S,
@@ -39,7 +33,7 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Policy, Turn
+from daycare.store.records import Agent, InboxRow, Policy
 from daycare.store.retry import with_retry
 
 STOPPED = "stopped"
@@ -69,7 +63,6 @@ class Supervisor:
         self._endings = endings
         self._control = control
         self._bus, self._clock, self._keeper = bus, clock, keeper
-        self._outage = TimeLimit(clock, OUTAGE_MAX_S)
         self.idle_s = idle_s
         self.policy = policy
         self.room = trio.CapacityLimiter(turns_max)
@@ -79,9 +72,9 @@ class Supervisor:
         self._busy = 0
         self.swept = 0  # rounds of the sweep: that it gets on
         self._stopping = False
-        self._crashes: dict[str, list[float]] = {}  # when turns were given up lately, by agent; outlives its sleep
         self._suspended: list[int] = []  # turns that were journaled ahead and not tried when their lanes ended
         self.awake: dict[str, Activation] = {}
+        self.failures = Failures(store, endings, bus, clock, self.awake)
 
     async def run(self) -> None:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
@@ -233,7 +226,7 @@ class Supervisor:
         lane.policy = agent.config.policy or self.policy
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
-        if lane.turn is not None and not lane.begun and await self._backing_off(lane):
+        if lane.turn is not None and not lane.begun and await self.failures.backing_off(lane):
             return
         if self._stopping:
             return
@@ -246,12 +239,13 @@ class Supervisor:
         try:
             if lane.control or self._stopping:  # it came while this lane waited for room or for silence
                 return
+            changes = self.failures.changes
             error = await self._try_turn(agent, lane)
         finally:
             self.room.release()
         if error is not None:
             lane.reread()
-            await self._failed(agent, lane, error)
+            await self.failures.failed(agent, lane, error, changes)
 
     async def _try_turn(self, agent: Agent, lane: Activation) -> DaycareError | None:
         """Run one try of a turn and return why it failed. This is where the failures of a turn end."""
@@ -285,68 +279,7 @@ class Supervisor:
             await self._endings.stopped(agent, lane, reason)
         elif not reason:
             late = UnavailableError("TURN_LATE", f"a turn of {agent.path} took over {TURN_DEADLINE_S:g} s")
-            await self._failed(agent, lane, late)
-
-    async def _failed(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
-        """Decide on another try, one by one, or none."""
-        if lane.turn is not None:  # the store knows the attempt: progress has set it back
-            lane.turn = await with_retry(lambda: self._store.turns.open_turn(agent.id))
-            if lane.turn is None:
-                return  # it ended meanwhile
-        turn = lane.turn
-        if turn is None:  # it could not be journaled
-            if not isinstance(error, UnavailableError):
-                raise error  # the store does not refuse for now: this will not pass by itself
-            await trio.sleep(STORE_RETRY_S)
-            return
-        if isinstance(error, BudgetError):
-            await self._endings.unaffordable(agent, lane, error)
-            return
-        if isinstance(error, AwayError | StoreAwayError) and not self._outage.is_over(turn.turn, turn.started_at):
-            await self._postpone(agent, lane, turn, error)
-            return
-        retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR ** (turn.attempt - 1), RETRY_MAX_S)
-        retry_in_s = max(retry_in_s, error.retry_after_s or 0.0)
-        parked = turn.attempt >= ATTEMPTS_MAX
-        self._publish_failure(agent, turn, error, None if parked else retry_in_s)
-        if parked:
-            await self._endings.give_up(agent, lane, error)
-            await self._count_crash(agent, lane, error)
-        else:
-            retry_at = self._try_again(lane, turn, retry_in_s)
-            await with_retry(lambda: self._store.turns.retry(turn.turn, error.message, retry_at))
-
-    async def _postpone(self, agent: Agent, lane: Activation, turn: Turn, error: AwayError | StoreAwayError) -> None:
-        """A service is away for everybody: wait for it, at no cost to the turn, and tell the person once, or nobody if
-        it is the store, which is tried again as often as by all others that need it."""
-        away = isinstance(error, AwayError)
-        retry_in_s = min(max(error.retry_after_s or RETRY_MAX_S, RETRY_BASE_S), RETRY_MAX_S) if away else STORE_RETRY_S
-        if away or turn.error != error.message:
-            self._publish_failure(agent, turn, error, retry_in_s)
-        retry_at, retry = self._try_again(lane, turn, retry_in_s), self._store.turns.retry
-        await with_retry(lambda: retry(turn.turn, error.message, retry_at, uncounted=True))
-        if away and turn.error is None:
-            await self._endings.postponed(agent, error)
-
-    def _publish_failure(self, agent: Agent, turn: Turn, error: DaycareError, retry_in_s: float | None) -> None:
-        it, code, why = about(self._clock, agent, turn.trace), error.code, error.message
-        failed = TurnFailed(**it, turn=turn.turn, attempt=turn.attempt, code=code, reason=why, retry_in_s=retry_in_s)
-        self._bus.publish(failed)
-
-    def _try_again(self, lane: Activation, turn: Turn, in_s: float) -> int:
-        """Let a turn wait for so long; return until when, for a start in between."""
-        lane.retry_at = turn.turn, trio.current_time() + in_s
-        return self._clock.now_ms() + int(in_s * 1000)
-
-    async def _backing_off(self, lane: Activation) -> bool:
-        """Wait until the open turn may be tried again; True if a control message came first."""
-        assert lane.turn is not None
-        if lane.retry_at[0] != lane.turn.turn:  # it failed before this activation
-            lane.retry_at = lane.turn.turn, trio.current_time() + wait_s(self._clock, lane.turn.retry_at, RETRY_MAX_S)
-        while not lane.control and (left_s := lane.retry_at[1] - trio.current_time()) > 0:
-            with trio.move_on_after(left_s):
-                await lane.rest()
-        return bool(lane.control)
+            await self.failures.failed(agent, lane, late)
 
     async def _collect(self, lane: Activation) -> None:
         """Let a person finish: wait until nothing has come for a moment."""
@@ -384,19 +317,6 @@ class Supervisor:
             if lane.trying:
                 self._overtake(lane)
         lane.nudge()  # it may want to sleep
-
-    async def _count_crash(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
-        """Park an agent whose turns are given up again and again, and tell whoever is responsible for it."""
-        now = trio.current_time()
-        crashes = [at for at in self._crashes.get(agent.id, ()) if at > now - CRASH_WINDOW_S] + [now]
-        self._crashes[agent.id] = crashes
-        if len(crashes) < CRASHES_MAX:
-            return
-        del self._crashes[agent.id]
-        reason = f"{len(crashes)} turns given up within {CRASH_WINDOW_S:g} s, the last: {error.message}"
-        await with_retry(lambda: self._store.agents.set_state(agent.id, "parked", reason))
-        self._bus.publish(AgentParked(**about(self._clock, agent), reason=reason))
-        await self._endings.parked(agent, reason)
 
     def _disturb(self, lane: Activation, row: InboxRow) -> None:
         """A message came during a turn: stop the turn if it says so."""
@@ -439,8 +359,7 @@ class Supervisor:
             self.swept += 1
             self.sleep_idle(self.idle_s)
             self._cancel_late()
-            crashed = self._crashes.items()
-            self._crashes = {who: at for who, at in crashed if at[-1] > trio.current_time() - CRASH_WINDOW_S}
+            self.failures.forget_old()
 
     def _cancel_late(self) -> None:
         now = trio.current_time()

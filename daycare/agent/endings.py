@@ -16,7 +16,7 @@ from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
 from daycare.base.clock import Clock
 from daycare.base.cron import is_silence
-from daycare.base.errors import BudgetError, DaycareError
+from daycare.base.errors import BudgetError, DaycareError, SetupError
 from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
 from daycare.base.limits import BUDGET_TOLD_MAX, RESULT_MAX_CHARS
 from daycare.base.messages import Choice, Envelope, EnvelopeKind, Origin
@@ -167,15 +167,36 @@ class Endings:
         thought, text, untold = cut_short(agent, lane.control, thought, reason)
         return thought, [answer for answer in _answers(thought, text, "error") if answer.agent_id not in untold]
 
-    async def postponed(self, agent: Agent, error: DaycareError) -> None:
-        """Tell the person that the answer waits for a service that is away.
+    async def postponed(self, agent: Agent, turn: Turn, error: DaycareError) -> None:
+        """Tell the person that the answer waits for a service that is away, or for what somebody has to set right.
 
         Nobody waits for a memory worker: `daycare memory stats` says what it has not looked at, the log says why.
         """
+        if isinstance(error, SetupError):
+            await self._needs(agent, turn, error)
+            return
         if agent.kind == Kind.MEMORY:
             return
         text = f"I cannot answer for now: {error.message}. What you wrote is kept, and I answer when it is back."
         await self.notifier.notify(agent.user, text, topic=f"postponed:{agent.id}", path=agent.path)
+
+    async def _needs(self, agent: Agent, turn: Turn, error: SetupError) -> None:
+        """Say in the conversation what is missing, and to those who can set it right how."""
+        operators = await with_retry(self.store.people.operators)
+        names = " or ".join(user.name for user in operators) or "an operator"
+        mine = agent.user in {user.id for user in operators}
+        how = f" {error.hint}." if mine and error.hint else "" if mine else f" I have told {names}."
+        kept = "What you wrote is kept, and I answer when this is set right."
+        sorry = f"I cannot answer yet: {error.message}.{how} {kept}"
+        _, rows, _ = await with_retry(lambda: self.store.turns.load(turn.turn))
+        asked = () if agent.kind == Kind.MEMORY else tuple(rows)
+        replies = await self._replies(agent, Thought(rows=asked, history=(), reply=sorry))
+        for reply in replies:
+            await with_retry(lambda reply=reply: self.store.outbox.add(agent, reply, turn.trace))  # type: ignore[misc]
+        for user in operators:
+            if user.id != agent.user or not replies:
+                text = f"{agent.path} cannot work: {error.message}. {error.hint}. What waits for it goes on after that."
+                await self.notifier.notify(user.id, text, topic=f"setup:{error.code}", path=agent.path)
 
     async def give_up(self, agent: Agent, lane: Activation, error: DaycareError) -> None:
         """Park a turn whose tries are used up and tell its senders."""
@@ -237,6 +258,7 @@ class Endings:
         error: DaycareError,
         sorry: str,
     ) -> None:
+        rows = [row for row in rows if row.seq in turn.seqs]  # what was added meanwhile waits for its own turn
         again = Choice("Try again", f"/retry turn {turn.turn}")
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace(thought, reply=sorry), (again,))

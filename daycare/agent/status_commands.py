@@ -8,11 +8,13 @@ from zoneinfo import ZoneInfo
 import trio
 
 from daycare.actors.directory import Directory
+from daycare.actors.failures import Trouble
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands
 from daycare.agent.prompt import Persona
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
+from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Lane
 from daycare.base.path import Kind
 from daycare.base.times import local_time
@@ -29,7 +31,8 @@ LIVES: Final = {"in_turn": "at work", "draining": "at work", "waking": "awake", 
 
 
 class StatusCommands:
-    """Answers the four commands. `status` returns what `GET /v1/status` shows; `life_of` where an agent is in its life.
+    """Answers the four commands. `status` returns what `GET /v1/status` shows; `life_of` where an agent is in its life,
+    `trouble_of` why its turn is not done yet.
 
     An operator, in a chat of their own, sees everything; anybody else what concerns themselves.
     """
@@ -43,6 +46,7 @@ class StatusCommands:
         clock: Clock,
         status: Callable[[], Awaitable[Mapping[str, Any]]],
         life_of: Callable[[Agent], str],
+        trouble_of: Callable[[str], Trouble | None],
     ) -> None:
         self._store = store
         self._directory = directory
@@ -51,6 +55,7 @@ class StatusCommands:
         self._clock = clock
         self._now = status
         self._life_of = life_of
+        self._trouble_of = trouble_of
         self._tracing = trio.CapacityLimiter(1)  # it reads whole tables
 
     def add_to(self, commands: Commands) -> None:
@@ -80,6 +85,7 @@ class StatusCommands:
             f"daycare {now['version']}, up {_span(self._clock.now_ms() - now['started_at'])}",
             f"your agents: {len(agents)} ({_counted(LIVES.get(life, life) for life in map(self._life_of, agents))})",
             f"waiting for me: {await self._waiting(agent)}",
+            *self._trouble(agent, ZoneInfo(user.zone)),
             *self._connections(user, agents, now["connectors"]),
             *await self._models(user, agent),
             *_letters(await self._store.dead.find(path=agent.path, limit=_COUNTED_MAX)),
@@ -93,6 +99,13 @@ class StatusCommands:
         if not count:
             return "nothing"
         return f"{'over ' if len(rows) == _COUNTED_MAX else ''}{_number(count, 'message')}"
+
+    def _trouble(self, agent: Agent, zone: ZoneInfo) -> list[str]:
+        it = self._trouble_of(agent.id)
+        if it is None:
+            return []
+        which = f"try {it.attempt} of {ATTEMPTS_MAX}" if it.attempt else "the last try"
+        return [f"your message waits: {which} failed, {it.reason}; next try at {local_time(it.next_at, zone):%H:%M:%S}"]
 
     def _connections(self, user: User, agents: Sequence[Agent], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """Return a line for each connection: those that this person's agents talk through, for an operator all."""

@@ -48,9 +48,11 @@ async def agent_at(services: Services, path: str) -> Agent:
 
 
 def agent_view(services: Services, agent: Agent) -> dict[str, Any]:
-    """Return an agent with where it is in its life."""
+    """Return an agent with where it is in its life, and why its turn is not done yet if a try of it has failed."""
     view: dict[str, Any] = msgspec.to_builtins(agent)
     view["live"] = services.supervisor.life_of(agent)
+    if (trouble := services.supervisor.failures.trouble_of(agent.id)) is not None:
+        view["trouble"] = msgspec.to_builtins(trouble)
     if (standing := services.behaviours.standing(agent)) is not None:
         view["behaviour"] = msgspec.to_builtins(standing)
     return view

@@ -92,6 +92,9 @@ class Messages:
             waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
             receipt = replace(waited, duplicate=receipt.duplicate)
         view = msgspec.to_builtins(receipt)
+        trouble = self._services.supervisor.failures.trouble_of(receipt.agent_id)
+        if receipt.state == "waiting" and trouble is not None:
+            view["trouble"] = msgspec.to_builtins(trouble)
         if receipt.state == "done":
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
         response = answer(view, 200 if receipt.state == "done" else 202)
@@ -181,8 +184,13 @@ _UNREAD = ("waiting", "sending")
 
 
 def _answers(receipt: Receipt, row: OutboxRow) -> bool:
-    """Tell whether a reply belongs to a message: merged messages are answered by a turn that has the first's trace."""
-    return row.trace == receipt.trace or (row.turn is not None and row.turn == receipt.turn)
+    """Tell whether a reply belongs to a message: merged messages are answered by a turn that has the first's trace.
+
+    What was said of the message while it waited is no answer to it.
+    """
+    if row.turn is None:
+        return receipt.turn is None and row.trace == receipt.trace  # of a command
+    return row.turn == receipt.turn or row.trace == receipt.trace
 
 
 def _fresh_key() -> str:

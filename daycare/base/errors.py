@@ -74,6 +74,13 @@ class ForbiddenError(DaycareError):
     http_status = 403
 
 
+class SetupError(ForbiddenError):
+    """A person has to set something right first: a key, credit, the name of a model. `hint` says how.
+
+    What needs it waits: nothing is wrong with what was asked, and asking again before that is no use.
+    """
+
+
 class ConflictError(DaycareError):
     """The state of the thing forbids it now: look at it first."""
 

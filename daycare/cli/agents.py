@@ -9,7 +9,7 @@ import typer
 from daycare.base.errors import InvalidError
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, pairs, span, table, when
+from daycare.cli.render import clock, one_line, pairs, span, table, when
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
@@ -162,7 +162,7 @@ def agents_table(document: Json) -> Any:
     rows = (
         (
             each["path"],
-            each.get("live") or each["state"],
+            state_of(each),
             each["config"].get("model") or made_of(each),
             each["user"],
             when(each["created_at"]),
@@ -170,6 +170,13 @@ def agents_table(document: Json) -> Any:
         for each in document["agents"]
     )
     return table(("path", "state", "model or behaviour", "user", "since"), rows) if document["agents"] else "no agents"
+
+
+def state_of(agent: Json) -> str:
+    """Return where an agent is in its life, and when what has failed is tried again."""
+    state = str(agent.get("live") or agent["state"])
+    trouble = agent.get("trouble")
+    return f"{state}, next try {clock(trouble['next_at'])[:8]}" if trouble else state
 
 
 def made_of(agent: Json) -> str:
@@ -189,6 +196,7 @@ def agent_facts(document: Json) -> Any:
     parts: list[Any] = []
     facts = [(name, agent.get(name)) for name in ("path", "id", "kind", "role", "user", "state", "reason", "parent")]
     facts += [
+        *_trouble_facts(agent.get("trouble")),
         ("since", when(agent["created_at"])),
         ("incarnation", agent["incarnation"]),
         ("session", agent["session"]),
@@ -208,6 +216,16 @@ def agent_facts(document: Json) -> Any:
         rows = ((when(each.get("at_ms")), each["role"], one_line(message_text(each), 300)) for each in history[-20:])
         parts += ["", table(("said", "by", "text"), rows)]
     return Group(*parts)
+
+
+def _trouble_facts(it: Json | None) -> list[tuple[str, Any]]:
+    if it is None:
+        return []
+    facts: list[tuple[str, Any]] = [
+        ("failed", one_line(it["reason"], 300)),
+        ("next try", clock(it["next_at"])[:8]),
+    ]
+    return [*facts, ("hint", one_line(it["hint"], 300))] if it["hint"] else facts
 
 
 def _heartbeat_facts(it: Json | None) -> list[tuple[str, Any]]:

@@ -35,6 +35,7 @@ Json = dict[str, Any]  # a decoded JSON object
 REQUEST_S: Final = 30.0  # an answer that does not wait for an agent takes milliseconds; a full disk takes seconds
 SILENCE_S: Final = 40.0  # the event stream says something every 15 s
 WAIT_SLICE_S: Final = 25.0  # one waiting request; longer waits repeat it under the same key
+_FIRST_SLICE_S: Final = 2.0  # whoever waits soon hears what is missing
 RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart with running turns takes 10 s
 RETRY_S: Final = 0.25
 T = TypeVar("T")
@@ -164,18 +165,27 @@ class Client:
         path: str | None = None,
         user: str | None = None,
         files: Sequence[int] = (),
+        troubled: Callable[[Json], None] = lambda _: None,
     ) -> Json:
         """Commit a message and wait for its answer; survives a restart of the daemon.
+
+        `troubled` hears why the answer has not come yet, once for each reason.
 
         Raises BusyError NO_ANSWER_YET after `timeout_s` (the message stays queued) and ConflictError MESSAGE_DEAD
         when it was given up on.
         """
         key = key or new_key()
         deadline = time.monotonic() + timeout_s
+        slice_s, reason = _FIRST_SLICE_S, ""
         while True:
             left = deadline - time.monotonic()
-            wait_s = max(min(left, WAIT_SLICE_S), 0.05)
+            wait_s = max(min(left, slice_s), 0.05)
             answer = self.persist(text, key=key, path=path, user=user, files=files, wait_s=wait_s)
+            slice_s = WAIT_SLICE_S
+            trouble = answer.get("trouble") if answer["state"] == "waiting" else None
+            if trouble and trouble["reason"] != reason:
+                reason = trouble["reason"]
+                troubled(trouble)
             if answer["state"] == "done":
                 return answer
             if answer["state"] == "dead":

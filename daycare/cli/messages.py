@@ -73,7 +73,9 @@ def send(
     with cli.connect(work=wait) as client:
         files = [client.upload(each, key=f"{key}:{number}", user=user) for number, each in enumerate(file or ())]
         if wait:
-            answer = client.ask(text, timeout_s=timeout, key=key, path=path, user=user, files=files)
+            answer = client.ask(
+                text, timeout_s=timeout, key=key, path=path, user=user, files=files, troubled=show_trouble
+            )
             cli.out(answer, answer_text)
             client.patiently(lambda: acknowledge(client, answer))  # another daemon may be taking over
         else:
@@ -134,6 +136,12 @@ def answer_text(answer: Json) -> str:
     """Return what the agent answered: its replies, or the turn's result where none was addressed to anyone."""
     replies = [row["text"] for row in answer.get("replies") or ()]
     return plain("\n\n".join(replies) or answer.get("result") or "(no reply)")
+
+
+def show_trouble(trouble: Json) -> None:
+    """Tell whoever waits for an answer why it has not come yet, beside what is printed of it."""
+    hint = f" Hint: {plain(trouble['hint'])}." if trouble["hint"] else ""
+    print(f"(not answered yet: {plain(trouble['reason'])}.{hint} Still waiting)", file=sys.stderr)
 
 
 def receipt_text(receipt: Json) -> str:

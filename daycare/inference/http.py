@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
+from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.limits import (
     MODEL_CONNECT_S,
     MODEL_ERROR_MAX_BYTES,
@@ -250,9 +250,9 @@ class ModelServer:
             why = scrub(str(error), self._key)
             raise self._unavailable("MODEL_GARBLED", f"{what}: {why}") from None
 
-    def _key_refused(self, why: str) -> ForbiddenError:
+    def _key_refused(self, why: str) -> SetupError:
         hint = f"daycare keys add {self._config.name}"
-        return ForbiddenError("KEY_REFUSED", self._said(f"the key {why}"), hint=hint)
+        return SetupError("KEY_REFUSED", self._said(f"the key {why}"), hint=hint)
 
     def _unavailable(self, code: str, what: str, *, hint: str = "") -> UnavailableError:
         return UnavailableError(code, self._said(what), hint=hint)

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from daycare.base.errors import AwayError, InvalidError
+from daycare.base.errors import AwayError, InvalidError, SetupError
 from daycare.base.limits import MODEL_LIST_AGAIN_S
 from daycare.inference import catalog
 from daycare.inference.breaker import Breaker
@@ -52,10 +52,10 @@ class Names:
         self._number = number  # of the set
 
     def of_role(self, role: str | None) -> str:
-        """Return the name configured for a role, else the default one. Raises `InvalidError` MODEL_NOT_CONFIGURED."""
+        """Return the name configured for a role, else the default one. Raises `SetupError` MODEL_NOT_CONFIGURED."""
         name = (self._models.get(role) if role else None) or self._models.get("default")
         if not name:
-            raise InvalidError(
+            raise SetupError(
                 "MODEL_NOT_CONFIGURED",
                 f"No model is configured for the role {role or 'default'}, and there is no default",
                 hint='set default = "offline/rules" (or another provider/model) in [models] of config.toml',
@@ -65,7 +65,7 @@ class Names:
     async def resolve(self, name: str) -> Choice:
         """Return what a name means. Providers may be asked for their models if it has no prefix.
 
-        Raises `InvalidError` (PROVIDER_NOT_CONFIGURED, MODEL_NOT_CONFIGURED, MODEL_UNKNOWN), or `AwayError` if the
+        Raises `SetupError` (PROVIDER_NOT_CONFIGURED, MODEL_NOT_CONFIGURED, MODEL_UNKNOWN), or `AwayError` if the
         providers that may have the model do not answer.
         """
         choice = self._prefixed(name) or self._in_catalog(name) or await self._asked(name)
@@ -89,7 +89,7 @@ class Names:
         if prefix not in self._providers:
             raise not_configured(prefix, self._providers)
         if not model:
-            raise InvalidError(
+            raise SetupError(
                 "MODEL_NOT_CONFIGURED",
                 f"The model {name} has no name after its provider's",
                 hint=f"daycare models shows what {prefix} has",
@@ -129,7 +129,7 @@ class Names:
                 hint=f"write PROVIDER/{name}; daycare models shows how the providers are",
                 retry_after_s=MODEL_LIST_AGAIN_S,
             )
-        raise InvalidError(
+        raise SetupError(
             "MODEL_UNKNOWN",
             f"Looking for the model {name}: none of {', '.join(asked) or 'the providers'} has it",
             hint=f"write PROVIDER/{name}, or choose one of those that daycare models shows",

@@ -15,6 +15,7 @@ from daycare.base.errors import (
     DaycareError,
     ForbiddenError,
     InvalidError,
+    SetupError,
     StoreAwayError,
     UnavailableError,
 )
@@ -341,7 +342,9 @@ def _pause_s(error: DaycareError, tries: int, *, alone: bool) -> float | None:
 
 
 def _scrubbed(error: DaycareError) -> DaycareError:
-    """Take secrets out of a provider's words: they go to events, letters and people."""
+    """Take secrets out of a provider's words: they go to events, letters and people. What it forbids needs a person."""
+    if isinstance(error, ForbiddenError) and not isinstance(error, SetupError):
+        error = SetupError(error.code, error.message, hint=error.hint, retry_after_s=error.retry_after_s)
     error.message, error.hint = without_secrets(error.message), without_secrets(error.hint)
     error.args = (error.message,)
     return error

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, InvalidError, SetupError, UnavailableError
 
 SHOWN_MAX_CHARS: Final = 300  # of a server's own words in an error
 _RETRY_LATER: Final = {408, 409, 425}
@@ -50,7 +50,7 @@ def explain(status: int | None, error: Any) -> Refusal:
     told = f"{_codes(error)} {words}"
     if _NO_CREDIT.search(told) or status == 402:
         hint = "add credit at the provider, or choose another model"
-        return Refusal(ForbiddenError, "CREDIT_EXHAUSTED", words, hint)
+        return Refusal(SetupError, "CREDIT_EXHAUSTED", words, hint)
     if status == 429 or (status is None and "rate_limit" in told):
         return Refusal(UnavailableError, "RATE_LIMITED", words)
     if _OVERFLOW.search(told) or status == 413:
@@ -61,9 +61,9 @@ def explain(status: int | None, error: Any) -> Refusal:
     if status >= 500 or status in _RETRY_LATER:
         return Refusal(UnavailableError, "PROVIDER_FAILED", words)
     if status == 404:
-        return Refusal(InvalidError, "MODEL_NOT_FOUND", words, "check the model's name", points_at_url=True)
+        return Refusal(SetupError, "MODEL_NOT_FOUND", words, "check the model's name", points_at_url=True)
     if status < 400:
-        return Refusal(InvalidError, "BASE_URL_INVALID", words or "the server redirects", points_at_url=True)
+        return Refusal(SetupError, "BASE_URL_INVALID", words or "the server redirects", points_at_url=True)
     return Refusal(InvalidError, "REQUEST_REFUSED", words, "correct the request: trying again is no use")
 
 

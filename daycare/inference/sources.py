@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import trio
 
-from daycare.base.errors import DaycareError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.limits import MODEL_LIST_AGAIN_S, MODEL_LIST_DEADLINE_S, MODEL_LIST_KEEP_S, MODEL_LIST_MAX
 from daycare.inference import catalog
 from daycare.inference.catalog import ModelFacts
@@ -58,7 +58,7 @@ def vendor_at(name: str, kind: str, base_url: str) -> str:
     return _HOSTS.get(host, name if name not in _HOSTS.values() else "")
 
 
-def not_configured(name: str, providers: Providers) -> InvalidError:
+def not_configured(name: str, providers: Providers) -> SetupError:
     """Return the error for a provider that cannot be called: which, what there is instead, and how to add it."""
     there = ", ".join(source.name for source in providers.values() if source.chosen) or "none"
     source = providers.get(name)
@@ -67,7 +67,7 @@ def not_configured(name: str, providers: Providers) -> InvalidError:
     else:
         why = "is not configured"
         hint = f"add [providers.{name}] to config.toml and, if it asks for a key: daycare keys add {name}"
-    return InvalidError(
+    return SetupError(
         "PROVIDER_NOT_CONFIGURED", f"Choosing a model: the provider {name} {why}; configured are: {there}", hint=hint
     )
 

@@ -40,6 +40,8 @@ class Announcer:
         for agent_id in commit.cut_off:
             if (lane := daemon.supervisor.awake.get(agent_id)) is not None:
                 lane.cut_off()
+        if commit.secrets or commit.agents:
+            daemon.supervisor.failures.changed(None if commit.secrets else commit.agents)
         if commit.people:
             daemon.budgets.forget()
         if commit.posted:

@@ -163,6 +163,8 @@ class Reloading:
         except DaycareError:
             daemon.config = before  # the next reading tries all of it again
             raise
+        if keys or changes:
+            daemon.supervisor.failures.changed()
         return Reloaded(
             changed=tuple(leaf.key for leaf in keys),
             restarted=tuple(change.name for change in changes),

@@ -427,7 +427,7 @@ class Commit(msgspec.Struct):
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
     `documents` say that some were written, `budgets` that something reserved was given back. `cut_off` are agents that
-    died with their user, whatever they are at; `people` says that a user was removed.
+    died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
     """
 
     posted: list[InboxRow]
@@ -447,3 +447,4 @@ class Commit(msgspec.Struct):
     signals: bool = False
     cut_off: set[str] = set()
     people: bool = False
+    secrets: bool = False

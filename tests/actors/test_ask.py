@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.errors import BusyError, ConflictError, NotFoundError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Fetch
@@ -158,7 +158,7 @@ async def test_one_who_asked_an_agent_that_dies_is_told(tmp_path: Path, autojump
 
 async def test_one_who_asked_for_what_is_given_up_is_told(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request")] * ATTEMPTS_MAX)
+    model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * ATTEMPTS_MAX)
     async with open_house(tmp_path, model) as house:
         await _two(house)
         with pytest.raises(ConflictError, match="the model refuses"):

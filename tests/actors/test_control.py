@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from daycare.agent.commands import Answer, Command
-from daycare.base.errors import BusyError, InvalidError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind
@@ -50,7 +50,7 @@ async def test_stop_with_nothing_running_says_so(tmp_path: Path, autojump_clock:
 
 async def test_stop_reaches_a_turn_that_waits_to_be_tried_again(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request")] * 3)
+    model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 3)
     async with open_house(tmp_path, model) as house:
         first = await house.say("hello")
         await trio.sleep(10)  # in the backoff of 16 s after the third failure
@@ -63,7 +63,7 @@ async def test_stop_reaches_a_turn_that_waits_to_be_tried_again(tmp_path: Path, 
 
 async def test_another_command_does_not_shorten_a_backoff(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request")] * 3)
+    model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 3)
     async with open_house(tmp_path, model) as house:
         first = await house.say("hello")
         await trio.sleep(10)

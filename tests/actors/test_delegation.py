@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import BusyError, InvalidError
+from daycare.base.errors import BusyError
 from daycare.base.fence import fence
 from daycare.base.limits import ATTEMPTS_MAX, HELPER_LEVELS_MAX, HELPERS_MAX
 from daycare.plugin import Completion, InferRequest
@@ -95,7 +95,7 @@ def _slow_helper(model: Scripted) -> Any:
 
     def slow(request: InferRequest) -> Completion:
         if "/sub/" in request.system.rsplit("Your address is", 1)[-1]:
-            raise InvalidError("NOT_YET", "not yet")  # tried again for more than a minute
+            raise BusyError("NOT_YET", "not yet")  # tried again for more than a minute
         return brain(request)
 
     return slow
@@ -124,7 +124,7 @@ async def test_without_waiting_the_answer_comes_as_a_message(tmp_path: Path, aut
 @pytest.mark.parametrize("wait", [True, False])
 async def test_the_failure_of_a_helper_reaches_its_parent(tmp_path: Path, autojump_clock: object, wait: bool) -> None:
     def helper(request: InferRequest) -> Completion:
-        raise InvalidError("REQUEST_REFUSED", "the model of helpers refuses")
+        raise BusyError("REQUEST_REFUSED", "the model of helpers refuses")
 
     async with open_house(tmp_path, _delegating(("spawn", {"task": "x", "wait": wait}), helper=helper)) as house:
         answer = await house.talk("go")

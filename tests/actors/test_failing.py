@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import BrokenError, ConflictError, InvalidError, StoreAwayError, UnavailableError
+from daycare.base.errors import BrokenError, BusyError, ConflictError, StoreAwayError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX, CRASHES_MAX, LANE_RESTART_S, TURN_DEADLINE_S
 from daycare.base.messages import Envelope
 from daycare.daemon import Daemon
@@ -18,7 +18,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import heard, history, said_to, tools
 
-REFUSED = InvalidError("REQUEST_REFUSED", "asking the model: it refuses")
+REFUSED = BusyError("REQUEST_REFUSED", "asking the model: it refuses")
 
 
 async def test_a_failing_turn_is_retried_with_backoff_and_then_parked(tmp_path: Path, autojump_clock: object) -> None:
@@ -188,7 +188,7 @@ async def test_an_agent_whose_turns_are_given_up_again_and_again_is_parked(
     tmp_path: Path, autojump_clock: object, pause_s: float
 ) -> None:
     model = Scripted()
-    model.enqueue(*[InvalidError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    model.enqueue(*[BusyError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
     async with open_house(tmp_path, model) as house:
         await _park(house, pause_s)
         await trio.sleep(1)
@@ -211,7 +211,7 @@ async def unpark(daemon: Daemon, agent_id: str) -> None:
 
 async def test_failures_far_apart_park_nobody(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    model.enqueue(*[InvalidError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
+    model.enqueue(*[BusyError("BAD", "no")] * (ATTEMPTS_MAX * CRASHES_MAX))
     async with open_house(tmp_path, model) as house:
         await _park(house, pause_s=200.0)
         assert (await house.daemon.directory.at("/ann/direct")).state == "living"

@@ -8,7 +8,7 @@ import trio
 
 from daycare.agent.commands import BUILT_IN, MENU
 from daycare.base.connector import Health
-from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.pairing import code_hash
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.store.records import AgentConfig, Knock, User
@@ -17,7 +17,7 @@ from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted
 from tests.agent.helpers import PATH, me
 
-REFUSED = InvalidError("REQUEST_REFUSED", "the model refuses the request")
+REFUSED = BusyError("REQUEST_REFUSED", "the model refuses the request")
 
 
 async def ben(house: House) -> None:

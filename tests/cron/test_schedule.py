@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from daycare.base.cron import SILENCE, CronSpec
-from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.fence import fence
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig, User
@@ -222,7 +222,7 @@ async def test_a_run_whose_turn_is_given_up_has_failed_and_the_user_is_told(
     async with open_house(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at="2027-01-01T00:10")
-        model.enqueue(*[InvalidError("BAD", "no model today") for _ in range(5)])
+        model.enqueue(*[BusyError("BAD", "no model today") for _ in range(5)])
         await trio.sleep(4 * TEN_S)
         [run] = await ledger(house)
         assert run.state == "failed" and "no model today" in run.reason
@@ -237,7 +237,7 @@ async def test_a_failed_run_is_tried_again_as_often_as_the_job_says_with_growing
     async with open_house(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at="2027-01-01T00:10", retry=2)
-        model.enqueue(*[InvalidError("BAD", "no model today") for _ in range(10)], say("at last"))
+        model.enqueue(*[BusyError("BAD", "no model today") for _ in range(10)], say("at last"))
         await trio.sleep(4 * TEN_S)
         [run] = await ledger(house)
         assert (run.state, run.attempt, run.answer) == ("late", 3, "at last")

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from daycare.base.cron import CronSpec
-from daycare.base.errors import ForbiddenError, InvalidError
+from daycare.base.errors import BusyError, ForbiddenError, InvalidError
 from daycare.base.messages import Origin
 from daycare.schedule.cron_sources import _section
 from daycare.store.records_cron import CronRun
@@ -88,7 +88,7 @@ async def test_a_task_that_is_cancelled_or_expires_is_no_failure_to_try_again(
 
 async def test_a_failed_task_is_tried_again_as_another_one(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
-    refused = InvalidError("BAD_REQUEST", "the model refuses the request")
+    refused = BusyError("BAD_REQUEST", "the model refuses the request")
     async with open_house(tmp_path, model) as house:
         await house.talk("hello")
         await schedule(house, at=NOON, task="report", retry=1)

@@ -13,7 +13,7 @@ import trio
 import trio.testing
 
 from daycare.agent.pace import Pace
-from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import AwayError, BusyError, ForbiddenError, UnavailableError
 from daycare.base.limits import (
     ASK_DEADLINE_S,
     CHILD_IDLE_S,
@@ -50,7 +50,7 @@ STEPS = pytest.mark.parametrize(
     ],
 )
 AWAY = UnavailableError("PIGEON_AWAY", "sending: the pigeon is away")
-REFUSED = InvalidError("REQUEST_REFUSED", "the model refuses the request")
+REFUSED = BusyError("REQUEST_REFUSED", "the model refuses the request")
 GONE = AwayError("MODEL_AWAY", "the model is away")
 
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daycare.agent.notify import quiet_hours
-from daycare.base.errors import ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import BusyError, ForbiddenError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
@@ -119,7 +119,7 @@ async def test_the_owner_is_told_when_a_reminder_fails_that_nobody_sent(tmp_path
         await house.agent("/ann/agent/clerk")
         model.enqueue(call(("remind", {"after_s": 60, "text": "count"})), say("set"))
         await house.hear(await house.post("/ann/agent/clerk", "count later", sender="/ann/direct", key="job"))
-        model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request") for _ in range(ATTEMPTS_MAX)])
+        model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request") for _ in range(ATTEMPTS_MAX)])
         await trio.sleep(3600)
         assert "/ann/agent/clerk could not finish a turn: the model refuses the request" in (await unread(house))[-1]
 

@@ -302,7 +302,7 @@ async def test_a_turn_that_was_given_up_offers_to_try_again(tmp_path: Path, auto
     flock = Flock()
     async with open_house(tmp_path, plugins=[flock.plugin()]) as house:
         await people(house)
-        house.model.enqueue(*[InvalidError("REFUSED", "asking: the model refuses")] * 100)
+        house.model.enqueue(*[BusyError("REFUSED", "asking: the model refuses")] * 100)
         await receive(house, inbound("a", "hello", message="17"))
         await trio.sleep(3_600)
         [sorry] = flock.arrived

@@ -6,7 +6,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
-from daycare.base.errors import ConflictError, InvalidError
+from daycare.base.errors import BusyError, ConflictError
 from daycare.base.fence import fence
 from daycare.base.limits import (
     READ_MAX_CHARS,
@@ -149,7 +149,7 @@ async def test_a_given_up_turn_sends_nothing_and_sets_no_timer(tmp_path: Path, a
     model.enqueue(
         call(("send_message", {"to": "/ann/agent/helper", "text": "help"}), ("remind", {"after_s": 5, "text": "x"}))
     )
-    model.enqueue(*[InvalidError("REQUEST_REFUSED", "the model refuses the request")] * 5)
+    model.enqueue(*[BusyError("REQUEST_REFUSED", "the model refuses the request")] * 5)
     async with open_house(tmp_path, model) as house:
         await house.agent("/ann/agent/helper")
         with pytest.raises(ConflictError):

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import DaycareError, ForbiddenError, UnavailableError
+from daycare.base.errors import DaycareError, SetupError, UnavailableError
 from daycare.base.messages import Message, Text, Usage
 from daycare.inference.pool import Failure, Pool
 from daycare.inference.sources import Source
@@ -16,7 +16,7 @@ ASKED = InferRequest(model="", system="", messages=(Message("user", (Text("hi"),
 DONE = Completion(message=Message("assistant", (Text("ok"),)), finish="stop", usage=Usage(1_000, 100))
 DOWN = UnavailableError("PROVIDER_UNREACHABLE", "the connection failed")
 GARBLED = UnavailableError("MODEL_GARBLED", "frames that cannot be read")
-REFUSED = ForbiddenError("KEY_REFUSED", "the key was refused")
+REFUSED = SetupError("KEY_REFUSED", "the key was refused")
 Step = StreamEvent | float | DaycareError
 
 

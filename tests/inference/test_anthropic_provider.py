@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
+from daycare.base.errors import DaycareError, InvalidError, SetupError, UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_OUTPUT_TOKENS, MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from daycare.inference.anthropic import AnthropicProvider, plugin
@@ -360,10 +360,10 @@ async def test_pings_do_not_keep_a_silent_model_alive(
     ("answer", "kind", "code"),
     [
         (Scripted(status=400, text="prompt is too long: 210000 tokens > 200000"), InvalidError, "CONTEXT_OVERFLOW"),
-        (Scripted(status=400, text="Your credit balance is too low"), ForbiddenError, "CREDIT_EXHAUSTED"),
+        (Scripted(status=400, text="Your credit balance is too low"), SetupError, "CREDIT_EXHAUSTED"),
         (Scripted(status=400, text="tools.0: wrong"), InvalidError, "REQUEST_REFUSED"),
-        (Scripted(status=401, text="invalid x-api-key"), ForbiddenError, "KEY_REFUSED"),
-        (Scripted(status=404, text="model: nope"), InvalidError, "MODEL_NOT_FOUND"),
+        (Scripted(status=401, text="invalid x-api-key"), SetupError, "KEY_REFUSED"),
+        (Scripted(status=404, text="model: nope"), SetupError, "MODEL_NOT_FOUND"),
         (Scripted(status=413, text="Request exceeds the maximum size"), InvalidError, "CONTEXT_OVERFLOW"),
         (Scripted(status=429, text="slow down"), UnavailableError, "RATE_LIMITED"),
         (Scripted(status=500, text="oops"), UnavailableError, "PROVIDER_FAILED"),

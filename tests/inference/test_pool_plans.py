@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import AwayError, InvalidError
+from daycare.base.errors import AwayError, InvalidError, SetupError
 from daycare.base.limits import (
     MODEL_LIST_AGAIN_S,
     MODEL_LIST_DEADLINE_S,
@@ -59,7 +59,7 @@ async def test_fallbacks_that_cannot_be_called_are_left_out() -> None:
 )
 async def test_what_cannot_be_resolved_says_what_there_is(models: Mapping[str, str], code: str, words: str) -> None:
     sources = {name: Source(name, Scripted()) for name in ("a", "b")}
-    with pytest.raises(InvalidError) as caught:
+    with pytest.raises(SetupError) as caught:
         await Pool(sources, models).plan("user")
     assert caught.value.code == code
     assert words in str(caught.value)
@@ -70,7 +70,7 @@ async def test_a_provider_without_its_key_is_found_before_any_call_and_a_new_key
     paid = Scripted([DONE])
     made = Pool({"paid": keys.source("paid", paid, given=False)}, {"default": "paid/m"})
     for _ in range(2):
-        with pytest.raises(InvalidError) as caught:
+        with pytest.raises(SetupError) as caught:
             await made.plan()
         assert caught.value.code == "PROVIDER_NOT_CONFIGURED"
         assert "paid has no key; configured are: none" in caught.value.message
@@ -99,7 +99,7 @@ async def test_a_vendors_model_belongs_to_the_vendor_if_it_has_a_key() -> None:
     }
     made = Pool(sources, {"default": "gpt-5-mini"})
     assert await made.plan() == (Choice("openai", "gpt-5-mini"),)
-    with pytest.raises(InvalidError) as caught:
+    with pytest.raises(SetupError) as caught:
         await made.plan(override="claude-sonnet-5-5")
     assert (caught.value.code, caught.value.hint) == ("PROVIDER_NOT_CONFIGURED", "daycare keys add anthropic")
     keys["anthropic"] = True
@@ -152,7 +152,7 @@ async def test_providers_that_do_not_answer_are_passed_over_and_not_asked_all_th
 async def test_a_model_nobody_has_is_refused_but_waited_for_while_somebody_is_silent(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    with pytest.raises(InvalidError) as unknown:
+    with pytest.raises(SetupError) as unknown:
         await pool({"default": "m"}, a=Scripted(models=["x"])).plan()
     assert unknown.value.code == "MODEL_UNKNOWN"
     with pytest.raises(AwayError) as away:

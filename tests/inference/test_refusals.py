@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daycare.base.errors import ForbiddenError, UnavailableError
+from daycare.base.errors import SetupError, UnavailableError
 from daycare.inference.refusals import explain, scrub
 
 TOO_LONG = [
@@ -65,7 +65,7 @@ def test_other_refusals_are_not_taken_for_it(status: int | None, error: Any, cod
 
 
 def test_a_quota_that_is_used_up_is_no_rate_limit_that_waiting_ends() -> None:
-    assert explain(429, {"error": {"code": "insufficient_quota"}}).kind is ForbiddenError
+    assert explain(429, {"error": {"code": "insufficient_quota"}}).kind is SetupError
     assert explain(429, {}).kind is UnavailableError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import trio
 
-from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Message
 from daycare.plugin import InferRequest, Plugin, StreamEvent, StructTool, TextDelta, ToolContext, Waiting
 from daycare.testing.scripted import Scripted, call, say
@@ -75,7 +75,7 @@ async def _fail(kind: str) -> None:
     if kind == "busy":
         raise UnavailableError("MODEL_BUSY", "the model is busy", retry_after_s=30.0)
     if kind == "refused":
-        raise InvalidError("MODEL_KEY", "the key is wrong")
+        raise BusyError("MODEL_KEY", "the key is wrong")
     if kind == "defect":
         raise ValueError("a plugin's defect")
     if kind == "silent":

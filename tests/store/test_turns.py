@@ -84,14 +84,15 @@ async def test_the_journal_replaces_a_step_and_keeps_their_order(store: Store) -
     assert (await store.turns.load(turn.turn))[2] == [model, done]
 
 
-async def test_steered_rows_belong_to_the_turn_that_saw_them(store: Store) -> None:
+async def test_steered_rows_belong_to_the_turn_that_saw_them_unless_it_is_given_up(store: Store) -> None:
     agent, turn, rows = await begin(store, "a")
     late = await post(store, "b")
     await store.turns.journal([tool_step(turn, 1, kind="steer", state="done", seqs=(late.seq,))])
     _, found, _ = await store.turns.resume(turn.turn)
     assert [row.seq for row in found] == [rows[0].seq, late.seq]
     await store.turns.park(agent, turn, code="X", reason="y")
-    assert {it.seq for it in await store.dead.find()} == {rows[0].seq, late.seq}
+    assert [it.seq for it in await store.dead.find()] == [rows[0].seq]
+    assert [row.seq for row in await store.inbox.waiting(agent.id)] == [late.seq], "it has done nothing wrong"
 
 
 async def test_an_ended_turn_refuses_every_change(store: Store) -> None:
@@ -222,5 +223,7 @@ async def test_a_finished_step_starts_the_count_of_attempts_anew(store: Store) -
         await store.turns.resume(turn.turn)
     await store.turns.journal([tool_step(turn, 0, state="started")])
     assert (await store.turns.load(turn.turn))[0].attempt == 4, "a start is no progress"
+    await store.turns.journal([tool_step(turn, 1, kind="steer", state="done")])
+    assert (await store.turns.load(turn.turn))[0].attempt == 4, "what a person adds is none either"
     await store.turns.journal([tool_step(turn, 0, state="done")])
     assert (await store.turns.load(turn.turn))[0].attempt == 1

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daycare.base.cron import SILENCE
-from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig
 from daycare.testing.house import open_house
@@ -160,7 +160,7 @@ async def test_a_task_whose_turns_fail_is_told_of(tmp_path: Path, autojump_clock
     model = Working()
     async with open_house(tmp_path, model) as house:
         await house.talk("hello")
-        model.task.enqueue(*[InvalidError("MODEL_BROKEN", "no model today")] * 5)
+        model.task.enqueue(*[BusyError("MODEL_BROKEN", "no model today")] * 5)
         await start(house)
         it = await ended(house)
         assert it.state == "failed" and "no model today" in it.reason

@@ -32,6 +32,13 @@ UNION ALL SELECT e.at, 'recalled', e.path, json_array_length(e.event, '$.numbers
             ORDER BY score.value DESC) FROM json_each(e.event, '$.numbers') no
             JOIN json_each(e.event, '$.scores') score ON score.key = no.key), '')
     FROM events e WHERE e.trace = :trace AND {_RECALLED}
+UNION ALL SELECT e.at, 'turn ' || (e.event ->> '$.turn') || ' failed', e.path, 'try ' || (e.event ->> '$.attempt')
+        || ', ' || (e.event ->> '$.code') || ': ' || (e.event ->> '$.reason')
+        || coalesce('; next try in ' || cast(e.event ->> '$.retry_in_s' AS INTEGER) || ' s', '; given up')
+    FROM events e WHERE e.trace = :trace AND e.event ->> '$.event' = 'turn.failed'
+UNION ALL SELECT t.retry_at, 'turn ' || t.turn || ' next try', a.path, t.error
+    FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace AND t.error IS NOT NULL AND t.retry_at > 0
+    AND NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = t.turn)
 UNION ALL SELECT h.ended_at, 'turn ' || t.turn || ' ' || h.state, a.path,
         coalesce(h.error, t.error, 'attempt ' || t.attempt)
     FROM turns t JOIN history h USING (turn) JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace

@@ -118,13 +118,16 @@ class Secrets:
 
     async def put(self, name: str, user: str, token: bytes) -> None:
         """Store or replace a token."""
-        await self._write(
-            lambda tx: tx.run(
+
+        def run(tx: Tx) -> None:
+            tx.run(
                 "INSERT INTO secrets (name, user, origin, token, created_at) VALUES (?, ?, 'person', ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET token = excluded.token, created_at = excluded.created_at",
                 (name, user, token, tx.now),
             )
-        )
+            tx.commit.secrets = True
+
+        await self._write(run)
 
     def get(self, name: str) -> bytes | None:
         """Return a token. Not async: providers read their key at each call, from the loop's own connection."""

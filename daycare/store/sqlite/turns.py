@@ -70,16 +70,19 @@ class Turns:
     async def journal(self, steps: Sequence[Step]) -> None:
         """Record steps, replacing those with the same number.
 
-        A step that is done makes the running attempt the first again: a long turn that gets on is no poison.
+        A call of a model or a tool that is done makes the running attempt the first again: a long turn that gets on
+        is no poison. What a person adds is no progress.
         """
 
         def run(tx: Tx) -> None:
             for step in steps:
                 journal.put(tx, step)
-                if step.state == "done":
+                if step.state != "done":
+                    continue
+                if step.kind in ("model", "tool"):
                     tx.run("UPDATE turns SET attempt = 1 WHERE turn = ? AND attempt > 1", (step.turn,))
-                    if step.wait:
-                        waits.answered(tx, step.wait)
+                if step.wait:
+                    waits.answered(tx, step.wait)
 
         await self._write(run, 1024 * len(steps))
 
@@ -158,12 +161,15 @@ class Turns:
         replies: Sequence[Reply] = (),
         posts: Sequence[Envelope] = (),
     ) -> None:
-        """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`."""
+        """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`.
+
+        What was added while it ran has done nothing wrong: it waits for a turn of its own.
+        """
 
         def run(tx: Tx) -> None:
             waits.give_up(tx, turn)
             _must_end(tx, turn.turn, "parked", history, reason)
-            for seq in journal.seqs_of(tx, turn):
+            for seq in turn.seqs:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
 
