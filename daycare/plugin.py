@@ -60,12 +60,15 @@ class InferRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     `system` is the prompt's stable part; `messages` ends with a user or tool message. `zone` is the IANA zone of the
     user; `now_ms` the wall time the call is made for. `model` is the provider's own name for it, without prefix.
+    Without `may_call` the model is to answer in words; `tools` are there as some servers want those declared that the
+    messages speak of.
     """
 
     model: str
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...] = ()
+    may_call: bool = True
     zone: str = "UTC"
     now_ms: int = 0
     max_output_tokens: int | None = None

@@ -58,7 +58,7 @@ class SettingCommands:
         except DaycareError as error:
             return f"No model answers here: {error}"
         text = f"{plan[0]} answers here{', chosen for this agent' if agent.config.model else ''}."
-        away = self._pool.away.get(plan[0].provider)
+        away = self._pool.away.get(plan[0].provider) or self._pool.away.get(str(plan[0]))
         if away is not None:
             text += f" It is away now: {away}."
         if len(plan) > 1:

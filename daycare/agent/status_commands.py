@@ -136,7 +136,7 @@ class StatusCommands:
             plan = await self._pool.plan(agent.role, agent.config.model or None)
         except DaycareError:
             return ["no model answers me now"]
-        if all(choice.provider in away for choice in plan):
+        if all(choice.provider in away or str(choice) in away for choice in plan):
             return ["no model answers me now: what you write waits until one does"]
         return []
 

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 
 from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
-from daycare.agent.kinds import chains_of, messages_of
+from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.base import foreign
 from daycare.base.clock import Clock
-from daycare.base.errors import UnavailableError
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
 from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
@@ -140,7 +139,9 @@ class Thinker:
             if steering is not None:
                 await self._steer(course, steering)
             answer = await self._infer(course)
-            if not answer.completion.message.tool_calls:
+            if _says_nothing(course, answer.completion):
+                answer = await self._infer(course)
+            if not answer.completion.message.tool_calls or course.model_calls > MODEL_STEPS_MAX:
                 return self._conclude(course, answers, answer.completion)
             await self._journal_model(course, answer)
 
@@ -208,12 +209,12 @@ class Thinker:
         agent, turn = course.agent, course.turn
         # Made once: what is set anew meanwhile counts from the next turn on.
         plan = course.plan = course.plan or await self._pool.plan(agent.role, agent.config.model or None)
-        last = course.model_calls >= MODEL_STEPS_MAX - 1
-        if course.model_calls >= MODEL_STEPS_MAX:
-            raise UnavailableError(
-                "TOO_MANY_STEPS", f"{agent.path} asked for tools {MODEL_STEPS_MAX} times in one turn"
-            )
-        request = replace(course.prompt, tools=() if last else self._runner.specs(agent), now_ms=self._clock.now_ms())
+        request = replace(
+            course.prompt,
+            tools=self._runner.specs(agent),
+            may_call=course.model_calls < MODEL_STEPS_MAX - 1,
+            now_ms=self._clock.now_ms(),
+        )
 
         def show(text: str) -> None:
             self._bus.publish(
@@ -271,6 +272,10 @@ class Thinker:
             reply += "\n[cut: the model reached its limit of output]"
         elif completion.finish == "refused":
             reply = reply or "[the model's filter refused to answer]"
+        elif completion.message.tool_calls:
+            reply = reply or f"[I have used the {MODEL_STEPS_MAX} steps of a turn; tell me to go on]"
+        elif _says_nothing(course, completion):
+            reply = "[the model gave an empty answer, twice: ask again, or choose another with /model]"
         message = Message("assistant", (Text(reply),), self._clock.now_ms(), Origin.AGENT, course.agent.path)
         return Thought(
             rows=tuple(course.rows),
@@ -308,7 +313,9 @@ class Thinker:
                     tool=call.name,
                 )
             )
-            if len(course.results) < TOOL_CALLS_MAX:
+            if course.model_calls >= MODEL_STEPS_MAX:  # one more call is made, for its words
+                done = Done("not run: this turn has no step left; answer in words now", "error")
+            elif len(course.results) < TOOL_CALLS_MAX:
                 done = await self._runner.run(
                     course.agent, course.user, course.turn, number, call, course.chains, self._progress(course, step)
                 )
@@ -375,6 +382,13 @@ class Thinker:
                 status=status,
             )
         )
+
+
+def _says_nothing(course: Course, completion: Completion) -> bool:
+    """Return whether a reply is silence for somebody who waits for words."""
+    message = completion.message
+    heard = message.tool_calls or message.text.strip() or course.effects.files or course.effects.choices
+    return completion.finish == "stop" and not heard and not all(map(is_background, course.rows))
 
 
 def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_ms: int) -> Thought:

@@ -13,3 +13,21 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+class Joined:
+    """Text that comes in pieces, each of which may end within a character that takes two surrogates."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, piece: str) -> str:
+        """Return the whole characters up to here; half a one waits for the next piece."""
+        piece, self._half = self._half + piece, ""
+        if "\ud800" <= piece[-1:] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        return well_formed(piece)
+
+    def end(self) -> str:
+        """Return what stands for a half whose other one never came."""
+        return well_formed(self._half)

@@ -35,6 +35,8 @@ def encode_request(request: InferRequest) -> dict[str, Any]:
             }
             for tool in request.tools
         ]
+        if not request.may_call:
+            body["tool_choice"] = "none"
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.output is not None:

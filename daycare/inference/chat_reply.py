@@ -6,10 +6,11 @@ import msgspec
 
 from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import Message, Part, Text, Thinking, ToolCall, Usage
+from daycare.base.wellformed import Joined, well_formed
 from daycare.inference.chat import KIND
 from daycare.inference.history import unique_id
 from daycare.inference.refusals import Refused
-from daycare.inference.sse import Event, decode
+from daycare.inference.sse import Event, decode, decode_frame
 from daycare.plugin import Completion, InferRequest
 
 _Finish = Literal["stop", "tools", "length", "refused"]
@@ -74,6 +75,7 @@ class Reply:
     def __init__(self, request: InferRequest) -> None:
         self._request = request
         self._text: list[str] = []
+        self._joined = Joined()
         self._thoughts: list[str] = []
         self._calls: dict[int, _OpenCall] = {}
         self._numbered = False  # the server gives its calls an index
@@ -99,7 +101,7 @@ class Reply:
         if event.data.strip() == "[DONE]":
             self._end("stop")
             return None
-        frame: _Frame = decode(event.data, _Frame)
+        frame: _Frame = decode_frame(event.data, _Frame)
         if frame.error:
             raise Refused({"error": frame.error})
         self._model = frame.model or self._model
@@ -120,7 +122,7 @@ class Reply:
         delta = _delta(raw)
         self._must(not raw or any(field in raw for field in _Delta.__struct_fields__))
         self._refused = self._refused or bool(delta.refusal)
-        text = self._room((delta.content or "") + (delta.refusal or ""))
+        text = self._room(self._joined.feed((delta.content or "") + (delta.refusal or "")))
         self._text.append(text)
         if delta.reasoning_content:
             self._thoughts.append(delta.reasoning_content)
@@ -152,8 +154,8 @@ class Reply:
             if finish == "tools" and not calls and not any(self._text):
                 raise ValueError("the server speaks of tool calls and sent none")
             finish = "tools" if calls else "stop"
-        text = "".join(self._text)
-        thought = "".join(self._thoughts) if calls else ""
+        text = "".join(self._text) + self._joined.end()
+        thought = well_formed("".join(self._thoughts)) if calls else ""
         parts: tuple[Part, ...] = (Text(text),) if text else ()
         if thought:
             parts += (Thinking(KIND, {"model": self._request.model, "reasoning_content": thought}),)
@@ -197,7 +199,7 @@ class Reply:
         if not call.name:
             raise ValueError("a tool call has no name")
         try:
-            arguments = decode(call.arguments.strip() or "{}", dict[str, Any])
+            arguments = decode(well_formed(call.arguments.strip()) or "{}", dict[str, Any])
         except ValueError as error:
             raise ValueError(f"the arguments of {call.name} are not a JSON object: {error}") from error
         return ToolCall(unique_id(call.id, others, self._request.messages), call.name, arguments)

@@ -39,11 +39,13 @@ def encode_request(request: InferRequest, extra: dict[str, Any]) -> dict[str, An
     }
     if request.system.strip():
         body["system"] = [{"type": "text", "text": request.system} | _CACHED]
-    if request.tools:
-        body["tools"] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in request.tools
-        ]
-        body["tools"][-1] |= _CACHED
+    tools = [{"name": it.name, "description": it.description, "input_schema": it.schema} for it in request.tools]
+    called = [] if tools else _called(request.messages)
+    if tools := tools or called:
+        body["tools"] = tools
+        tools[-1] |= _CACHED
+        if called or not request.may_call:
+            body["tool_choice"] = {"type": "none"}
     if request.temperature is not None:
         body["temperature"] = request.temperature
     body |= extra
@@ -52,6 +54,12 @@ def encode_request(request: InferRequest, extra: dict[str, Any]) -> dict[str, An
         body["output_config"] = body.get("output_config", {}) | wanted
     _make_room_for_thought(body, extra)
     return body
+
+
+def _called(messages: Sequence[Message]) -> list[_Block]:
+    """Return declarations of the tools that a conversation speaks of: the API refuses it without any."""
+    names = dict.fromkeys(call.name for message in messages for call in message.tool_calls)
+    return [{"name": name, "description": "(not at hand)", "input_schema": {"type": "object"}} for name in names]
 
 
 def _make_room_for_thought(body: dict[str, Any], extra: dict[str, Any]) -> None:

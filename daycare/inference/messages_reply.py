@@ -6,10 +6,11 @@ import msgspec
 
 from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import Message, Part, Text, Thinking, ToolCall, Usage
+from daycare.base.wellformed import Joined, well_formed
 from daycare.inference.history import unique_id
 from daycare.inference.messages_api import KIND
 from daycare.inference.refusals import Refused
-from daycare.inference.sse import Event, decode
+from daycare.inference.sse import Event, decode, decode_frame
 from daycare.plugin import Completion, InferRequest
 
 _Finish = Literal["stop", "tools", "length", "refused"]
@@ -50,12 +51,13 @@ class _Block(msgspec.Struct):
     start: dict[str, Any]
     pieces: dict[str, list[str]] = {}
     closed: bool = False
+    joined: Joined = msgspec.field(default_factory=Joined)  # what is said of it
 
     def add(self, field: str, piece: str) -> None:
         self.pieces.setdefault(field, []).append(piece)
 
     def whole(self, field: str) -> str:
-        return "".join(self.pieces.get(field, ()))
+        return well_formed("".join(self.pieces.get(field, ())))
 
 
 class Reply:
@@ -89,7 +91,7 @@ class Reply:
 
     def add(self, event: Event) -> str | None:
         """Take an event; return its text, "" if it carried something else of the reply, None if nothing."""
-        frame: _Frame = decode(event.data, _Frame)
+        frame: _Frame = decode_frame(event.data, _Frame)
         if event.name and event.name != frame.type:
             raise ValueError("an event is not what its name says")
         if frame.usage:
@@ -191,6 +193,7 @@ class Reply:
 
     def _say(self, block: _Block, text: str) -> str:
         """Return what is said on the stream: a message's texts are joined by line ends."""
+        text = block.joined.feed(text)
         follows = not block.pieces and any(other.type == "text" and other.pieces for other in self._blocks)
         text = self._room(text, beside=1 if follows and text else 0)
         if not text:
@@ -213,7 +216,7 @@ class Reply:
 
     def _part(self, block: _Block, before: list[Part], *, cut: bool) -> list[Part]:
         if block.type == "text":
-            text = block.whole("text")
+            text = block.whole("text") + block.joined.end()
             return [Text(text)] if text else []
         if not block.closed:
             return []

@@ -31,12 +31,11 @@ from daycare.base.limits import (
     TURN_DEADLINE_S,
 )
 from daycare.inference import survey
-from daycare.inference.breaker import Permit
 from daycare.inference.call import call
 from daycare.inference.catalog import ModelFacts
 from daycare.inference.metering import INSTALLATION, Bill, Gate, Meter, Open, Payer
 from daycare.inference.names import Choice
-from daycare.inference.providing import Providing
+from daycare.inference.providing import Pass, Providing
 from daycare.inference.sources import Providers, not_configured
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Completion, InferRequest
@@ -144,10 +143,10 @@ class Pool:
         failed: list[_Failed] = []
         tries = 0
         ends_at = trio.current_time() + MODEL_INFER_MAX_S
-        breakers = self._set(plan[0]).breakers
+        at = self._set(plan[0])
         while left:
             choice = left[0]
-            permit = breakers[choice.provider].permit()
+            permit = at.permit(choice)
             if permit is None:
                 left.popleft()
                 tries = 0
@@ -161,10 +160,10 @@ class Pool:
                 on_failure(Failure(choice, result.error, None))
                 raise result.error
             pause_s = _pause_s(result.error, tries, alone=len(left) == 1)
-            if pause_s is None or breakers[choice.provider].away:
+            if pause_s is None or at.error(choice) is not None:
                 left.popleft()
                 pause_s, tries = 0.0, 0
-            while left and breakers[left[0].provider].retry_after_s > pause_s:
+            while left and at.retry_after_s(left[0]) > pause_s:
                 left.popleft()
             if trio.current_time() + pause_s >= ends_at:
                 left.clear()
@@ -185,9 +184,8 @@ class Pool:
 
     @property
     def away(self) -> dict[str, str]:
-        """The providers that are away now, each with why."""
-        found = ((name, breaker.error) for name, breaker in self._now.breakers.items())
-        return {name: error.message for name, error in found if error is not None}
+        """The providers, and the models as PROVIDER/MODEL, that are away now, each with why."""
+        return self._now.away
 
     def facts(self, choice: Choice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
@@ -250,7 +248,7 @@ class Pool:
     async def _try(
         self,
         choice: Choice,
-        permit: Permit,
+        permit: Pass,
         request: InferRequest,
         on_delta: Callable[[str], None],
         ends_at: float,
@@ -281,7 +279,7 @@ class Pool:
                 if meter.alive or not isinstance(error, UnavailableError):
                     answered()  # a refusal is an answer, too
                     return _Failed(choice, error, outage=False)
-                outage = error.code not in _OF_THE_REPLY or at.breakers[choice.provider].away
+                outage = error.code not in _OF_THE_REPLY or at.error(choice) is not None
                 if outage:
                     permit.failed(error)
                 return _Failed(choice, error, outage)
@@ -301,11 +299,12 @@ class Pool:
         outages = {each.choice: each.error for each in failed if each.outage}
         waits: list[float] = []
         for choice in plan:
-            breaker = self._set(choice).breakers[choice.provider]
-            if breaker.error is not None:
-                outages.setdefault(choice, breaker.error)
+            at = self._set(choice)
+            error = at.error(choice)
+            if error is not None:
+                outages.setdefault(choice, error)
             if choice in outages:
-                pause_s = breaker.retry_after_s if breaker.away else BREAKER_PAUSE_S
+                pause_s = at.retry_after_s(choice) if error is not None else BREAKER_PAUSE_S
                 waits.append(max(pause_s, outages[choice].retry_after_s or 0.0))
         if not outages or (failed and failed[0].choice == plan[0] and isinstance(failed[0].error, BudgetError)):
             return failed[0].error

@@ -4,6 +4,7 @@ An event that the stream's end cuts is never seen. Ids and retry times of events
 in one thing: lines that are no fields and events without data are errors, as a piece of a tool call may be lost there.
 """
 
+import json
 import re
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +14,7 @@ from daycare.base.limits import MODEL_FRAME_MAX_BYTES
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _SKIPPED: Final = {b"", b"id", b"retry"}  # a comment is a line without a field's name
 
 
@@ -88,6 +90,19 @@ class SseParser:
         self._line_bytes += len(piece)
         if self._line_bytes + self._data_bytes > self._max_bytes:
             raise ValueError(f"a frame is larger than {self._max_bytes} bytes")
+
+
+def decode_frame(raw: str, type_: Any) -> Any:
+    """Decode the JSON of a frame, as `decode`. Its texts may hold half a character, whose rest is in the next frame."""
+    try:
+        return decode(raw, type_)
+    except ValueError:
+        if not _HALF.search(raw):
+            raise
+    try:
+        return msgspec.convert(json.loads(raw), type_)
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def decode(raw: str | bytes, type_: Any) -> Any:

@@ -189,6 +189,11 @@ def _wrong_thinking(body: dict[str, Any]) -> str:
 
 def _wrong_tools(body: dict[str, Any]) -> str:
     names = [tool.get("name", "") for tool in body.get("tools") or ()]
+    blocks = [block for message in body["messages"] for block in _content(message)]
+    if not names and any(block.get("type") in ("tool_use", "tool_result") for block in blocks):
+        return "Requests which include `tool_use` or `tool_result` blocks must define tools"
+    if "tool_choice" in body and not names:
+        return "tool_choice: may only be specified while providing tools"
     if len(set(names)) < len(names):
         return "tools: Tool names must be unique"
     for tool in body.get("tools") or ():

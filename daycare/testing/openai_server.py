@@ -131,6 +131,8 @@ def _wrong(body: dict[str, Any]) -> str:
     messages = body.get("messages")
     if not isinstance(body.get("model"), str):
         return "you must provide a model parameter"
+    if "tool_choice" in body and not body.get("tools"):
+        return "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified."
     if not isinstance(messages, list) or not messages:
         return "'messages' must be a list that is not empty"
     waiting: set[str] = set()

@@ -10,6 +10,7 @@ from daycare.testing.anthropic_server import FakeAnthropic, signature
 HEADERS = {"anthropic-version": "2023-06-01"}
 USE = {"type": "tool_use", "id": "t1", "name": "remind", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+TOOL = {"name": "remind", "input_schema": {"type": "object"}}
 CACHED = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}
 THINK = {"type": "enabled", "budget_tokens": 1024}
 
@@ -47,6 +48,8 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
     "an id with a dot": ([user(), assistant(USE | {"id": "a.b"}), user(RESULT | {"tool_use_id": "a.b"})], {}),
     "five breakpoints": ([user(*[CACHED] * 5)], {}),
     "a broken image": ([user({"type": "image", "source": {"media_type": "image/png", "data": "%"}})], {}),
+    "a call of a tool that is not declared": ([user(), assistant(USE), user(RESULT)], {}),
+    "a choice among no tools": ([user()], {"tool_choice": {"type": "none"}}),
     "a tool without schema": ([user()], {"tools": [{"name": "remind"}]}),
     "a temperature for a thinker": ([user()], {"thinking": THINK, "temperature": 0.1}),
     "a budget above the limit": ([user()], {"thinking": THINK, "max_tokens": 1024}),
@@ -68,7 +71,8 @@ async def test_it_refuses_what_the_real_server_refuses(what: str) -> None:
     async with FakeAnthropic.serve() as server:
         answer = await ask(server, *messages, **rest)
         assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
-        assert (await ask(server, user(), assistant(USE), user(RESULT, text("so")))).status_code == 200
+        good = await ask(server, user(), assistant(USE), user(RESULT, text("so")), tools=[TOOL])
+        assert good.status_code == 200
 
 
 async def test_it_answers_whole_or_as_a_stream_of_named_events() -> None:
