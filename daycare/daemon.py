@@ -306,7 +306,7 @@ class Daemon:
             policy=Policy(config.agent.policy),
         )
         self.lasting.add_to(self.commands, self.supervisor, self.prompts.check)
-        self.record = Record(store, self.bus, self.notifier, owner)
+        self.record = Record(store, self.bus, self.notifier, owner, self.pool.is_for_memory_only)
         self.timers = TimerService(store, clock)
         kept, post = self.recollections, self.router.post
         self.memories = MemoryControls(

@@ -1,5 +1,6 @@
 """What is worth remembering of what happened: events kept in the store, and people told of some."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -61,6 +62,7 @@ class Record:
     _bus: Bus
     _notifier: Notifier
     _owner: str
+    _only_memory: Callable[[str], bool]  # whether nothing else is set to use a provider, or a model PROVIDER/MODEL
     _read: int = -1  # the cursor of the last event that was looked at
 
     async def run(self) -> None:
@@ -121,11 +123,12 @@ class Record:
         await self._notifier.notify(self._owner, text, topic="knock")
 
     async def _tell_of_provider(self, event: ProviderAway) -> None:
-        text = f"The model provider {event.provider} is back."
+        what = event.provider if "/" in event.provider else f"provider {event.provider}"
+        text = f"The model {what} is back."
         if not event.cleared:
-            text = (
-                f"The model provider {event.provider} is away: {event.reason}. Messages that need it wait and are "
-                "answered when it is back; `daycare models` shows how it is."
-            )
+            waits = "Messages that need it wait and are answered when it is back;"
+            if self._only_memory(event.provider):
+                waits = "Only memory is set to use it: messages are answered, and what was said is learned later;"
+            text = f"The model {what} is away: {event.reason}. {waits} `daycare models` shows how it is."
         topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
         await self._notifier.notify(self._owner, text, topic=topic)

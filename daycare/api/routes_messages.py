@@ -95,9 +95,10 @@ class Messages:
         trouble = self._services.supervisor.failures.trouble_of(receipt.agent_id)
         if receipt.state == "waiting" and trouble is not None:
             view["trouble"] = msgspec.to_builtins(trouble)
-        if receipt.state == "done":
+        ended = receipt.state in ("done", "stopped")
+        if ended:
             view["replies"] = await self._unread(receipt.path, wanted=lambda row: _answers(receipt, row))
-        response = answer(view, 200 if receipt.state == "done" else 202)
+        response = answer(view, 200 if ended else 202)
         response.headers["traceparent"] = mine
         return response
 

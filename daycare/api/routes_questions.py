@@ -54,8 +54,9 @@ class Questions:
             waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
             receipt = replace(waited, duplicate=receipt.duplicate)
         view: dict[str, Any] = msgspec.to_builtins(receipt)
-        if receipt.state == "done":
+        ended = receipt.state in ("done", "stopped")
+        if ended:
             told = answered(view.pop("result") or "")
             view |= {"answer": told.text, "documents": told.documents}
             view["sources"] = await self._controls.sources(agent, told.labels)
-        return answer(view, 200 if receipt.state == "done" else 202)
+        return answer(view, 200 if ended else 202)

@@ -59,7 +59,7 @@ class Upkeep:
         )
         if wish.wait_s:
             receipt = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
-        if receipt.state != "done":
+        if receipt.state not in ("done", "stopped"):
             return answer({"receipt": receipt}, 202)
         for row in await self._services.store.outbox.unread(_GC):
             if row.trace == receipt.trace or row.turn == receipt.turn:  # it is told here

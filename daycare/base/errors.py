@@ -88,6 +88,12 @@ class ConflictError(DaycareError):
     http_status = 409
 
 
+class StoppedError(DaycareError):
+    """Somebody stopped it before it was done: what it did until then stands."""
+
+    exit_code = 6
+
+
 class BusyError(DaycareError):
     """A bound is reached or a holder is in the way: try again after `retry_after_s` seconds."""
 

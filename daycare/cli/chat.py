@@ -9,7 +9,7 @@ import typer
 
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.limits import ASK_DEADLINE_S
-from daycare.cli.client import Client, new_key
+from daycare.cli.client import ENDED, Client, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.messages import acknowledge, answer_text
 from daycare.store.home import Home
@@ -141,7 +141,7 @@ class _Window:
                 answer = self._client.persist(text, key=key, path=self._target)
             if self._target is None:
                 self._screen.follow(answer["path"])
-            if answer["state"] == "done":
+            if answer["state"] in ENDED:
                 self._screen.show_answer(answer)
                 self._follower.fetch()
             else:

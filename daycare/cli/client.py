@@ -35,6 +35,7 @@ Json = dict[str, Any]  # a decoded JSON object
 REQUEST_S: Final = 30.0  # an answer that does not wait for an agent takes milliseconds; a full disk takes seconds
 SILENCE_S: Final = 40.0  # the event stream says something every 15 s
 WAIT_SLICE_S: Final = 25.0  # one waiting request; longer waits repeat it under the same key
+ENDED: Final = ("done", "stopped")  # what a message is when nothing more comes of it
 _FIRST_SLICE_S: Final = 2.0  # whoever waits soon hears what is missing
 RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart with running turns takes 10 s
 RETRY_S: Final = 0.25
@@ -186,7 +187,7 @@ class Client:
             if trouble and trouble["reason"] != reason:
                 reason = trouble["reason"]
                 troubled(trouble)
-            if answer["state"] == "done":
+            if answer["state"] in ENDED:
                 return answer
             if answer["state"] == "dead":
                 raise ConflictError(

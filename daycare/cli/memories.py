@@ -9,7 +9,7 @@ import typer
 
 from daycare.base.english import plural
 from daycare.base.errors import BusyError, InvalidError
-from daycare.cli.client import REQUEST_S, WAIT_SLICE_S, Json, new_key
+from daycare.cli.client import ENDED, REQUEST_S, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
 from daycare.cli.render import one_line, pairs, plain, table, when
@@ -106,7 +106,7 @@ def ask(
         while True:
             wait_s = max(min(deadline - time.monotonic(), WAIT_SLICE_S), 0.05)
             found = client.call("POST", "/v1/memories/ask", wish | {"wait_s": wait_s}, timeout_s=REQUEST_S + wait_s)
-            if found["state"] == "done":
+            if found["state"] in ENDED:
                 break
             if deadline <= time.monotonic():
                 raise BusyError(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.errors import InvalidError, StoppedError, UnavailableError
 from daycare.base.limits import ASK_DEADLINE_S
 from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
 from daycare.cli.command import Cli, command, show
@@ -78,6 +78,9 @@ def send(
             )
             cli.out(answer, answer_text)
             client.patiently(lambda: acknowledge(client, answer))  # another daemon may be taking over
+            if answer["state"] == "stopped":
+                what = f"wait for the answer to message {answer['seq']}: its turn was stopped before it was done"
+                raise StoppedError("MESSAGE_STOPPED", what, hint=f"daycare trace {answer['seq']}")
         else:
             receipt = client.persist(text, key=key, path=path, user=user, files=files)
             cli.out(receipt | {"working": takes_turns(client.status() or {})}, receipt_text)

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from daycare.base.errors import BusyError, DaycareError
-from daycare.cli.client import WAIT_SLICE_S, Json, new_key
+from daycare.cli.client import ENDED, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
 
@@ -48,7 +48,7 @@ def gc(
         while True:
             wish = {"vacuum": vacuum, "key": key, "wait_s": WAIT_SLICE_S}
             done = client.call("POST", "/v1/gc", wish, timeout_s=2 * WAIT_SLICE_S)
-            if done["receipt"]["state"] == "done":
+            if done["receipt"]["state"] in ENDED:
                 break
             if time.monotonic() > deadline:
                 raise BusyError("NO_ANSWER_YET", "gc: its round has not ended yet", hint="daycare send /system/gc '?'")

@@ -187,6 +187,13 @@ class Pool:
         """The providers, and the models as PROVIDER/MODEL, that are away now, each with why."""
         return self._now.away
 
+    def is_for_memory_only(self, name: str) -> bool:
+        """Return whether [models] names a provider, or a model PROVIDER/MODEL, for the roles of memory alone."""
+        used = self._now.models
+        others = [model for role, model in used.items() if not role.startswith("memory")]
+        named = [*others, *self._now.fallbacks]
+        return all("/" in model and not f"{model}/".startswith(f"{name}/") for model in named) and bool(others)
+
     def facts(self, choice: Choice) -> ModelFacts:
         """Return what is known of a model: the catalog's words, corrected by config.toml."""
         return self._set(choice).providers[choice.provider].facts(choice.model)

@@ -102,13 +102,13 @@ class InboxRow(msgspec.Struct, frozen=True):
 class Receipt(msgspec.Struct, frozen=True):
     """What the sender learns after the commit. A repeat of a key names the first row, and its result once done.
 
-    `trace` and `path` are the row's; `turn` is the one that answered it.
+    `trace` and `path` are the row's; `turn` is the one that answered it, or was `stopped` before it was done.
     """
 
     seq: int
     agent_id: str
     duplicate: bool = False
-    state: Literal["waiting", "done", "dead"] = "waiting"
+    state: Literal["waiting", "done", "stopped", "dead"] = "waiting"
     result: str | None = None
     trace: str = ""
     path: str = ""

@@ -14,8 +14,11 @@ from daycare.store.sqlite.mailbox import COLUMNS, row_of
 from daycare.store.sqlite.writer import Tx, Writer
 
 # The last is held by a turn that was set aside.
-_STATES: tuple[Literal["waiting", "done", "dead"], ...] = ("waiting", "done", "dead", "waiting")
-_RECEIPT = "seq, agent_id, state, result, trace, path, turn"
+_STATES: tuple[Literal["waiting", "done", "stopped", "dead"], ...] = ("waiting", "done", "dead", "waiting")
+_RECEIPT = (
+    "seq, agent_id, state, result, trace, path, turn,"
+    " EXISTS (SELECT 1 FROM history h WHERE h.turn = inbox.turn AND h.state = 'stopped')"
+)
 
 
 class Inbox:
@@ -149,5 +152,8 @@ def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:
 
 
 def _receipt(row: tuple[Any, ...], *, duplicate: bool) -> Receipt:
-    seq, agent_id, state, result, trace, path, turn = row
-    return Receipt(seq, agent_id, duplicate, _STATES[state], result, trace, path, turn)
+    seq, agent_id, state, result, trace, path, turn, stopped = row
+    known = _STATES[state]
+    if stopped and known == "done":
+        known = "stopped"
+    return Receipt(seq, agent_id, duplicate, known, result, trace, path, turn)

@@ -17,7 +17,8 @@ _RECALLED = "json_extract(e.event, '$.event') = 'memory.recalled'"
 _TRACE = f"""
 SELECT created_at, 'accepted', path, 'from ' || sender || ', message ' || seq
     FROM inbox WHERE trace = :trace
-UNION ALL SELECT done_at, CASE state WHEN 2 THEN 'given up' ELSE 'answered' END, path, 'message ' || seq
+UNION ALL SELECT done_at, CASE WHEN state = 2 THEN 'given up' WHEN EXISTS (SELECT 1 FROM history h
+        WHERE h.turn = inbox.turn AND h.state = 'stopped') THEN 'stopped' ELSE 'answered' END, path, 'message ' || seq
     FROM inbox WHERE trace = :trace AND state > 0
 UNION ALL SELECT t.started_at, 'turn ' || t.turn || ' started', a.path, 'messages ' || t.seqs
     FROM turns t JOIN agents a ON a.id = t.agent_id WHERE t.trace = :trace
