@@ -163,6 +163,12 @@ def used_up_words(standing: Standing, until: str) -> str:
     """Return the sentence that says that a budget is used up."""
     it = standing.ceiling
     period, measure = split_name(it.name)
+    if standing.used < it.most:
+        left, most = shown_amount(measure, it.most - standing.used), shown_amount(measure, standing.asked)
+        return (
+            f"The budget of {whose(it.path)} for {this(period)}, {shown_amount(measure, it.limit)}, has {left} left,"
+            f" and the next call may take {most}: none is made {until}"
+        )
     what = f"The budget of {whose(it.path)} for {this(period)}, {shown_amount(measure, it.limit)}, is used"
     if it.most == it.limit:
         return f"{what} up {until}"

@@ -20,7 +20,7 @@ class BudgetRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True):
-    """What a path and all below it may use of one measure in one period: no call begins at or above `most`.
+    """What a path and all below it may use of one measure in one period: no call begins that may go above `most`.
 
     `key` is the day or the month. `limit` is what was set; `most` may be less for calls in the background.
     """
@@ -39,16 +39,18 @@ class Standing(msgspec.Struct, frozen=True):
     ceiling: Ceiling
     used: int
     reserved: int
+    asked: int = 0  # the most that the call may take which is to begin
 
     @property
     def reached(self) -> bool:
-        """Whether no call may begin."""
-        return self.used + self.reserved >= self.ceiling.most
+        """Whether the call may not begin: nothing is left, or not as much as it may take."""
+        taken = self.used + self.reserved
+        return taken >= self.ceiling.most or taken + self.asked > self.ceiling.most
 
     @property
     def used_up(self) -> bool:
         """Whether that stays so when all calls that run cost nothing."""
-        return self.used >= self.ceiling.most
+        return self.used >= self.ceiling.most or self.used + self.asked > self.ceiling.most
 
 
 class NewReservation(msgspec.Struct, frozen=True, kw_only=True):

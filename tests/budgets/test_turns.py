@@ -23,8 +23,11 @@ DOLLAR = 1_000_000
 
 
 def config(*, fallbacks: tuple[str, ...] = (), priced: bool = True, **sections: Any) -> Config:
-    """A model whose calls cost a cent for each token it reads, and five for each it writes."""
-    facts = {"input_usd": 10_000.0, "output_usd": 50_000.0} if priced else {}
+    """A model whose calls cost a cent for each 20 tokens it writes, and next to nothing for what it reads.
+
+    The longest answer that is expected costs less than a cent.
+    """
+    facts = {"input_usd": 0.001, "output_usd": 500.0} if priced else {}
     nothing = ModelSection(input_usd=0, output_usd=0)
     model = ModelSection(context_tokens=8_000, output_tokens=16, **facts)  # type: ignore[arg-type]
     return Config(
@@ -55,7 +58,7 @@ def operator(*limits: str) -> dict[str, Any]:
 
 def costing(cents: int, text: str = "done") -> Any:
     """A reply that costs so many cents."""
-    return lambda request: say_with(text, Usage(input_tokens=cents))
+    return lambda request: say_with(text, Usage(output_tokens=20 * cents))
 
 
 def say_with(text: str, usage: Usage) -> Any:
@@ -232,16 +235,17 @@ async def test_a_call_that_a_person_stops_counts_in_full(
         assert await house.talk("/stop") == "Stopped."
         (row,) = await house.daemon.services.budgets.spent(1)
         assert (row.calls, row.unsettled) == (0, 1)
-        assert row.unsettled_micros >= 16 * 50_000
+        assert row.unsettled_micros >= 16 * 500
 
 
 async def test_calls_wait_while_others_have_reserved_what_is_left(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with open_house(tmp_path, config=config(**operator("1usd a day"))) as house:
+    async with open_house(tmp_path, config=config(**operator("0.011usd a day"))) as house:  # a call may take 0.008
         for name in ("a", "b"):
             await house.agent(f"/{OWNER}/agent/{name}")
-        house.model.enqueue(20.0, costing(10), costing(10))
+        short = say_with("done", Usage(output_tokens=2))
+        house.model.enqueue(20.0, short, short)
         slow = await house.say("slow", path=f"/{OWNER}/agent/a")
         await trio.sleep(1)
         quick = await house.say("quick", path=f"/{OWNER}/agent/b")
@@ -316,12 +320,12 @@ async def test_budgets_are_told_and_set_in_a_chat(tmp_path: Path, autojump_clock
     async with open_house(tmp_path, Scripted(costing(30)), config=config(operator=BudgetsSection().person)) as house:
         await house.talk("hello")
         shown = await house.talk("/budget")
-        assert "/ann: $0.30 of $2.00 today (15 %); 30 tokens of 1,000,000 tokens today (0 %)" in shown
+        assert "/ann: $0.30 of $2.00 today (15 %); 600 tokens of 1,000,000 tokens today (0 %)" in shown
         assert await house.talk("/budget set /ann/agent 10 usd month") == "/ann/agent: $0.00 of $10.00 this month (0 %)"
         assert "there is no amount" in await house.talk("/budget raise")
         assert "expected a registered connector" in await house.talk("/budget set /ann/nowhere 5 usd day")
         spend = await house.talk("/spend")
-        assert spend.splitlines()[:2] == ["today: $0.30, 30 tokens, 1 call", "this month: $0.30, 30 tokens, 1 call"]
+        assert spend.splitlines()[:2] == ["today: $0.30, 600 tokens, 1 call", "this month: $0.30, 600 tokens, 1 call"]
         assert "/ann/direct $0.30" in spend
 
 
@@ -352,5 +356,5 @@ async def test_the_longest_answer_is_what_is_reserved(tmp_path: Path, autojump_c
         house.model.enqueue(look)
         await house.talk("hello")
         tokens, micros = seen
-        assert micros == (tokens - 16) * 10_000 + 16 * 50_000
+        assert micros == pytest.approx((tokens - 16) * 0.001 + 16 * 500, abs=1)
         assert house.store._db.execute("SELECT count(*) FROM reservations").fetchall() == [(0,)]

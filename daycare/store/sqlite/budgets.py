@@ -8,7 +8,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
-from daycare.base.budget import EVERYTHING, LIFTED, Use, agent_of, day_of, ends_ms, key_of
+from daycare.base.budget import EVERYTHING, LIFTED, Measure, Use, agent_of, day_of, ends_ms, key_of
 from daycare.base.limits import (
     BUDGET_DAYS_KEPT,
     BUDGET_HELPER_DAYS_KEPT,
@@ -104,10 +104,12 @@ class Budgets:
     # -- reservations ------------------------------------------------------------------------------------------------
 
     async def reserve(self, new: NewReservation, ceilings: Sequence[Ceiling]) -> Reserved:
-        """Reserve unless one of the ceilings is reached."""
+        """Reserve unless the call may go above one of the ceilings."""
 
         def run(tx: Tx) -> Reserved:
-            standings = tuple(_standings(tx.db, ceilings))
+            standings = tuple(
+                replace(it, asked=_asked(new.most, it.ceiling.measure)) for it in _standings(tx.db, ceilings)
+            )
             if any(standing.reached for standing in standings):
                 return Reserved(0, standings)
             most, payer = new.most, payer_of(tx.db, new.path)
@@ -329,6 +331,11 @@ def total(db: apsw.Connection, user: str | None) -> tuple[int, int, int]:
     ).fetchone()
     assert row is not None
     return int(str(row[0])), int(str(row[1])), int(str(row[2]))
+
+
+def _asked(most: Use, measure: Measure) -> int:
+    """Return the most that a call may take of a measure; how long it takes is an estimate, and binds no call."""
+    return 0 if measure == "minutes" else most.of(measure)
 
 
 def _standings(db: apsw.Connection, ceilings: Iterable[Ceiling]) -> Iterable[Standing]:
