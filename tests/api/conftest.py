@@ -59,7 +59,7 @@ from daycare.schedule.curation import Curation
 from daycare.settings import BudgetsSection
 from daycare.store.contract import Store
 from daycare.store.home import Home
-from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, TurnEnd, User
+from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 
@@ -120,7 +120,7 @@ class Echo:
         lane.drop({row.seq for row in rows})
         lane.turn = None
 
-    async def postponed(self, agent: Agent, error: DaycareError) -> None:
+    async def postponed(self, agent: Agent, turn: Turn, error: DaycareError) -> None:
         raise AssertionError(f"{agent.path}: {error}")
 
     async def unaffordable(self, agent: Agent, lane: Activation, error: BudgetError) -> None:

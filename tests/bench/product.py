@@ -29,7 +29,7 @@ from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops import process
-from daycare.store.records import Agent, Commit, InboxRow, TurnEnd
+from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
 from daycare.store.sqlite.store import SqliteStore, open_store
 
 from . import population
@@ -164,7 +164,7 @@ class _Actors:
         """Never called: nobody stops a turn here."""
         raise AssertionError(reason)
 
-    async def postponed(self, agent: Agent, error: DaycareError) -> None:
+    async def postponed(self, agent: Agent, turn: Turn, error: DaycareError) -> None:
         """Fail the benchmark: nothing here can be away."""
         raise error
 
