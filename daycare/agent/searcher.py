@@ -17,7 +17,8 @@ from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, origins_in, paths_in, words_of
-from daycare.agent.steps import Aside, Thinker, Thought, is_answer, tool_message
+from daycare.agent.steps import Aside, Thinker, Thought, is_answer
+from daycare.agent.tool_results import tool_message
 from daycare.base.clock import Clock
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
 from daycare.base.messages import (

@@ -18,11 +18,12 @@ from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.recall import NOTHING, Recollection
+from daycare.agent.tool_results import tool_message, uncertain, warning
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
-from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, ToolResult, Usage
+from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, Usage
 from daycare.inference.pool import Answer, Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -433,28 +434,3 @@ def is_answer(row: InboxRow, step: Step) -> bool:
     """Return whether a row holds the result of a step's call."""
     envelope = row.envelope
     return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait
-
-
-def tool_message(call: ToolCall, text: str, status: str, at_ms: int) -> Message:
-    """Return a tool's result as a message."""
-    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status)  # type: ignore[arg-type]
-    return Message("tool", (result,), at_ms, Origin.AGENT)
-
-
-def uncertain(message: Message) -> bool:
-    """Return whether a tool's message says that nobody knows whether it took effect."""
-    return any(isinstance(part, ToolResult) and part.status == "uncertain" for part in message.parts)
-
-
-def warning(call: ToolCall) -> str:
-    """Return what a person is told of a call that may or may not have taken effect."""
-    return (
-        f"Note: I was interrupted while `{call.name}` ran ({shorten(call)}). It may or may not have taken effect; "
-        "I did not repeat it."
-    )
-
-
-def shorten(call: ToolCall) -> str:
-    """Return a call's arguments for people, cut to a line."""
-    text = msgspec.json.encode(call.arguments).decode()
-    return text if len(text) <= 120 else text[:117] + "..."
