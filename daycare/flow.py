@@ -56,7 +56,7 @@ from daycare.base.messages import EnvelopeKind, File
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
-from daycare.plugin import Attachment, Connector, Inbound, Outcome, Outgoing, Unreadable
+from daycare.plugin import Attachment, Connector, Inbound, InferRequest, Outcome, Outgoing, Unreadable
 from daycare.store.contract import Store
 from daycare.store.records import (
     Agent,
@@ -185,12 +185,17 @@ class Flow:
             await self._end(agent, lane, turn, taken)
             return
         told = await self.hooks.before(agent, turn, messages_of(rows))
-        recalled = await self._recalled(agent, user, turn, rows)
-        prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
-        prompt = replace(prompt, messages=told)
         first = turn.attempt == 1 and turn.error is None  # what is added to a turn that fails would fail with it
         steering = lane.steering if lane.policy is Policy.STEER and first else None
-        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, steering, recalled)
+
+        async def prompting(rows: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
+            may = await self.permits.may(agent.path, READ_MEMORY, agent.path)
+            allowed = may.decision is Decision.ALLOW
+            recalled = await self.recaller.of(agent, user, turn, rows) if allowed else NOTHING
+            prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
+            return replace(prompt, messages=told), recalled
+
+        thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, steering)
         await self._end(agent, lane, turn, thought)
 
     async def _end(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought | Aside) -> None:
@@ -257,10 +262,6 @@ class Flow:
                 answers=tuple(dict.fromkeys(address[0] for address in addresses if address is not None)),
             )
         )
-
-    async def _recalled(self, agent: Agent, user: User, turn: Turn, rows: list[InboxRow]) -> Recollection:
-        may = await self.permits.may(agent.path, READ_MEMORY, agent.path)
-        return await self.recaller.of(agent, user, turn, rows) if may.decision is Decision.ALLOW else NOTHING
 
     async def _person(self, agent: Agent) -> User:
         return await self.store.people.get(agent.user) or User(id=agent.user, name=agent.user)

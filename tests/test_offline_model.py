@@ -133,7 +133,7 @@ def test_what_was_not_told_in_this_conversation_is_answered_by_what_memory_has()
         told = (user("forget everything"), Message("assistant", (Text("Yes."),)), user(asked))
         assert "have not told me" in answer(replace(recalled, messages=told))[0]
     assert "have not told me" in answer(replace(request(user("what is my hat?")), system=system))[0]
-    document = "<memory 00112233aabbccdd>\n# Facts\n\n- The boiler is serviced in May.\n</memory 00112233aabbccdd>"
+    document = "<memory-md 00112233aabbccdd>\n# F\n\n- The boiler is serviced in May.\n</memory-md 00112233aabbccdd>"
     found = answer(replace(request(user("when is the boiler serviced?")), system=document))[0]
     assert found == "This is what I remember of it:\n- The boiler is serviced in May."
 

@@ -44,7 +44,10 @@ class Processed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passages:
-    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`."""
+    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`.
+
+    `similar` is from which similarity on a passage fits that has no word of a question.
+    """
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Passages:
         chunking: Chunking,
         embedding: Embedding | None,
         section: DocumentsSection,
+        similar: float,
     ) -> None:
         self._memories = store.memories
         self._documents = documents
@@ -61,6 +65,7 @@ class Passages:
         self._chunking = chunking
         self._embedding = embedding
         self.section = section
+        self.similar = similar
         self._kept: OrderedDict[str, tuple[int, dict[str, list[Chunk]]]] = OrderedDict()  # by agent: of which version
 
     async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
@@ -122,7 +127,7 @@ class Passages:
             hashes = [fitting.hash_of(chunk) for chunk in passages]
             known = await self._memories.known_vectors(self._embedding.model, hashes)
             near = fitting.similarities(vector, known)
-        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self.section.min_similarity)
+        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self.similar)
 
     async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
         found: list[Memory] = []

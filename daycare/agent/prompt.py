@@ -121,7 +121,7 @@ def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
         data("other-agents", mark, room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
         data("skills", mark, room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
         data(
-            "memory",
+            "memory-md",
             mark,
             room.cut(sections.memory, PROMPT_MEMORY_MAX_TOKENS, "memory_read MEMORY.md shows all"),
         ),

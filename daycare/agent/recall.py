@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.blocks import one_line
-from daycare.agent.kinds import is_persons, messages_of, said
+from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
 from daycare.agent.passages import Passages
 from daycare.agent.sections import Excerpts
 from daycare.base.clock import Clock
@@ -38,6 +38,7 @@ from daycare.base.times import local_time
 from daycare.memory.address import MEMORY
 from daycare.memory.loading import SEARCH, loaded
 from daycare.memory.queries import Hit, Query
+from daycare.memory.small_talk import is_small_talk
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
@@ -132,7 +133,8 @@ class Recaller:
         """Begin to embed what a person has just said."""
         if envelope.to.split("/", 3)[2:3] == [Kind.APP] or envelope.user == "system":
             return  # programs recall nothing
-        if envelope.kind is EnvelopeKind.TEXT and envelope.origin is not Origin.AGENT and not receipt.duplicate:
+        asks = envelope.kind is EnvelopeKind.TEXT and envelope.origin is not Origin.AGENT and not receipt.duplicate
+        if asks and not is_small_talk(envelope.text):
             self._begin(envelope.text)
 
     def forget(self) -> None:
@@ -142,13 +144,12 @@ class Recaller:
         self._passages.forget()
 
     async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Recollection:
-        """Return what fits a turn's messages; no memories for agents that no person talks with, and on any failure."""
-        messages = messages_of(rows)
-        text = "\n".join(said(message)[1] for message in messages if is_persons(message)).strip()
+        """Return what fits what a turn reads; no memories for what is not looked up, for courtesies, on any failure."""
+        text = self._asked(agent, turn, rows)
         found, vector = NOTHING, None
-        if self.section.enabled and agent.kind in PEOPLES and text:
+        if self.section.enabled and text and not is_small_talk(text):
             found, vector = await self._recall(agent, user, turn, text)
-        words = text or "\n".join(message.text for message in messages)
+        words = text or "\n".join(message.text for message in messages_of(rows))
         return replace(found, excerpts=await self._passages.standing(agent, words, vector))
 
     async def _recall(self, agent: Agent, user: User, turn: Turn, text: str) -> "tuple[Recollection, Floats | None]":
@@ -178,6 +179,21 @@ class Recaller:
         return found, vector
 
     # -- the question ------------------------------------------------------------------------------------------------
+
+    def _asked(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow]) -> str:
+        """Return the words of a turn that are looked up, by `recall_for`."""
+        wanted, named = self.section.recall_for, set(turn.seqs)
+        rows = [row for row in rows if row.seq in named or "steered" in wanted]
+        words = []
+        if "people" in wanted and agent.kind in PEOPLES:
+            plain = [row for row in rows if not is_task(row) and not is_scheduled(row)]
+            words += [said(message)[1] for message in messages_of(plain) if is_persons(message)]
+        for row in rows:
+            of_helper = agent.kind == Kind.SUB and row.envelope.kind is EnvelopeKind.TEXT
+            task, job, helper = "tasks" in wanted, "cron" in wanted, "helpers" in wanted
+            if (task and is_task(row)) or (job and is_scheduled(row)) or (helper and of_helper):
+                words.append(row.envelope.text)
+        return "\n".join(words).strip()
 
     def _begin(self, text: str) -> "_Question | None":
         if self._ask is None or self._nursery is None or not self.section.enabled:
@@ -229,6 +245,7 @@ class Recaller:
             tiers=tuple(tier for tier, wanted in kept.items() if wanted),
             shown=(turn.session, through),
             limit=section.max_results * RECALL_STICKY_FOLD,
+            least=section.min_score,
             vector=vector,
         )
 

@@ -66,7 +66,9 @@ class Recollections:
         self.scribe = Scribe(store, directory, section.ingestion, partial(aside, "conversation log"), at_once)
         self.chunking = Chunking(store, directory.get, partial(aside, "document chunks"))
         self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
-        self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, section.documents)
+        self.passages = Passages(
+            store, documents, shelf, self.chunking, self.embedding, section.documents, section.similar
+        )
         ask = self.embedding.question if self.embedding is not None else None
         self.recaller = Recaller(
             store,
@@ -87,7 +89,7 @@ class Recollections:
         self._section = replace(section, embedder=self._section.embedder, model_dir=self._section.model_dir)
         self.search.apply(section.retrieval)
         self.scribe.section = self.curator.section = section.ingestion
-        self.passages.section = section.documents
+        self.passages.section, self.passages.similar = section.documents, self._section.similar
         self.recaller.section, self.recaller.top = _recalled(section), section.documents.chat_top
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -17,6 +17,7 @@ from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, origins_in, paths_in, words_of
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought, is_answer
 from daycare.agent.tool_results import tool_message
 from daycare.base.clock import Clock
@@ -99,7 +100,11 @@ class Searcher:
         """Let a search agent think, check what it names as its sources, and end it with its answer, in one commit."""
         parent = await self.directory.get(agent.parent or agent.id)
         prompt = InferRequest(model="", system=await self._prompt(parent, user, rows), messages=(), zone=user.zone)
-        thought = await self.thinker.think(agent, user, turn, rows, steps, prompt, None)
+
+        async def prompting(_: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
+            return prompt, NOTHING
+
+        thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, None)
         if isinstance(thought, Aside):
             return thought
         reply = await self._checked(parent, user, thought)

@@ -143,10 +143,11 @@ async def load_sections(
     """Read what stands in an agent's prompt; `today` is the user's local time.
 
     Where there is no IDENTITY.md the persona stands in, where there is no USER.md what is known of the user. Of a
-    document that does not stand whole its `excerpts` do. A helper gets none of it: it works on what its task says.
+    document that does not stand whole its `excerpts` do. A helper gets only what was `recalled` for it: it works on
+    what its task says.
     """
     if is_helper(agent):
-        return Sections(mark=mark, room=room)
+        return Sections(mark=mark, recalled=recalled, room=room)
     parts = dict(excerpts)
     passages = parts.pop(MEMORY, "")
 

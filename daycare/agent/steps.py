@@ -8,7 +8,7 @@ A call whose result comes later, from another agent, sets the turn aside: nothin
 over its journal when the answer is among its rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -34,6 +34,7 @@ from daycare.store.retry import with_retry
 from daycare.tools.runner import Done, Runner
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
+Prompting = Callable[[Sequence[InboxRow]], Awaitable[tuple[InferRequest, Recollection]]]
 
 
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +66,7 @@ class Course:
     user: User
     turn: Turn
     prompt: InferRequest
+    prompting: Prompting
     rows: list[InboxRow]
     said: list[Message]
     recalled: Recollection
@@ -116,19 +118,19 @@ class Thinker:
         turn: Turn,
         rows: Sequence[InboxRow],
         steps: Sequence[Step],
-        prompt: InferRequest,
+        prompting: Prompting,
         steering: Steering | None,
-        recalled: Recollection = NOTHING,
     ) -> Thought | Aside:
         """Think until the model has answered, or has to wait for others.
 
-        `recalled` stands in the prompt; it is journaled with the first step. Raises when a model call fails: the
-        journal is kept for the retry.
+        `prompting` makes the prompt for what the turn reads, and again when a person adds something. What was recalled
+        for it is journaled with the next step. Raises when a model call fails: the journal is kept for the retry.
         """
         named = set(turn.seqs)
         answers = answers_among(rows, steps)
         first = [row for row in rows if row.seq in named and row not in answers]
-        course = Course(agent, user, turn, prompt, first, messages_of(first), recalled)
+        prompt, recalled = await prompting(rows)
+        course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), recalled)
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
         while True:
@@ -372,6 +374,7 @@ class Thinker:
         await with_retry(lambda: self._store.turns.journal([step]))
         course.rows += added
         course.said += messages_of(added)
+        course.prompt, course.recalled = await course.prompting(course.rows)
 
     def _tool_finished(self, course: Course, number: int, call: ToolCall, status: str) -> None:
         self._bus.publish(

@@ -14,7 +14,7 @@ from typing import Final
 
 NAMES: Final = (
     *("identity", "personality", "soul", "style", "user", "agents"),
-    *("assignment", "group", "other-agents", "skills", "memory", "daily", "recalled"),
+    *("assignment", "group", "other-agents", "skills", "memory", "memory-md", "daily"),
     *("summary", "earlier-summary", "conversation", "plugin", "history", "known", "lines"),
     *("attached", "forwarded", "quoted", "signal", "message", "earlier-answer"),
 )

@@ -9,7 +9,12 @@ NO_EMBEDDER: Final = "none"
 LOCAL_EMBEDDER: Final = "local"
 FOLDER_EMBEDDER: Final = "dir"
 
+TEXT_WEIGHT: Final = 0.7
+VECTOR_WEIGHT: Final = 0.3
+SIMILAR: Final = {LOCAL_EMBEDDER: 0.25, FOLDER_EMBEDDER: 0.35}  # from which on texts are about the same
+SIMILAR_ELSEWHERE: Final = 0.5  # by the embedders of servers
 Share = Annotated[float, Meta(ge=0, le=10)]
+RecallFor = Literal["people", "steered", "cron", "tasks", "helpers"]
 
 
 class IngestionSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,21 +35,24 @@ class IngestionSection(msgspec.Struct, frozen=True, kw_only=True):
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """`[memory.retrieval.weights]`: what counts how much. `recency` is for a memory of this minute, halved each month.
 
-    `text` and `vector` are those of `merge = "plain"` alone.
+    `text` and `vector` are shares, as against each other: of words and vectors under `merge = "plain"`; under
+    `structure` twice as much of one counts twice as much as was measured to be best.
     """
 
     logs: Share = 1.0
     facts: Share = 1.0
     entities: Share = 1.0
     recency: Share = 0.0
-    text: Share = 0.7
-    vector: Share = 0.3
+    text: Share = TEXT_WEIGHT
+    vector: Share = VECTOR_WEIGHT
 
 
 class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
     """`[memory.retrieval]`: what comes back into a prompt before the model is asked.
 
     `merge`: by structure (who said it, what stands around it), or `plain`, a weighted sum of words and vectors.
+    `min_score`: of memories, under `structure`. `recall_for`: what is looked up: messages of people, those that arrive
+    while a turn runs, jobs of cron, tasks, and what helpers are asked.
     """
 
     enabled: bool = True
@@ -54,6 +62,8 @@ class RetrievalSection(msgspec.Struct, frozen=True, kw_only=True):
     include_facts: bool = True
     include_logs: bool = True
     deadline_ms: Annotated[int, Meta(ge=1, le=10_000)] = 150
+    min_score: Annotated[float, Meta(ge=0, le=50)] = 3.5
+    recall_for: tuple[RecallFor, ...] = ("people", "steered", "cron", "tasks")
     merge: Literal["structure", "plain"] = "structure"
     weights: Weights = Weights()
 
@@ -63,13 +73,13 @@ class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
 
     `identity`: IDENTITY.md, SOUL.md, STYLE.md and USER.md whole, or so many passages of each. MEMORY.md stands whole
     up to `chat_max_tokens`; of a longer one the `chat_top` passages that fit, as of other documents, each with a word
-    of what was said or, where there are vectors, at least `min_similarity`.
+    of what was said or, where there are vectors, at least `min_similarity`, None for what suits the embedder.
     """
 
     identity: Literal["whole"] | Annotated[int, Meta(ge=1, le=50)] = "whole"
     chat_max_tokens: Annotated[int, Meta(ge=0, le=12_000)] = 4_000
     chat_top: Annotated[int, Meta(ge=0, le=50)] = 5
-    min_similarity: Annotated[float, Meta(ge=-1, le=1)] = 0.5
+    min_similarity: Annotated[float, Meta(ge=-1, le=1)] | None = None
 
 
 class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,3 +95,9 @@ class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
     ingestion: IngestionSection = IngestionSection()
     retrieval: RetrievalSection = RetrievalSection()
     documents: DocumentsSection = DocumentsSection()
+
+    @property
+    def similar(self) -> float:
+        """The similarity from which on a passage fits, for this embedder: static vectors are further apart."""
+        least = self.documents.min_similarity
+        return SIMILAR.get(self.embedder, SIMILAR_ELSEWHERE) if least is None else least

@@ -4,7 +4,9 @@ import re
 from collections.abc import Set
 from typing import Final
 
-_BLOCK: Final = re.compile(r'<memory(?: tier="(?:fact|entity|log|chunk)")? (\w+)>\n(.*?)\n</memory \1>', re.DOTALL)
+_BLOCK: Final = re.compile(
+    r'<(memory-md|memory tier="(?:fact|entity|log|chunk)") (\w+)>\n(.*?)\n</memory(?:-md)? \2>', re.DOTALL
+)
 _SAID_BY: Final = re.compile(r"^\[[^\]]*\] (?:[^:]{1,80}: )?")
 _WORD: Final = re.compile(r"[^\W_]+")
 _EMPTY: Final = re.compile(
@@ -26,7 +28,7 @@ def lines_on(system: str, question: str) -> list[str]:
         return []
     found: dict[str, float] = {}
     for block in _BLOCK.finditer(system):
-        for line in block[2].splitlines():
+        for line in block[3].splitlines():
             if stems(_SAID_BY.sub("", line)) - wanted:  # else it is the question itself, as it was asked before
                 found[line] = share_of(wanted, line)
     best = sorted((line for line, share in found.items() if share >= _SHARE), key=lambda line: -found[line])

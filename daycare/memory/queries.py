@@ -15,7 +15,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     are the words before the question, the oldest first; `speaker` asks. `shown` (session, turn): of this session of the
     agent only entries up to that turn are found, the later ones stand in its prompt anyway. `vector` is the question's,
     of length 1, None to search by words alone. `under` is the root of a subtree of agents. `among` are the numbers of
-    the only memories to choose from, None for all.
+    the only memories to choose from, None for all. `least` is the lowest score that is wanted, None for any.
     """
 
     scope: str
@@ -33,6 +33,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[int, int] | None = None
     superseded: bool = False
     limit: int = 10
+    least: float | None = None
     vector: Any = None
 
 

@@ -26,6 +26,7 @@ NEAR_MAX: Final = 150  # ... by their vectors ...
 TIMED_MAX: Final = 500  # ... by their time, with the neighbours of each
 READ_MAX: Final = 80  # of the best, whose texts are looked at: twice as many lines as a prompt has room for
 LEAST: Final = 1.0  # of what words, vectors and time say: less has one answer in 500
+USUAL: Final = 500  # memories of a scope for which a lowest score is meant
 
 _SATURATION: Final = 1.2  # BM25's k1
 _KIN: Final = 0.4  # of a word, what one that may be meant by it is worth
@@ -59,6 +60,18 @@ class Weights(NamedTuple):
     cosine_around: float = 0.4
     recency: float = 0.0
     tiers: Mapping[Tier, float] = {}
+
+    def scaled(self, *, text: float, vector: float) -> "Weights":
+        """Return them with what words say counted `text` times, and what vectors say `vector` times."""
+        return self._replace(
+            words=self.words * text,
+            around=self.around * text,
+            wide=self.wide * text,
+            session=self.session * text,
+            answers=self.answers * text,
+            cosine=self.cosine * vector,
+            cosine_around=self.cosine_around * vector,
+        )
 
 
 class Nearness(NamedTuple):
@@ -138,11 +151,19 @@ def unread(structure: Structure, ranked: Ranked) -> list[int]:
 
 
 def finish(
-    structure: Structure, ranked: Ranked, question: Question, count: int, weights: Weights | None = None
+    structure: Structure,
+    ranked: Ranked,
+    question: Question,
+    count: int,
+    weights: Weights | None = None,
+    *,
+    least: float | None = None,
 ) -> list[Scored]:
     """Return the best memories by all signals, the best first; what nobody could look at is gone and left out.
 
-    So is what has too little to do with the question, whoever said it when.
+    So is what has too little to do with the question, whoever said it when, and what has a score below `least`, which
+    is for scopes of `USUAL` memories: in smaller ones a word is less rare, and all scores are lower. It is not for what
+    stands alone, an entity or a passage: no neighbour lends it words, so it has its own.
     """
     weights = weights or Weights()
     traits = structure.traits[ranked.places]
@@ -156,7 +177,11 @@ def finish(
         parts["number"] = weights.wanted_number * _has(traits, NUMBERS)
     if question.wants_name:
         parts["name"] = weights.wanted_name * _has(traits, NAMES)
-    kept = np.flatnonzero((traits > 0) & (about >= LEAST))
+    fits = (traits > 0) & (about >= LEAST)
+    if least is not None:
+        least *= sqrt(min(1.0, _rarity(structure.living, 1) / _rarity(USUAL, 1)))
+        fits &= (_summed(list(parts.values())) >= least) | (structure.anchor[ranked.places] == NOWHERE)
+    kept = np.flatnonzero(fits)
     return _scored(structure.numbers[ranked.places[kept]], {name: part[kept] for name, part in parts.items()}, count)
 
 

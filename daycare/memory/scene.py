@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX, SEARCH_READ_ROWS
-from daycare.base.recollection import RetrievalSection
+from daycare.base.recollection import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.memory import ranking
 from daycare.memory.groups import Group, gather
 from daycare.memory.inverted import InvertedIndex
@@ -37,7 +37,9 @@ class Scene:
             Tier.ENTITY: section.weights.entities,
         }
         changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
-        self._weights = Weights(recency=section.weights.recency, tiers=changed)
+        self._weights = Weights(recency=section.weights.recency, tiers=changed).scaled(
+            text=section.weights.text / TEXT_WEIGHT, vector=section.weights.vector / VECTOR_WEIGHT
+        )
         self._structure = Structure()
         self._words = InvertedIndex()
         self._looked = 0  # places before it were looked at ahead of the questions, and have their words in the index
@@ -129,7 +131,7 @@ class Scene:
         )
         if unread := ranking.unread(structure, ranked):
             structure.look(self._store.texts(self._scope, unread))
-        return ranking.finish(structure, ranked, question, count, self._weights)
+        return ranking.finish(structure, ranked, question, count, self._weights, least=query.least)
 
     def look_ahead(self) -> bool:
         """Look at some texts that no question has led to yet, and index their words; return whether there are more.

@@ -160,7 +160,16 @@ PARTS: Final = (
         (
             "memory.keep_days",
             *_of("memory.ingestion", "daily_logs", "entities", "facts", "background", "every_turns", "idle_minutes"),
-            *_of("memory.retrieval", "enabled", "max_results", "max_tokens", "deadline_ms", "merge"),
+            *_of(
+                "memory.retrieval",
+                "enabled",
+                "max_results",
+                "max_tokens",
+                "deadline_ms",
+                "min_score",
+                "recall_for",
+                "merge",
+            ),
             *_of("memory.retrieval", "include_entities", "include_facts", "include_logs"),
             *_of("memory.retrieval.weights", "logs", "facts", "entities", "recency", "text", "vector"),
             *_of("memory.documents", "identity", "chat_max_tokens", "chat_top", "min_similarity"),

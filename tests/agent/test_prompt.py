@@ -74,7 +74,7 @@ def test_the_order_is_this_byte_for_byte() -> None:
         "\n\n<other-agents 0123456789abcdef>\n/ann/agent/scribe: writes letters\n/ann/telegram\n"
         "</other-agents 0123456789abcdef>"
         "\n\n<skills 0123456789abcdef>\nmail.md: How to write a mail\n</skills 0123456789abcdef>"
-        "\n\n<memory 0123456789abcdef>\n# Memory\n\n## User Facts\n- has a cat\n</memory 0123456789abcdef>"
+        "\n\n<memory-md 0123456789abcdef>\n# Memory\n\n## User Facts\n- has a cat\n</memory-md 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2026-12-31\n- 23:00 went to bed\n</daily 0123456789abcdef>"
         "\n\n<daily 0123456789abcdef>\n2027-01-01\n- 09:00 had tea\n</daily 0123456789abcdef>"
         '\n\n<memory tier="entity" 0123456789abcdef>\nEntity: Tofu (thing) - a cat\n</memory 0123456789abcdef>'
@@ -188,7 +188,7 @@ def test_a_mark_is_of_one_session_and_needs_the_secret() -> None:
 def test_what_is_too_long_is_cut_at_a_line_and_says_so() -> None:
     long = "\n".join(f"- fact {number}" for number in range(20_000))
     told = system(everything(memory=Passage(long), daily=(("2027-01-01", Passage(long)),)))
-    memory = told.partition(f"<memory {MARK}>\n")[2].partition("\n</memory")[0].splitlines()
+    memory = told.partition(f"<memory-md {MARK}>\n")[2].partition("\n</memory-md")[0].splitlines()
     assert memory[0] == "- fact 0" and memory[-1] == "[cut: memory_read MEMORY.md shows all]"
     assert re.fullmatch(r"- fact \d+", memory[-2])
     daily = told.partition(f"<daily {MARK}>\n")[2].partition("\n</daily")[0].splitlines()
@@ -378,7 +378,7 @@ async def test_a_new_session_has_a_new_mark_and_the_same_beginning(
         before = await told(house)
         await house.talk("/reset")
         now = await told(house)
-        mark, other = (re.findall(r"<memory (\w{16})>", text)[0] for text in (before, now))
+        mark, other = (re.findall(r"<memory-md (\w{16})>", text)[0] for text in (before, now))
         assert mark != other and now.replace(other, mark) == before
 
 

@@ -35,6 +35,7 @@ from daycare.store.sqlite.store import open_store
 from . import locomo, memories
 from .locomo import ADVERSARIAL, CATEGORIES, Asked, Dialogue
 from .measure import rounded, say, scratch
+from .unrelated import TASKS
 
 DATA: Final = Path("../shared/data/locomo_dev.json")
 BUDGET: Final = 2_000  # tokens, what `[memory.retrieval] max_tokens` is by default
@@ -100,7 +101,17 @@ async def _measured(location: Path, dialogues: Sequence[Dialogue], models: Mappi
             ways[f"vectors {name}"] = _nearest(store, scenes, embedder)
             ways[f"plain {name}"] = _searched(store, scenes, embedder, "plain")
             ways[f"structure {name}"] = _searched(store, scenes, embedder)
-        return _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
+        figures = _figures({name: await _scored(name, scenes, find) for name, find in ways.items()})
+        for key, name in (("unrelated_none", "structure"), ("unrelated_local", f"structure {LOCAL_EMBEDDER}")):
+            figures[key] = rounded(await _unrelated(ways[name], len(scenes))) if name in ways else None
+        return figures
+
+
+async def _unrelated(find: Finder, dialogues: int) -> float:
+    """Return how many memories come back, on average, for a message that has nothing to do with a dialogue."""
+    most = RetrievalSection().max_results
+    found = [await find(at, Asked(text, 0, ())) for text in TASKS for at in range(dialogues)]
+    return sum(min(len(each), most) for each in found) / len(found)
 
 
 class _Embedder:
@@ -144,6 +155,7 @@ def _searched(
             text=asked.text,
             now_ms=scene.dialogue.asked_ms,
             limit=_HITS,
+            least=search.section.min_score,
             vector=None if model is None else await model.vector(asked.text),
         )
         return scene.places(hit.memory.no for hit in await search.find(query))

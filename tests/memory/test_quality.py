@@ -53,6 +53,7 @@ def test_without_an_embedder_search_finds_far_more_than_naive_search(dialogue: l
     assert figures["best_none"] >= 1.35 * figures["naive"]
     assert figures["budget_none"] >= 0.88
     assert figures["best_local"] is None
+    assert figures["unrelated_none"] <= 0.5 * RetrievalSection().max_results, figures["unrelated_none"]
 
 
 def test_without_data_the_benchmark_says_what_is_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ MADE_LATE: Final = {
     "plugins/telegram/failures.py: pattern": "words of _REFUSALS, without a repeat",
 }
 # Tags that the texts cannot have: daycare.base.fence breaks them up.
-FENCED: Final = ("daycare/inference/remembered.py: '<memory(?: tier=",)
+FENCED: Final = ("daycare/inference/remembered.py: '<(memory-md|memory tier=",)
 
 _PLACES: Final = tuple(places())
 

@@ -11,7 +11,14 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.base.recollection import IngestionSection, MemorySection, RetrievalSection, Weights
+from daycare.base.recollection import (
+    TEXT_WEIGHT,
+    VECTOR_WEIGHT,
+    IngestionSection,
+    MemorySection,
+    RetrievalSection,
+    Weights,
+)
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.settings import with_offline
@@ -19,7 +26,12 @@ from daycare.store.records import Agent
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
+from daycare.testing.scripted import call, say
+from tests.actors.helpers import tools
+from tests.bench.unrelated import COURTESIES
+from tests.cron import helpers as cron
 from tests.remembering.test_embedders_that_fail import Fake
+from tests.tasks import helpers as tasks
 
 SAID = (
     "My sister Clara lives in Bern.",
@@ -57,7 +69,7 @@ async def house_with(
             retrieval=RetrievalSection(**retrieval),
         ),
     )
-    plugins = [Plugin(name="fake", embedders={"fake": create})]
+    plugins = [Plugin(name="fake", embedders={"fake": create}), tools]
     async with open_house(tmp, config=config, plugins=plugins, clock=clock) as house:
         for text in SAID:
             await house.talk(text)
@@ -76,6 +88,11 @@ async def recalled(house: House) -> dict[str, list[str]]:
     """Return the lines that stand in a prompt, by tier."""
     await house.talk(ASKED)
     return {tier: text.splitlines() for tier, _, text in BLOCKS.findall(house.model.history[-1].system)}
+
+
+def lines_of(system: str) -> str:
+    """Return all that was recalled for a prompt."""
+    return "\n".join(lines for _, _, lines in BLOCKS.findall(system))
 
 
 async def kept(house: House) -> dict[str, int]:
@@ -216,6 +233,81 @@ async def test_what_was_said_lately_counts_more_if_wanted(tmp_path: Path, autoju
             scores = {each.text: each.score or 0.0 for each in found}
             ahead[recency] = scores[later] - scores[SAID[0]]
     assert ahead[10.0] > ahead[0.0] + 4, "halved each month, it is some five after one"
+
+
+async def test_words_and_vectors_count_as_much_as_is_set(tmp_path: Path, autojump_clock: object) -> None:
+    most = []
+    for text, vector in ((TEXT_WEIGHT, VECTOR_WEIGHT), (2 * TEXT_WEIGHT, 0.0), (0.0, 2 * VECTOR_WEIGHT)):
+        folder = tmp_path / f"{text}-{vector}"
+        folder.mkdir()
+        async with house_with(folder, fake=Fake(), weights=Weights(text=text, vector=vector)) as house:
+            parts = [each.parts for each in await house.daemon.memories.search(await me(house), "Clara Bern", limit=50)]
+            most.append({name: max(each.get(name, 0.0) for each in parts) for name in ("words", "cosine")})
+    usual, by_words, by_vectors = most
+    assert by_words == {"words": pytest.approx(2 * usual["words"]), "cosine": 0.0}
+    assert by_vectors == {"words": 0.0, "cosine": pytest.approx(2 * usual["cosine"])}
+
+
+async def test_a_courtesy_brings_nothing_back(tmp_path: Path, autojump_clock: object) -> None:
+    async with house_with(tmp_path, fake=Fake()) as house:
+        for text in COURTESIES:
+            await house.talk(text)
+            assert not BLOCKS.findall(house.model.history[-1].system), text
+        assert await recalled(house), "and what asks for something does"
+
+
+async def test_only_what_has_the_least_score_comes_back(tmp_path: Path, autojump_clock: object) -> None:
+    counts = []
+    for least in (0.0, RetrievalSection().min_score, 50.0):
+        folder = tmp_path / str(least)
+        folder.mkdir()
+        async with house_with(folder, min_score=least, include_entities=False) as house:
+            counts.append(sum(map(len, (await recalled(house)).values())))
+    every, usual, none = counts
+    assert every > usual > none == 0
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_what_is_added_to_a_running_turn_is_looked_up(
+    wanted: bool, tmp_path: Path, autojump_clock: object
+) -> None:
+    kinds = ("people", "steered") if wanted else ("people",)
+    async with house_with(tmp_path, recall_for=kinds) as house:
+        house.model.enqueue(call(("wait", {"seconds": 5})), say("done"))
+        first = await house.say("Let us talk of xylophones.")
+        await trio.sleep(1)
+        await house.say(ASKED)
+        assert await house.hear(first) == "done"
+        before, after = (lines_of(request.system) for request in house.model.history[-2:])
+    assert "Clara" not in before
+    assert ("Clara" in after) == wanted
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_jobs_and_tasks_are_looked_up(wanted: bool, tmp_path: Path, autojump_clock: object) -> None:
+    kinds = ("people", "cron", "tasks") if wanted else ("people",)
+    async with house_with(tmp_path, recall_for=kinds) as house:
+        await tasks.start(house, ASKED)
+        await tasks.ended(house)
+        assert ("Clara" in lines_of(house.model.history[-1].system)) == wanted
+        asked = len(house.model.history)
+        await cron.schedule(house, "look", ASKED)
+        await trio.sleep(cron.TEN_S)
+        assert len(house.model.history) == asked + 1
+        assert ("Clara" in lines_of(house.model.history[-1].system)) == wanted
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_helpers_are_told_what_fits_only_if_that_is_wanted(
+    wanted: bool, tmp_path: Path, autojump_clock: object
+) -> None:
+    kinds = ("people", "helpers") if wanted else ("people",)
+    async with house_with(tmp_path, recall_for=kinds) as house:
+        house.model.enqueue(call(("spawn", {"task": ASKED})), say("on it"), say("done"))
+        await house.talk("Please have xylophones counted.")
+        await trio.sleep(60)
+        helper = next(it for it in house.model.history if ASKED in it.messages[-1].text)
+    assert ("Clara" in lines_of(helper.system)) == wanted
 
 
 @pytest.mark.parametrize(("text", "vector"), [(1.0, 0.0), (0.0, 1.0)])
