@@ -1,4 +1,7 @@
-"""Marks of structure that a note has no business to carry: roles of a conversation, calls of tools, links with data."""
+"""Marks of structure that a note has no business to carry: roles of a conversation, calls of tools, links with data.
+
+Besides them, phrases that are worth a second look wherever they stand.
+"""
 
 import re
 from collections.abc import Iterator
@@ -156,6 +159,23 @@ _MARKS: Final = tuple(
         ),
     )
 )
+
+
+# Few words that many attacks have, and many harmless notes: what they are called, and the words.
+PHRASES: Final = {
+    "always": re.compile(r"\balways\s{1,8}(?:do|send|forward)\b"),
+    "never": re.compile(r"\bnever\s{1,8}(?:ask|check|verify)\b"),
+    "ignore": re.compile(r"\bignore\s{1,8}(?:previous|user)\b"),
+}
+
+
+def phrases(text: str) -> Iterator[tuple[str, int, int] | None]:
+    """Return what each phrase in a folded text is called, and its place; None after each piece."""
+    for at in range(0, len(text), _PIECE_CHARS):
+        begin, end = max(0, at - _OVERLAP_CHARS), min(len(text), at + _PIECE_CHARS)
+        for kind, pattern in PHRASES.items():
+            yield from ((kind, *found.span()) for found in pattern.finditer(text, begin, end))
+        yield None
 
 
 def marks(text: str) -> Iterator[Mark | None]:

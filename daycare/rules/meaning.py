@@ -25,6 +25,7 @@ _LIGHT: Final = -0.7  # what a rule finds in a passage that weighs less is a war
 _LIGHT_HIDDEN: Final = -2.0  # ... in a text that was hidden
 _GRAVE_HIDDEN: Final = -0.1
 _EXCUSED_WARNED: Final = -0.3  # what a rule finds is left out below this, when an everyday meaning is likely
+_SURE: Final = 0.2  # what weighs no more than this is a warning: a false alarm costs more than a colour
 _HEAVY_WARNED: Final = 0.5  # what talk about such texts makes light is still a warning
 _UNLESS_WORDS: Final = 5  # how near an everyday word must stand to make a meaning an everyday one
 _SAID_MAX_WORDS: Final = 4_096
@@ -223,8 +224,9 @@ class Reader:
                 break
         if not danger and weight.unexcused > grave:
             tokens = [row[0] for row in rows[since:] if row[2] & self._grammar.words.signals]
-            severe = bool(tokens) and weight.all > grave and not self._reported(before, tokens[0], tokens[-1])
-            if tokens and (severe or weight.unexcused > _HEAVY_WARNED):
+            heavy = bool(tokens) and weight.all > grave and not self._reported(before, tokens[0], tokens[-1])
+            severe = heavy and weight.all > grave + _SURE
+            if tokens and (heavy or weight.unexcused > _HEAVY_WARNED):
                 yield self._meaning(kind(rows, self._grammar), severe, tokens)
 
     def _weigh(self, rows: list[Row]) -> Weight:

@@ -15,7 +15,7 @@ import trio
 
 from daycare.rules import hidden
 from daycare.rules.grammar import grammar
-from daycare.rules.markers import marks
+from daycare.rules.markers import PHRASES, marks, phrases
 from daycare.rules.meaning import Reader
 from daycare.rules.normal import INVISIBLE, Copy, View, bare, chunks, folded, whole
 from daycare.rules.shown import shown
@@ -38,6 +38,9 @@ _WHY: Final = {
     "secret": "It asks for a secret.",
     "persistence": "It wants to change how the assistant behaves from now on.",
     "tool": "It tries to have a tool or a command run.",
+    "always": "It says what always to do, send or forward.",
+    "never": "It says never to ask, check or verify.",
+    "ignore": "It says to ignore what came before, or the user.",
     "address": "It contains an address; data may be sent there, or instructions fetched.",
     "hidden": "It contains characters that do not show, or that change the order of what shows.",
     "unread": "It contains more encoded text than is read.",
@@ -142,6 +145,11 @@ class _Scan:
             if mark is not None:
                 sure = not mark.plain or reader.steers(mark.end - 1, mark.end + _LOOK_CHARS // 2)
                 self._add(mark.kind, "danger" if sure else "warning", form, *plain.span(mark.start, mark.end))
+        for phrase in phrases(plain.text):
+            yield None
+            if phrase is not None:
+                kind, start, end = phrase
+                self._add(kind, "warning", form, *plain.span(start, end))
         for start, end, sort in reader.addresses:
             if sort != "host":
                 self._add("address", "warning", form, *plain.span(start, end))
@@ -169,9 +177,11 @@ class _Scan:
         self._count += 1
 
     def _known_worse(self, kind: str, start: int, end: int) -> bool:
-        """Whether a passage is within one that is a danger for the same reason."""
+        """Whether a passage is within one that is a danger for the same reason; for a phrase any reason is as good."""
         return any(
-            severity == "danger" and other == kind and any(first <= start and end <= last for first, last in spans)
+            severity == "danger"
+            and (other == kind or kind in PHRASES)
+            and any(first <= start and end <= last for first, last in spans)
             for (other, severity, _), spans in self._spans.items()
         )
 
