@@ -32,9 +32,10 @@ from daycare.base.limits import (
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
+from daycare.base.sections import added
 from daycare.base.times import local_time
 from daycare.memory.address import DAILY, MEMORY, parse
-from daycare.memory.documents import Documents
+from daycare.memory.documents import Documents, head_of
 from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
 from daycare.rules.consent import Need, needed, within
@@ -62,6 +63,7 @@ _PREFIXES: Final = {
 _HEADER: Final = re.compile(r"^(\S+): ([a-z]+), version (\d+)$", re.MULTILINE)
 _RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
 _OTHERS_WORDS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)
+_SECTION_MAX_CHARS: Final = 120  # of a heading: a line of its own
 _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
 
 
@@ -117,14 +119,18 @@ class TurnMemory(TurnReading):
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    async def change(self, verb: Verb, path: str, text: str | None, reason: str) -> str:
-        """Change a document at once, or propose it to who decides; return what became of it."""
+    async def change(self, verb: Verb, path: str, text: str | None, reason: str, section: str = "") -> str:
+        """Change a document at once, or propose it to who decides; return what became of it.
+
+        What is added goes below the heading `section`, which is made where it is missing.
+        """
+        section = _heading(section)
         if done := await self._begin(path):
             return done
         text = None if verb == "delete" else text or ""
         if verb != "delete" and parse(path).name == MEMORY:
             await self._documents.read(self._agent, path)  # or else its first reader would change what is proposed on
-        draft = await self._documents.prepare(self._agent, path, text, append=verb == "append")
+        draft = await self._documents.prepare(self._agent, path, text, append=verb == "append", section=section)
         if draft.place.name in IDENTITY_DOCUMENTS:
             raise ForbiddenError(
                 "IDENTITY_FIXED",
@@ -135,7 +141,8 @@ class TurnMemory(TurnReading):
         _refuse_stale(verb, path, draft, steps, await self._documents.explain(self._agent, path))
         if verb == "append":
             await self._refuse_echo(path, text or "", steps, draft.old or "")
-        return await self._carry_out(f"memory_{verb}", draft, _action(verb, draft, text or ""), reason, rows, steps)
+        action = _action(verb, draft, text or "", section)
+        return await self._carry_out(f"memory_{verb}", draft, action, reason, rows, steps)
 
     async def log(self, text: str) -> str:
         """Add a line to the agent's log of today."""
@@ -155,13 +162,19 @@ class TurnMemory(TurnReading):
         await self._refuse_echo(path, line, steps, draft.old or "")
         return await self._carry_out(LOG, draft, _action("append", draft, entry), "", rows, steps)
 
-    async def propose_identity(self, path: str, text: str, reason: str) -> str:
-        """Propose a new text of a document of identity to who decides; it is never written without their yes."""
+    async def propose_identity(self, path: str, text: str, reason: str, section: str = "") -> str:
+        """Propose a new text of a document of identity to who decides; it is never written without their yes.
+
+        With a `section` the text is what is to be added below that heading.
+        """
         if path not in IDENTITY_DOCUMENTS:
             known = ", ".join(IDENTITY_DOCUMENTS)
             raise InvalidError("IDENTITY_PATH", f"proposing a change of {path[:80]!a}: expected one of {known}")
         if done := await self._begin(path):
             return done
+        if section := _heading(section):
+            there, _ = await self._documents.approved(self._agent, path)
+            text = added(there.text if there else "", text, section)
         draft = await self._documents.prepare(self._agent, path, text)
         rows, steps = await self._journal()
         return await self._carry_out(IDENTITY, draft, _action("write", draft, text), reason, rows, steps)
@@ -200,7 +213,7 @@ class TurnMemory(TurnReading):
         )
         if action.verb == "append":
             new = replace(draft.by(by, key=self._key), text=action.text, base_hash=None)
-            await self._home.store.documents.append(new, action.head)
+            await self._home.store.documents.append(new, action.head, action.section)
         else:
             await self._home.store.documents.write(draft.by(by, key=self._key))
         return self._done(draft.path, draft.total.warning)
@@ -380,9 +393,14 @@ def _recalled_paths(messages: Sequence[Message]) -> list[str]:
     return [path for result in _recalled(messages) for path in paths_in(result)]
 
 
-def _action(verb: Verb, draft: Draft, text: str) -> DocumentAction:
-    head = (draft.new or "").removesuffix(text) if verb == "append" and draft.old is None else ""
-    return DocumentAction(verb=verb, place=draft.place, text=text, head=head)
+def _action(verb: Verb, draft: Draft, text: str, section: str = "") -> DocumentAction:
+    head = head_of(draft.place) if verb == "append" and draft.old is None else ""
+    return DocumentAction(verb=verb, place=draft.place, text=text, head=head, section=section)
+
+
+def _heading(section: str) -> str:
+    """Return the name of a section as one line, without the signs that make it a heading."""
+    return " ".join(section.split()).lstrip("#").strip()[:_SECTION_MAX_CHARS]
 
 
 def _spelled(place: Place) -> str:

@@ -39,8 +39,12 @@ class Memory(Protocol):
         """
         ...
 
-    async def change(self, verb: Literal["write", "append", "delete"], path: str, text: str | None, reason: str) -> str:
+    async def change(
+        self, verb: Literal["write", "append", "delete"], path: str, text: str | None, reason: str, section: str = ""
+    ) -> str:
         """Replace a document, add to it, or delete it (no text). `reason` is for the person who decides.
+
+        What is added goes below the heading `section`, or to the end without one.
 
         Raises `ForbiddenError` for a document of identity, `ConflictError` MEMORY_ECHO for an addition that was just
         read, DOCUMENT_CHANGED for a text that was written upon an older version, `BusyError` past the requests that an
@@ -52,6 +56,9 @@ class Memory(Protocol):
         """Add one line to the agent's log of today."""
         ...
 
-    async def propose_identity(self, path: str, text: str, reason: str) -> str:
-        """Propose a new text of SOUL.md, STYLE.md, IDENTITY.md or USER.md; it is always asked for."""
+    async def propose_identity(self, path: str, text: str, reason: str, section: str = "") -> str:
+        """Propose a new text of SOUL.md, STYLE.md, IDENTITY.md or USER.md; it is always asked for.
+
+        With a `section` the text is what is to be added below that heading.
+        """
         ...

@@ -27,6 +27,7 @@ Exit codes:
   4   not allowed
   5   its state forbids it now"""
 
+_ALIASES: Final = {"list": ("ls",), "rm": ("remove", "delete"), "remove": ("rm", "delete")}  # what people try
 _PIPE_COLUMNS: Final = 10_000
 _FOLD_MAX_ROWS: Final = 500  # rich takes a millisecond for each
 
@@ -95,24 +96,34 @@ def command(
     """Register a function as the command `name` of `app`.
 
     It is called with a Cli; the options that all commands share are added to its own. `examples` has a command line
-    and optionally `# comment` on each line.
+    and optionally `# comment` on each line. What people try instead of `list` and `rm` works, too.
     """
 
     def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
         shown = f"\b\nExamples:\n{_indented(examples)}" if examples else None
-        app.command(name, help=inspect.getdoc(body), epilog=shown)(_with_shared_options(body))
+        run = _with_shared_options(body)
+        app.command(name, help=inspect.getdoc(body), epilog=shown)(run)
+        for alias in _ALIASES.get(name, ()):
+            app.command(alias, help=inspect.getdoc(body), epilog=shown, hidden=True)(run)
         return body
 
     return register
 
 
 def default_command(
-    app: typer.Typer,
+    app: typer.Typer, *, lists: bool = True
 ) -> Callable[[Callable[Concatenate[Cli, P], None]], Callable[Concatenate[Cli, P], None]]:
-    """Register a function as what a group of commands does when it is called alone."""
+    """Register a function as what a group of commands does when it is called alone.
+
+    It `lists` what the group is about, as a rule, and is then what `list` and `ls` do, unless there is a `list` of
+    its own.
+    """
 
     def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
-        app.callback(invoke_without_command=True, help=inspect.getdoc(body))(_with_shared_options(body))
+        run = _with_shared_options(body)
+        app.callback(invoke_without_command=True, help=inspect.getdoc(body))(run)
+        for name in ("list", *_ALIASES["list"]) if lists else ():
+            app.command(name, help=inspect.getdoc(body), hidden=True)(run)
         return body
 
     return register

@@ -64,7 +64,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@default_command(app)
+@default_command(app, lists=False)
 def daycare(
     cli: Cli,
     *,

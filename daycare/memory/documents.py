@@ -18,6 +18,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
+from daycare.base.sections import added
 from daycare.memory.address import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
@@ -198,10 +199,13 @@ class Documents:
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    async def prepare(self, agent: Agent, path: str, text: str | None, *, append: bool = False) -> Draft:
+    async def prepare(
+        self, agent: Agent, path: str, text: str | None, *, append: bool = False, section: str = ""
+    ) -> Draft:
         """Return what a change would do, after checking it, and change nothing. `text` None deletes.
 
-        Nothing is added to what a layer behind has: it would not be read any more.
+        What is added goes to the end, or below the heading `section`. Nothing is added to what a layer behind has: it
+        would not be read any more.
         """
         place = self._target(agent, path)
         there = await self._documents.get(place)
@@ -210,8 +214,7 @@ class Documents:
         if old is None and (text is None or (append and await self._first(agent, parse(path)) is not None)):
             raise await self._not_here(agent, path, "adding to" if append else "deleting")
         if append:
-            before = _head(place) if old is None else old
-            new = f"{before}{'' if not before or before.endswith(chr(10)) else chr(10)}{text or ''}"
+            new = added(head_of(place) if old is None else old, text or "", section)
         check_growth(parse(path), old, new)
         size = 0 if new is None else check_text(new, path)
         if old is None:
@@ -368,7 +371,7 @@ def _owner(agent: Agent, layer: Layer) -> str:
     return scope_of(agent.path)
 
 
-def _head(place: Place) -> str:
+def head_of(place: Place) -> str:
     """Return what a document begins with when somebody adds to one that is not there."""
     if place.layer is not Layer.AGENT:
         return ""

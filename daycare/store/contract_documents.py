@@ -30,10 +30,10 @@ class DocumentStore(Protocol):
         """
         ...
 
-    async def append(self, new: NewVersion, head: str = "") -> DocumentVersion:
+    async def append(self, new: NewVersion, head: str = "", section: str = "") -> DocumentVersion:
         """Append a version that has `new.text` behind the newest text, on a line of its own.
 
-        Where there is none, `head` stands before it.
+        Where there is none, `head` stands before it. With a `section` it goes below that heading.
         """
         ...
 

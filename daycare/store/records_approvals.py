@@ -9,6 +9,7 @@ import msgspec
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import ConflictError
+from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Layer, Place, check_text, digest
 
@@ -40,13 +41,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document", tag_field="type"):
     """Change a document: `write` replaces it, `append` puts `text` behind it, `delete` needs no text.
 
-    `head` stands before an appended text where there is no document yet.
+    `head` stands before an appended text where there is no document yet; `section` is the heading below which it goes,
+    "" for the end.
     """
 
     verb: Literal["write", "append", "delete"]
     place: Place
     text: str = ""
     head: str = ""
+    section: str = ""
 
     def after(self, before: str | None) -> str | None:
         """Return the text that comes of it; None for a deletion. Must agree with what the store does."""
@@ -54,9 +57,7 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             return None
         if self.verb == "write":
             return self.text
-        text = self.head if before is None else before
-        gap = "\n" if text and not text.endswith("\n") else ""
-        return f"{text}{gap}{self.text}"
+        return added(self.head if before is None else before, self.text, self.section)
 
 
 Action = DocumentAction  # a union, once there are other things to ask for

@@ -77,6 +77,14 @@ class MemoryWrite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Reason
 
 
+Section = Annotated[
+    str,
+    msgspec.Meta(
+        description="The heading it goes below, such as Preferences; made where it is missing. Empty: the end"
+    ),
+]
+
+
 class MemoryAppend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Add to a document of your memory what will matter in later conversations: a preference, a correction, a decision.
     As a rule a person has to approve: you are told later, so go on without it."""
@@ -84,6 +92,7 @@ class MemoryAppend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: NewPath
     text: Annotated[str, msgspec.Meta(min_length=1, description="Only what is new")]
     reason: Reason
+    section: Section = ""
 
 
 class MemoryDelete(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,8 +115,9 @@ class IdentityPropose(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeatedly."""
 
     path: Annotated[str, msgspec.Meta(extra_json_schema={"enum": list(IDENTITY_DOCUMENTS)})]
-    text: Annotated[str, msgspec.Meta(min_length=1, description="The whole new text")]
+    text: Annotated[str, msgspec.Meta(min_length=1, description="The whole new text, or what a section gets")]
     reason: Reason
+    section: Annotated[str, msgspec.Meta(description="The heading to add the text below; the rest stays as it is")] = ""
 
 
 async def _search(context: ToolContext, it: MemorySearch) -> str:
@@ -134,7 +144,7 @@ TOOLS: Final = (
     StructTool(
         "memory_append",
         MemoryAppend,
-        lambda context, it: context.memory.change("append", it.path, it.text, it.reason),
+        lambda context, it: context.memory.change("append", it.path, it.text, it.reason, it.section),
         idempotent=True,
     ),
     StructTool(
@@ -149,7 +159,7 @@ TOOLS: Final = (
     StructTool(
         "identity_propose",
         IdentityPropose,
-        lambda context, it: context.memory.propose_identity(it.path, it.text, it.reason),
+        lambda context, it: context.memory.propose_identity(it.path, it.text, it.reason, it.section),
         idempotent=True,
     ),
 )

@@ -16,6 +16,8 @@ SHARED = {"--home", "--json", "--help", "--version", "--install-completion", "--
 
 def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
     below = getattr(command, "commands", {})
+    if getattr(command, "hidden", False):
+        return  # another name of one that has its section
     if name != "daycare" and not getattr(command, "no_args_is_help", False):
         yield name, command
     for word, inner in below.items():
@@ -61,3 +63,13 @@ def _below(kind: type[DaycareError]) -> Iterator[type[DaycareError]]:
     yield kind
     for inner in kind.__subclasses__():
         yield from _below(inner)
+
+
+def test_what_people_try_instead_of_a_command_does_the_same() -> None:
+    every: Any = typer.main.get_command(app)
+    groups = {name: inner.commands for name, inner in every.commands.items() if hasattr(inner, "commands")}
+    listing = set(groups) - {"service", "config", "files"}
+    assert [name for name in sorted(listing) if not {"list", "ls"} <= set(groups[name])] == []
+    removing = {name for name, inner in groups.items() if {"rm", "remove", "delete"} & set(inner)}
+    assert "agents" in removing and "keys" in removing
+    assert [name for name in sorted(removing) if not {"rm", "remove", "delete"} <= set(groups[name])] == []

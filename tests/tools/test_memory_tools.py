@@ -4,7 +4,7 @@ import pytest
 
 from daycare.plugin import StructTool, ToolContext
 from daycare.tools.memory import TOOLS
-from tests.approvals.story import only
+from tests.approvals.story import ANN, desk_of, only
 from tests.memory.hostile import FOLDERS, PATHS
 from tests.tools.scene import Edit, Scene, append, run, runner_of
 
@@ -30,6 +30,38 @@ async def test_documents_are_read_listed_and_found(autojump_clock: object, scene
     assert nothing == "nothing fits"
     assert "# Memory" in await scene.one("memory_read", path="MEMORY.md"), "it comes into being by being read"
     assert await scene.requests() == []
+
+
+NOTES = "# Memory\n\n## User Facts\n\n## Preferences\n\n- likes tea\n\n## Important Decisions\n\n- moves in May\n"
+
+
+@pytest.mark.parametrize(
+    ("section", "now"),
+    [
+        ("preferences", NOTES.replace("- likes tea\n", "- likes tea\n- no sugar\n")),
+        ("## User Facts", NOTES.replace("## User Facts\n", "## User Facts\n\n- no sugar\n")),
+        ("Health", f"{NOTES}\n## Health\n\n- no sugar\n"),
+        ("", f"{NOTES}- no sugar\n"),
+    ],
+)
+async def test_what_is_added_goes_below_its_heading(
+    section: str, now: str, autojump_clock: object, scene: Scene
+) -> None:
+    await scene.put("MEMORY.md", NOTES)
+    arguments = {"path": "MEMORY.md", "text": "- no sugar\n", "reason": "she said so", "section": section}
+    await scene.one("memory_append", **arguments)
+    [it] = await scene.requests()
+    desk = desk_of(scene.house)
+    assert (await desk.show(it.no)).new == now, "what is shown is what will be written"
+    await desk.decide(it.no, "approve", ANN, it.seen)
+    assert (await scene.house.daemon.documents.read(scene.agent, "MEMORY.md")).text == now
+
+
+async def test_who_the_agent_is_can_be_added_to(autojump_clock: object, scene: Scene) -> None:
+    await scene.put("SOUL.md", "# Soul\n\n## Tone\n\nCalm.\n\n## Limits\n\nNone.\n")
+    await scene.one("identity_propose", path="SOUL.md", text="Dry wit.\n", reason="she likes it", section="Tone")
+    [it] = await scene.requests()
+    assert it.action.text == "# Soul\n\n## Tone\n\nCalm.\nDry wit.\n\n## Limits\n\nNone.\n"
 
 
 async def test_a_text_cannot_close_its_block(autojump_clock: object, scene: Scene) -> None:

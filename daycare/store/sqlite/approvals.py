@@ -332,7 +332,10 @@ def _do(tx: Tx, it: Approval, by: str) -> int | None:
         base_hash=it.base_hash,
         key=f"approval:{it.no}",
     )
-    written = documents.append(tx, new, action.head) if action.verb == "append" else documents.write(tx, new)
+    if action.verb == "append":
+        written = documents.append(tx, new, action.head, action.section)
+    else:
+        written = documents.write(tx, new)
     return written.version if written.hash != it.base_hash else None
 
 

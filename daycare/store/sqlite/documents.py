@@ -17,6 +17,7 @@ from daycare.base.limits import (
     DOCUMENT_SEARCH_WORDS_MAX,
 )
 from daycare.base.messages import Origin
+from daycare.base.sections import added
 from daycare.store.records_documents import (
     DAILY,
     Attribution,
@@ -57,9 +58,9 @@ class Documents:
         """Append a version."""
         return await self._write(lambda tx: write(tx, new), len(new.text or ""))
 
-    async def append(self, new: NewVersion, head: str = "") -> DocumentVersion:
+    async def append(self, new: NewVersion, head: str = "", section: str = "") -> DocumentVersion:
         """Append a version with more text."""
-        return await self._write(lambda tx: append(tx, new, head), len(new.text or ""))
+        return await self._write(lambda tx: append(tx, new, head, section), len(new.text or ""))
 
     async def undo(self, new: NewVersion, version: int | None = None) -> DocumentVersion:
         """Append a version with the text before the newest."""
@@ -151,16 +152,15 @@ def write(tx: Tx, new: NewVersion) -> DocumentVersion:
     return _put(tx, new, newest, there.text if there else None, new.text)
 
 
-def append(tx: Tx, new: NewVersion, head: str = "") -> DocumentVersion:
+def append(tx: Tx, new: NewVersion, head: str = "", section: str = "") -> DocumentVersion:
     """Append a version with more text, inside of an open transaction."""
     if first := _once(tx.db, new.place, new.key):
         return first
     before = get(tx.db, new.place)
     old = before.text if before else None
     text = head if before is None else before.text or ""
-    gap = "\n" if text and not text.endswith("\n") else ""
     newest = before.version if before else _newest(tx.db, new.place)
-    return _put(tx, new, newest, old, f"{text}{gap}{new.text or ''}")
+    return _put(tx, new, newest, old, added(text, new.text or "", section))
 
 
 def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion:
