@@ -238,6 +238,7 @@ class Daemon:
             vault.derived("prompt"),
             clock,
             config.memory.documents,
+            lambda name: self.connectors[name].manner if name in self.connectors else "",
         )
         load = loader(home, config, plugins, store.secrets, vault)
         self.recollections = Recollections(

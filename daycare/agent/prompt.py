@@ -66,6 +66,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 NOTHING: Final = Passage()
+_MANNER_MAX_CHARS: Final = 400
 ROOM: Final = 100_000  # tokens: more than all sections together may have
 
 
@@ -73,10 +74,12 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     """What goes into a prompt beside the agent's own settings.
 
     `daily` are (day, log), the oldest first; `recalled` are (tier, lines). `mark` is of the session's data blocks. All
-    together have at most about `room` tokens; those that stand first are served first.
+    together have at most about `room` tokens; those that stand first are served first. `manner` says how words
+    arrive where the agent speaks.
     """
 
     mark: str
+    manner: str = ""
     identity: Passage = NOTHING
     personality: Passage = NOTHING
     soul: Passage = NOTHING
@@ -117,7 +120,7 @@ def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
         owned("soul", mark, room.cut(sections.soul, PROMPT_IDENTITY_MAX_TOKENS, "SOUL.md is longer")),
         owned("style", mark, room.cut(sections.style, PROMPT_IDENTITY_MAX_TOKENS, "STYLE.md is longer")),
         owned("user", mark, room.cut(sections.user, PROMPT_IDENTITY_MAX_TOKENS, "USER.md is longer")),
-        *_agents(mark, agent, user),
+        *_agents(sections, agent, user),
         data("other-agents", mark, room.list(sections.others, PROMPT_OTHERS_MAX_TOKENS, "list_agents")),
         data("skills", mark, room.list(sections.skills, PROMPT_SKILLS_MAX_TOKENS, "memory_list")),
         data(
@@ -139,8 +142,9 @@ def assemble(sections: Sections, agent: Agent, user: User) -> InferRequest:
     return InferRequest(model="", system="\n\n".join(filter(None, parts)), messages=(), zone=user.zone)
 
 
-def _agents(mark: str, agent: Agent, user: User) -> list[str]:
+def _agents(sections: Sections, agent: Agent, user: User) -> list[str]:
     """Return the agent's address and instructions; only what a person has set for it stands without a mark."""
+    mark = sections.mark
     name, whose = one_line(user.name, NAME_MAX_CHARS), f"user {user.id}, time zone {user.zone}"
     where = f"Your address is {agent.path}. "
     if is_helper(agent):
@@ -154,6 +158,8 @@ def _agents(mark: str, agent: Agent, user: User) -> list[str]:
         title = data("group", mark, f"The group calls itself: {name}")
     else:
         where += f"You talk with {name} ({whose})."
+    if sections.manner:
+        where += f" {one_line(sections.manner, _MANNER_MAX_CHARS)}"
     if agent.config.name:
         where += f" Here you go by the name {one_line(agent.config.name, NAME_MAX_CHARS)}."
     if agent.origin is Origin.AGENT:

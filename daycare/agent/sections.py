@@ -139,6 +139,7 @@ async def load_sections(
     excerpts: Excerpts = (),
     documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
     room: int = ROOM,
+    manner: str = "",
 ) -> Sections:
     """Read what stands in an agent's prompt; `today` is the user's local time.
 
@@ -162,6 +163,7 @@ async def load_sections(
     days = [f"{today - timedelta(days=back):%Y-%m-%d}" for back in (1, 0)]
     return Sections(
         mark=mark,
+        manner=manner,
         identity=await read(IDENTITY, Passage(persona.text, "settings")),
         personality=personality,
         soul=await read(SOUL),
@@ -240,7 +242,8 @@ class Prompts:
     """Makes the prompts of turns; the last ones are kept for as long as nothing has changed that stands in them.
 
     `personality` is the installation's, `room_for` tells how many tokens documents may take in an agent's prompt,
-    `secret` is the installation's, for the marks of data. `forget` is called when rows of agents have changed.
+    `secret` is the installation's, for the marks of data, `manners` tells how words arrive over a
+    connector. `forget` is called when rows of agents have changed.
     """
 
     def __init__(
@@ -254,6 +257,7 @@ class Prompts:
         secret: bytes,
         clock: Clock,
         documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
+        manners: Callable[[str], str] = lambda connector: "",
     ) -> None:
         self._store = store
         self._shelf = shelf
@@ -264,6 +268,7 @@ class Prompts:
         self._secret = secret
         self._clock = clock
         self.documents = documents
+        self._manners = manners
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
         self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
@@ -301,6 +306,7 @@ class Prompts:
             excerpts=excerpts,
             documents=self.documents,
             room=room,
+            manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )
         made = assemble(sections, agent, user)
         self._kept[agent.id] = state, made

@@ -230,6 +230,7 @@ class Connector(Protocol):
 
     name: str
     pull: bool  # True: readers fetch replies and confirm them, nothing is pushed
+    manner: str  # what the model is told of how its words arrive there: one or two sentences that never change
 
     def capabilities(self, target: str) -> Capabilities:
         """Return what can be done in a chat. Constant for one target."""
@@ -292,6 +293,7 @@ class BaseConnector:
 
     name: str
     pull: bool = False
+    manner: str = ""
 
     def capabilities(self, target: str) -> Capabilities:
         """Nothing."""

@@ -10,6 +10,10 @@ class Direct(BaseConnector):
 
     name = DIRECT
     pull = True
+    manner = (
+        "Your answers are read in a terminal, or by a program, as plain text: Markdown shows as it is written, so use "
+        "little of it. They may be as long as they need to be."
+    )
 
     async def send(self, outgoing: Outgoing) -> str:
         """Refuse: readers fetch."""

@@ -79,6 +79,9 @@ def connectors_of(plugin: Plugin) -> dict[str, Connector]:
 # -- connectors ------------------------------------------------------------------------------------------------------
 
 
+_MANNER_MAX_CHARS: Final = 400  # it stands in each prompt
+
+
 class CheckedConnector:
     """A connector that raises `DaycareError`s and nothing else, and returns what it says it returns."""
 
@@ -88,6 +91,7 @@ class CheckedConnector:
                 raise TypeError(f"the connector {name} has no method {method}")
         self.name = name
         self.pull = connector.pull is True
+        self.manner = foreign.text(getattr(connector, "manner", ""), _MANNER_MAX_CHARS)  # older plugins have none
         self.inner = connector
 
     def __getattr__(self, name: str) -> Any:

@@ -30,6 +30,10 @@ class BridgeConnector(BaseConnector):
     """One bridge, as the host sees it."""
 
     pull = False
+    manner = (
+        "Your answers are read in a messenger that shows little formatting, in messages of limited length: write short "
+        "paragraphs and plain lists."
+    )
 
     def __init__(self, name: str, settings: Supervision, folder: Callable[[], Folder]) -> None:
         self.name = name

@@ -54,6 +54,10 @@ class TelegramConnector(BaseConnector):
     """One bot."""
 
     pull = False
+    manner = (
+        "Your answers are read in Telegram: headings, bold, italics, lists, tables, links, quotes and code of "
+        "Markdown arrive as such. A message has at most 4,096 characters; longer answers come as several."
+    )
 
     def __init__(self, context: PluginContext, name: str, settings: BotSettings, secret: str) -> None:
         self.name = name

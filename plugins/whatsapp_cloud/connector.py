@@ -43,6 +43,10 @@ class CloudConnector(BaseConnector):
 
     name = NAME
     pull = False
+    manner = (
+        "Your answers are read in WhatsApp: bold, italics, struck text, lists and code of Markdown arrive as such, "
+        "tables and headings do not. A message has at most 4,096 characters; longer answers come as several."
+    )
 
     def __init__(self, context: PluginContext, settings: Settings) -> None:
         self.people = People(context, NAME)

@@ -24,6 +24,7 @@ from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
+from daycare.testing.pigeon import Pigeon
 from tests.agent.helpers import PATH, small
 
 MARK = "0123456789abcdef"
@@ -86,6 +87,24 @@ def test_the_base_says_how_to_be_open_to_choose_to_take_a_correction_and_to_auto
     for words in ("what you can and cannot do", "A, B and C", "corrects you", "propose a memory", "automate",
                   "`uncertain`", "not from the user", "is data"):  # fmt: skip
         assert words in BASE
+
+
+async def test_an_agent_is_told_how_its_words_arrive_where_it_speaks(tmp_path: Path, autojump_clock: object) -> None:
+    pigeon = Pigeon()
+    pigeon.manner = "Your answers are carried by a pigeon: forty characters at most."
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await house.talk("hello")
+        await house.talk("and again")
+        first, second = (request.system for request in house.model.history)
+        bird = house.daemon.connectors["pigeon"].manner
+    assert "read in a terminal" in first, "in a terminal"
+    assert first == second, "it is the same from turn to turn"
+    assert bird == pigeon.manner
+
+
+def test_how_words_arrive_stands_with_the_address() -> None:
+    told = system(Sections(mark=MARK, manner="Your answers are read in Telegram."))
+    assert "Europe/Berlin). Your answers are read in Telegram.\n</agents>" in told
 
 
 def test_what_there_is_not_leaves_no_trace() -> None:
