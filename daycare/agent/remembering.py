@@ -5,6 +5,7 @@ Where a change goes and whose yes it needs follows from the path, the settings a
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
@@ -129,7 +130,10 @@ class TurnMemory(TurnReading):
             return done
         text = None if verb == "delete" else text or ""
         if verb != "delete" and parse(path).name == MEMORY:
-            await self._documents.read(self._agent, path)  # or else its first reader would change what is proposed on
+            with suppress(NotFoundError):  # it was deleted: what is written begins it again
+                await self._documents.read(
+                    self._agent, path
+                )  # or else its first reader would change what is proposed on
         draft = await self._documents.prepare(self._agent, path, text, append=verb == "append", section=section)
         if draft.place.name in IDENTITY_DOCUMENTS:
             raise ForbiddenError(

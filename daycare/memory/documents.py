@@ -76,13 +76,20 @@ class Documents:
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def read(self, agent: Agent, path: str) -> Reading:
-        """Return a document from the first layer that has it. `MEMORY.md` comes into being by being read."""
+        """Return a document from the first layer that has it. `MEMORY.md` comes into being by being read.
+
+        One that was deleted stays so until somebody writes it.
+        """
         address = parse(path)
         if address.is_view:
             text = await self._view(agent, address.name)
             return Reading(path=path, layer=VIEW, text=text, hash=digest(text), version=0, updated_at=0)
         found = await self._first(agent, address)
-        if found is None and address.name == MEMORY:
+        if (
+            found is None
+            and address.name == MEMORY
+            and not any(each.newest for each in await self.explain(agent, path))
+        ):
             await self._begin_memory(agent)
             found = await self._first(agent, address)
         if found is None:

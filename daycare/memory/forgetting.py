@@ -50,12 +50,13 @@ class Forgetting:
         derived = await self._store.memories.derived(scope, [memory.no for memory in memories])
         memories += await self._store.memories.get([scope], [no for no in derived if no not in set(numbers)])
         said = [memory.no for memory in memories if memory.tier is not Tier.CHUNK]
+        turns = await self._store.memories.turns_of(scope, said)
         return Plan(
             scope=scope,
             memories=tuple(memories),
-            turns=tuple(await self._store.memories.turns_of(scope, said)),
+            turns=tuple(turns),
             places=tuple({memory.place for memory in memories if memory.place is not None}),
-            mentions=tuple(await self._mentions(scope, memories)),
+            mentions=tuple(await self._mentions(scope, memories, turns)),
         )
 
     async def forget(self, plan: Plan, by: str) -> Forgotten:
@@ -97,8 +98,11 @@ class Forgetting:
             before = page[-1].version
         return had
 
-    async def _mentions(self, scope: str, memories: Sequence[Memory]) -> list[Memory]:
-        """Return other memories that have at least half of the longer words of one of these."""
+    async def _mentions(self, scope: str, memories: Sequence[Memory], turns: Sequence[tuple[str, int]]) -> list[Memory]:
+        """Return memories that stay and have at least half of the longer words of one of these.
+
+        What else was said in their `turns` goes with them.
+        """
         gone = {memory.no for memory in memories}
         found: dict[int, Memory] = {}
         for memory in memories:
@@ -107,7 +111,8 @@ class Forgetting:
                 continue
             near = self._store.memories.found(scope, sorted(words), postings_max=2_000, limit=3 * MENTIONS_MAX)
             for other in await self._store.memories.get([scope], [no for no, _ in near if no not in gone]):
-                if 2 * len(words & set(_words(other.text))) >= len(words):
+                goes = other.tier is not Tier.CHUNK and (other.agent_id, other.turn) in turns
+                if not goes and 2 * len(words & set(_words(other.text))) >= len(words):
                     found[other.no] = other
         return sorted(found.values(), key=lambda memory: -memory.no)[:MENTIONS_MAX]
 

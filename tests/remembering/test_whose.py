@@ -70,6 +70,9 @@ async def test_what_is_forgotten_is_in_no_answer_listing_prompt_or_file(tmp_path
         await trio.sleep(60)
         agent = await house.daemon.directory.at("/ann/direct")
         [fact] = await house.daemon.memories.find(agent, Tier.FACT, secret)
+        plan = await house.daemon.memories.plan(agent, [str(fact.no)])
+        kinds = {each.tier for each in plan.memories}
+        assert plan.mentions == (), f"all that says so goes, the answer to it, too: {kinds}"
         shown = await house.talk(f"/memory forget {fact.no}")
         assert secret in shown and "for good" in shown
         assert (await house.talk(f"/memory forget {fact.no} yes")).startswith("Forgotten: ")

@@ -6,7 +6,7 @@ from daycare.plugin import StructTool, ToolContext
 from daycare.tools.memory import TOOLS
 from tests.approvals.story import ANN, desk_of, only
 from tests.memory.hostile import FOLDERS, PATHS
-from tests.tools.scene import Edit, Scene, append, run, runner_of
+from tests.tools.scene import BY, Edit, Scene, append, run, runner_of
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
@@ -62,6 +62,13 @@ async def test_who_the_agent_is_can_be_added_to(autojump_clock: object, scene: S
     await scene.one("identity_propose", path="SOUL.md", text="Dry wit.\n", reason="she likes it", section="Tone")
     [it] = await scene.requests()
     assert it.action.text == "# Soul\n\n## Tone\n\nCalm.\nDry wit.\n\n## Limits\n\nNone.\n"
+
+
+async def test_a_document_that_was_deleted_stays_deleted(autojump_clock: object, scene: Scene) -> None:
+    await scene.put("MEMORY.md", NOTES)
+    await scene.house.daemon.documents.delete(scene.agent, "MEMORY.md", BY)
+    assert "there is none" in await scene.one("memory_read", path="MEMORY.md")
+    assert (await scene.house.daemon.documents.explain(scene.agent, "MEMORY.md"))[0].newest.deleted
 
 
 async def test_a_text_cannot_close_its_block(autojump_clock: object, scene: Scene) -> None:
