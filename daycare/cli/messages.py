@@ -225,10 +225,24 @@ def _addressed(words: list[str]) -> tuple[str | None, str]:
             raise InvalidError(
                 "USAGE", "send: expected [PATH] TEXT, and a path begins with /", hint="put the text into quotes"
             )
-    text = sys.stdin.read() if text == "-" else text
+    text = _of_stdin() if text == "-" else text
     if not text.strip():
         raise InvalidError("TEXT_EMPTY", "send: the text is empty", hint="daycare send --help")
     return path, text
+
+
+def _of_stdin() -> str:
+    """Return the text that comes in. What is no text is refused, and not shown."""
+    data = sys.stdin.buffer.read()
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InvalidError(
+            "TEXT_BINARY", f"send: the {len(data):,} bytes on stdin are no text", hint="daycare send --file FILE TEXT"
+        )
+    return text.replace("\r\n", "\n")
 
 
 def acknowledge(client: Client, answer: Json) -> None:

@@ -44,6 +44,12 @@ def test_send_without_wait_names_the_message(fake: FakeDaemon, daycare: Daycare)
     assert fake.called("POST", "/v1/messages")[0][1]["path"] == "/ann/agent/scribe"
 
 
+def test_what_is_no_text_on_stdin_is_refused_and_not_shown(fake: FakeDaemon, daycare: Daycare) -> None:
+    done = daycare("send", "-", stdin="\x7fELF\0\0\x01")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: send: the 7 bytes on stdin are no text\n") and "ELF" not in done.stderr
+
+
 def test_send_reads_the_text_from_stdin(fake: FakeDaemon, daycare: Daycare) -> None:
     assert daycare("send", "-", "--wait", stdin="two\nlines\n").stdout == "echo: two\nlines\n\n"
 

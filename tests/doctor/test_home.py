@@ -16,7 +16,7 @@ from daycare.store.home import Home
 from daycare.store.sqlite.database import migrations
 from tests.doctor.looking import add_job, bad, fix, look, now_ms, one, sql, store_secret
 
-EXPECTED = {"backup", "daemon", "clock", "disk", "memory"}  # of the machine of the test, or because nobody set it up
+EXPECTED = {"daemon", "clock", "disk", "memory"}  # of the machine of the test, or because nobody set it up
 
 
 def test_nothing_is_wrong_with_a_home_that_was_just_made(home: Home) -> None:

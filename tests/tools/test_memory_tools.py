@@ -68,7 +68,8 @@ async def test_a_document_that_was_deleted_stays_deleted(autojump_clock: object,
     await scene.put("MEMORY.md", NOTES)
     await scene.house.daemon.documents.delete(scene.agent, "MEMORY.md", BY)
     assert "there is none" in await scene.one("memory_read", path="MEMORY.md")
-    assert (await scene.house.daemon.documents.explain(scene.agent, "MEMORY.md"))[0].newest.deleted
+    newest = (await scene.house.daemon.documents.explain(scene.agent, "MEMORY.md"))[0].newest
+    assert newest is not None and newest.deleted
 
 
 async def test_a_text_cannot_close_its_block(autojump_clock: object, scene: Scene) -> None:

@@ -116,7 +116,11 @@ def backup(scene: Scene) -> Iterator[Finding]:
     if section.every_ms and not folder.is_dir() and not folder.is_relative_to(home.path):
         yield Finding("fail", "backup", f"{folder} is not there: is its disk connected?", "[backup] folder")
     elif not section.every_ms:
-        yield Finding("warn", "backup", "none is made by itself", "daycare backup /media/disk --every 24h")
+        used = scene.inside is None or scene.inside.memories > 0
+        told = "none is made by itself" if used else "none is made by itself, and nothing was said yet"
+        yield Finding(
+            "warn" if used else "ok", "backup", told, "daycare backup /media/disk --every 24h" if used else ""
+        )
     elif not found or time.time() * 1000 - found[-1][0] > BACKUP_LATE * section.every_ms:
         yield Finding("warn", "backup", f"every {section.every}, but {last}", "daycare status, then daycare logs")
     else:

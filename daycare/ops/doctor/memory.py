@@ -17,7 +17,9 @@ def embedding(scene: Scene) -> Iterator[Finding]:
     section = scene.config.memory
     told = (scene.status or {}).get("memory") or {}
     if section.embedder == NO_EMBEDDER:
-        yield Finding("ok", "embedding", "none: memories are found by their words")
+        yield Finding(
+            "ok", "embedding", "none: memories are found by their words, not by their meaning; local finds both"
+        )
         return
     model, dimensions = str(told.get("model") or ""), int(told.get("dimensions") or 0)
     if told.get("trouble"):
