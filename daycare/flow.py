@@ -189,9 +189,8 @@ class Flow:
         steering = lane.steering if lane.policy is Policy.STEER and first else None
 
         async def prompting(rows: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
-            may = await self.permits.may(agent.path, READ_MEMORY, agent.path)
-            allowed = may.decision is Decision.ALLOW
-            recalled = await self.recaller.of(agent, user, turn, rows) if allowed else NOTHING
+            may = (await self.permits.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
+            recalled = await self.recaller.of(agent, user, turn, rows) if may else NOTHING
             prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
             return replace(prompt, messages=told), recalled
 

@@ -50,7 +50,8 @@ class DaycareError(Exception):
 def _words(said: object) -> str:
     """Return what plugins and platforms said as text without secrets, bounded, that every store and socket takes."""
     text = said if isinstance(said, str) else repr(said)
-    return without_secrets(well_formed(text))[:_WORDS_MAX_CHARS]
+    # Twice as much is read as is kept: what looks like a secret must not be cut before it is seen.
+    return without_secrets(well_formed(text[: 2 * _WORDS_MAX_CHARS]))[:_WORDS_MAX_CHARS]
 
 
 class InvalidError(DaycareError):

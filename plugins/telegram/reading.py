@@ -428,7 +428,8 @@ def _digest(tree: object, length: int = 8) -> str:
 
 def _unreadable(tree: object, bot: Bot, number: int | None, reason: str) -> Read:
     body = json.dumps(tree, sort_keys=True, ensure_ascii=False)
-    key = f"{bot.id}:u:{'' if number is None else number}:{_digest(tree)}"
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    key = f"{bot.id}:u:{'' if number is None else number}:{digest}"
     letter = Unreadable(key=key, reason=reason[:REASON_MAX_CHARS], body=body[:BODY_MAX_CHARS])
     return Read(update_id=number, item=letter)
 

@@ -8,6 +8,7 @@ import trio
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
 from daycare.memory import chunking
+from daycare.memory.chunks import cut
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
 from daycare.testing.house import House, open_house
@@ -73,8 +74,6 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
 async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cut = chunking.cut
-
     async def refuses(text: str) -> object:
         if "poison" in text:
             raise ValueError("cannot be cut")
