@@ -1,6 +1,8 @@
 """The messenger behind the fake bridge: it stays while bridges come and go, and knows all that was said and sent."""
 
 import json
+import socket
+import struct
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -118,7 +120,7 @@ class FakePlatform:
 
     async def _heard(self, told: dict[str, Any], stream: trio.SocketStream) -> None:
         if "hello" in told:
-            self.bridge_pid = told["hello"]
+            self.bridge_pid = _peer(stream)
             self.connected.set()
         elif "took" in told:
             self.took.append(told["took"])
@@ -140,6 +142,12 @@ class FakePlatform:
             SentText(wish["key"], wish["to"], wish["text"], wish["mark"], receipt, trio.current_time(), files)
         )
         return receipt
+
+
+def _peer(stream: trio.SocketStream) -> int:
+    """Return who is at the other end, by its number here; in a sandbox it calls itself by another."""
+    told = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", told)[0])
 
 
 @asynccontextmanager

@@ -11,11 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+import daycare
+import daycare_plugins
 from daycare.base.errors import BrokenError
 
 PROBE_S: Final = 5.0
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store")
 _NAMES: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # where resolv.conf points to
+_NO_RIGHTS: Final = ("--cap-drop", "ALL")  # root's would uncover what is hidden: `umount` of the home
 _APART: Final = ("--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
 
 
@@ -35,7 +38,17 @@ def wrapped(command: Sequence[str], folder: Path, readable: Sequence[str], wish:
         )
     if why:
         return list(command), f"no sandbox: {why}"
-    arguments = [program, "--die-with-parent", "--new-session", *_APART, "--proc", "/proc", "--dev", "/dev"]
+    arguments = [
+        program,
+        "--die-with-parent",
+        "--new-session",
+        *_NO_RIGHTS,
+        *_APART,
+        "--proc",
+        "/proc",
+        "--dev",
+        "/dev",
+    ]
     arguments += ["--tmpfs", "/tmp"]  # noqa: S108 -- one of its own
     own = folder.resolve()
     home = own.parents[2]  # of the daemon: its folder of plugins, the plugin's, and the bridge's stand in it
@@ -52,7 +65,8 @@ def wrapped(command: Sequence[str], folder: Path, readable: Sequence[str], wish:
 
 def _visible(command: Sequence[str], readable: Sequence[str]) -> list[str]:
     """Return what may be read: the system, this Python with what it imports, the command, and what was asked for."""
-    paths = [*_SYSTEM, *_NAMES, sys.prefix, sys.base_prefix]
+    ours = [folder for package in (daycare, daycare_plugins) for folder in package.__path__]  # maybe of a source tree
+    paths = [*_SYSTEM, *_NAMES, sys.prefix, sys.base_prefix, *ours]
     program = shutil.which(command[0])
     if program is not None:
         paths += [str(Path(program).parent), str(Path(program).resolve().parent)]
@@ -70,6 +84,7 @@ def _bubblewrap() -> tuple[str, str]:
         return "", "bubblewrap is not installed"
     probe = [
         program,
+        *_NO_RIGHTS,
         "--unshare-user-try",
         "--unshare-pid",
         "--ro-bind",

@@ -9,6 +9,7 @@ import argparse
 import json
 import random
 import sys
+from functools import partial
 
 import trio
 
@@ -23,11 +24,12 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
+    parser.add_argument("--sandboxed", action="store_true", help="run it in bubblewrap, and kill the daemon, too")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON, as the last line")
     chosen = parser.parse_args()
     die_tidily()
     print(f"seed {chosen.seed}", file=sys.stderr, flush=True)
-    report = trio.run(campaign.run, chosen.kills, chosen.seed)
+    report = trio.run(partial(campaign.run, chosen.kills, chosen.seed, sandboxed=chosen.sandboxed))
     found = report.as_json()
     print(json.dumps(found) if chosen.json else campaign.as_text(found))
     return int(bool(report.harm))

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import apsw
@@ -25,10 +26,11 @@ from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say
 
-KINDS: Final = ("lost", "doubled", "reordered", "slow", "broken")
+KINDS: Final = ("lost", "doubled", "reordered", "left", "slow", "broken")
 PEOPLE: Final = 8
 SAY_EVERY_S: Final = 0.12  # somebody of them
 PROBE_EVERY_S: Final = 0.05  # in a long one, whose figures are judged; else ten times that
+LEFT_S: Final = 2.0  # for a bridge to be gone after its daemon was killed
 FAULT_EVERY_S: Final = 0.9  # on average
 STRETCH_S: Final = 15.0  # of trouble, and then a calm one
 QUIET_S: Final = 90.0
@@ -49,7 +51,8 @@ command = ["{python}", "-m", "daycare.testing.bridge_fake", "--platform", "{sock
 heartbeat_s = 0.3
 deaf_s = 1.5
 exits_max = 0
-sandbox = "off"
+sandbox = "{sandbox}"
+readable = ["{folder}"]
 environment = {{ PYTHONPATH = "{path}" }}
 """
 
@@ -57,9 +60,10 @@ environment = {{ PYTHONPATH = "{path}" }}
 class Campaign:
     """One run."""
 
-    def __init__(self, kills: int, seed: int) -> None:
+    def __init__(self, kills: int, seed: int, *, sandboxed: bool) -> None:
         self.report = Report("bridge", seed, kinds=KINDS)
         self._kills = kills
+        self._sandboxed = sandboxed
         self._long = kills > 20
         self._rng = random.Random(f"bridge/{seed}")
         self._said: dict[str, tuple[str, str]] = {}  # id: (person, name)
@@ -67,6 +71,7 @@ class Campaign:
         self._asked: dict[str, list[float]] = {"calm": [], "troubled": []}
         self._phase = "calm"
         self._home = Home()
+        self._process: Process | None = None
         self._over = trio.Event()
 
     async def run(self) -> Report:
@@ -74,20 +79,21 @@ class Campaign:
         began = time.perf_counter()
         async with platform(self._home.folder / "p.sock") as there:
             self._configure()
-            process = Process(self._home)
             try:
-                await process.ready()
+                self._process = Process(self._home)
+                await self._process.ready()
                 await self._introduce()
                 await self._talk(there)
                 await self._quiet(there)
                 with suppress(BrokenDaemonError):
-                    await process.stop()
+                    await self._process.stop()
                 self._judge(there)
             except (BrokenDaemonError, httpx.HTTPError, apsw.Error) as error:
                 self.report.find("broken", repr(error))
             finally:
                 with trio.CancelScope(shield=True):
-                    await process.kill()
+                    if self._process is not None:
+                        await self._process.kill()
         self._figures(there, time.perf_counter() - began)
         for kind, what in self.report.findings[:20]:
             say(f"{kind}: {what}")
@@ -104,6 +110,8 @@ class Campaign:
             python=sys.executable,
             socket=self._home.folder / "p.sock",
             path=os.environ.get("PYTHONPATH", ""),
+            folder=self._home.folder,
+            sandbox="required" if self._sandboxed else "off",
         )
         (self._home.path / "config.toml").write_text(config)
 
@@ -138,16 +146,19 @@ class Campaign:
 
     @property
     def _deaths(self) -> int:
-        return self._faults["kill"] + self._faults["die at a point"]
+        return self._faults["kill"] + self._faults["die at a point"] + self._faults["kill the daemon"]
 
     async def _fault(self, there: FakePlatform) -> None:
-        deed = self._rng.choices(
-            ("kill", "die at a point", "freeze", "freeze for long", "garbage", "long line"), (8, 8, 2, 0.5, 3, 0.5)
-        )[0]
+        deeds = {"kill": 8, "die at a point": 8, "freeze": 2, "freeze for long": 0.5, "garbage": 3, "long line": 0.5}
+        if self._sandboxed:
+            deeds["kill the daemon"] = 8
+        deed = self._rng.choices([*deeds], [*deeds.values()])[0]
         there.connected = trio.Event()
         if deed == "kill":
             if not self._signal(there, signal.SIGKILL):
                 return
+        elif deed == "kill the daemon":
+            await self._kill_daemon(there)
         elif deed == "die at a point":
             there.order("die_at", point=self._rng.choice(POINTS))
             there.say(*self._next("now"), id=self._last)
@@ -163,9 +174,23 @@ class Campaign:
         else:
             there.order("long", bytes=32 * 1024 * 1024)
         self._faults[deed] += 1
-        if deed in ("kill", "die at a point", "freeze for long"):
+        if deed in ("kill", "die at a point", "freeze for long", "kill the daemon"):
             with trio.move_on_after(10):
                 await there.connected.wait()
+
+    async def _kill_daemon(self, there: FakePlatform) -> None:
+        """Kill the daemon; its sandboxed bridge must go with it, before another one uses the same account."""
+        assert self._process is not None
+        pid, process = there.bridge_pid, self._process
+        self._process = None
+        await process.kill()
+        with trio.move_on_after(LEFT_S):
+            while pid and Path(f"/proc/{pid}").exists():
+                await trio.sleep(0.01)
+        if pid and Path(f"/proc/{pid}").exists():
+            self.report.find("left", f"the bridge outlived its daemon by {LEFT_S:g} s")
+        self._process = process = Process(self._home)
+        await process.ready()
 
     def _signal(self, there: FakePlatform, number: int) -> bool:
         if not there.bridge_pid:
@@ -197,12 +222,17 @@ class Campaign:
                 number += 1
                 phase, began = self._phase, time.perf_counter()
                 body = {"text": f"m99-{number}", "key": f"probe:{number}", "wait_s": 20}
-                answer = await client.post("/v1/messages", json=body)
-                answer.raise_for_status()
-                if phase == self._phase:
-                    self._asked[phase].append(time.perf_counter() - began)
-                if seqs := [reply["seq"] for reply in answer.json().get("replies", ())]:
-                    (await client.post("/v1/replies/ack", json={"seqs": seqs})).raise_for_status()
+                process = self._process
+                try:
+                    answer = await client.post("/v1/messages", json=body)
+                    answer.raise_for_status()
+                    if phase == self._phase:
+                        self._asked[phase].append(time.perf_counter() - began)
+                    if seqs := [reply["seq"] for reply in answer.json().get("replies", ())]:
+                        (await client.post("/v1/replies/ack", json={"seqs": seqs})).raise_for_status()
+                except httpx.TransportError:
+                    if process is not None and process is self._process and process.ready_s is not None:
+                        raise  # nobody killed it
                 await trio.sleep(PROBE_EVERY_S if self._long else 10 * PROBE_EVERY_S)
 
     # -- what came of it -----------------------------------------------------------------------------------------------
@@ -266,9 +296,9 @@ class Campaign:
         }
 
 
-async def run(kills: int, seed: int) -> Report:
-    """Run a campaign."""
-    return await Campaign(kills, seed).run()
+async def run(kills: int, seed: int, *, sandboxed: bool = False) -> Report:
+    """Run a campaign. `sandboxed` puts the bridge into bubblewrap, and kills the daemon, too."""
+    return await Campaign(kills, seed, sandboxed=sandboxed).run()
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -7,16 +7,22 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.testing.bridge_platform import FakePlatform, platform
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted
+from daycare_plugins.bridge.sandbox import wrapped
 
 _PLUGIN = "daycare_plugins.bridge.plugin:plugin"
 FAKE = [sys.executable, "-m", "daycare.testing.bridge_fake"]
 QUICK: dict[str, Any] = {"heartbeat_s": 0.1, "deaf_s": 2.0, "sandbox": "off"}
+
+
+_, _WHY = wrapped(["x"], Path("/nowhere/home/plugins/bridge/x"), [], "auto")
+real = pytest.mark.skipif(bool(_WHY), reason=f"needs a sandbox: {_WHY}")
 
 
 def to_load(plugin: str = _PLUGIN) -> tuple[str, ...]:
@@ -54,10 +60,12 @@ async def bridged(
 async def staged(
     tmp: Path, model: Scripted, *more: str, **settings: Any
 ) -> AsyncGenerator[tuple[House, FakePlatform], None]:
-    """Open a platform and a house with a bridge to it."""
+    """Open a platform and a house with a bridge to it; the platform is outside of the home, which a sandbox hides."""
+    home = tmp / "home"
+    home.mkdir(exist_ok=True)
     async with platform(tmp / "p.sock") as there:
         command = [*FAKE, "--platform", str(tmp / "p.sock"), *more]
-        async with bridged(tmp, model, command, **settings) as house:
+        async with bridged(home, model, command, **settings) as house:
             yield house, there
 
 
