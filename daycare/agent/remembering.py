@@ -18,6 +18,7 @@ from daycare.agent.lookup import Lookup, origins_in, paths_in
 from daycare.agent.reading import TurnReading
 from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
+from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, ApprovalsSection, Consent, chosen
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
@@ -125,15 +126,14 @@ class TurnMemory(TurnReading):
 
         What is added goes below the heading `section`, which is made where it is missing.
         """
-        section = _heading(section)
+        section = _heading(foreign.text(section))
         if done := await self._begin(path):
             return done
-        text = None if verb == "delete" else text or ""
+        text, reason = None if verb == "delete" else foreign.text(text or ""), foreign.text(reason)
         if verb != "delete" and parse(path).name == MEMORY:
             with suppress(NotFoundError):  # it was deleted: what is written begins it again
-                await self._documents.read(
-                    self._agent, path
-                )  # or else its first reader would change what is proposed on
+                # Else its first reader would change what is proposed on.
+                await self._documents.read(self._agent, path)
         draft = await self._documents.prepare(self._agent, path, text, append=verb == "append", section=section)
         if draft.place.name in IDENTITY_DOCUMENTS:
             raise ForbiddenError(
@@ -155,7 +155,7 @@ class TurnMemory(TurnReading):
         path = f"{DAILY}{now:%Y-%m-%d}.md"
         if done := await self._begin(path):
             return done
-        line = " ".join(text.split())
+        line = " ".join(foreign.text(text).split())
         if not line or len(line) > DAILY_LINE_MAX_CHARS:
             raise InvalidError(
                 "DAILY_LINE", f"adding to the daily log: {len(line)} characters, from 1 to {DAILY_LINE_MAX_CHARS}"
@@ -176,7 +176,8 @@ class TurnMemory(TurnReading):
             raise InvalidError("IDENTITY_PATH", f"proposing a change of {path[:80]!a}: expected one of {known}")
         if done := await self._begin(path):
             return done
-        if section := _heading(section):
+        text, reason = foreign.text(text), foreign.text(reason)
+        if section := _heading(foreign.text(section)):
             there, _ = await self._documents.approved(self._agent, path)
             text = added(there.text if there else "", text, section)
         draft = await self._documents.prepare(self._agent, path, text)

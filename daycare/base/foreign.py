@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from daycare.base.secrecy import names_known, without_known
 from daycare.base.wellformed import well_formed
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -26,20 +27,31 @@ _INTEGER_MAX: Final = 2**63 - 1  # what a column of the store holds
 
 
 def text(value: object, most: int = TEXT_MAX_CHARS) -> str:
-    """Return a text without NUL and without halves of surrogate pairs, cut to `most` characters."""
-    if not isinstance(value, str):
-        raise TypeError(f"it gave {_kind(value)}, expected text")
-    return well_formed(str.__str__(value)[:most]).replace(
-        "\x00", ""
-    )  # one of our own type: others may redefine its methods
+    """Return a text without NUL, halves of surrogate pairs and known secrets, cut to `most` characters.
+
+    This is the one door for text from outside: what passes it is stored, shown and put into prompts.
+    """
+    return without_known(_plain(value, most))[:most]
 
 
 def line(value: object, most: int = LINE_MAX_CHARS) -> str:
-    """Return a text that names something, such as an id. Cut it would name another thing: a longer one is refused."""
-    name = text(value, most + 1)
+    """Return a text that names something, such as an id. Cut it would name another thing: a longer one is refused.
+
+    So is one that holds a secret: without it, it would name another thing, too.
+    """
+    name = _plain(value, most + 1)
     if len(name) > most:
         raise ValueError(f"it gave a name of over {most} characters")
+    if names_known(name):
+        raise ValueError("it gave a secret as a name")
     return name
+
+
+def _plain(value: object, most: int) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"it gave {_kind(value)}, expected text")
+    # One of our own type: others may redefine its methods.
+    return well_formed(str.__str__(value)[:most]).replace("\x00", "")
 
 
 def seconds(value: object, most: float) -> float:
@@ -59,6 +71,17 @@ def data(value: object, most: int) -> bytes:
     if size > most:
         raise ValueError(f"it gave {size} bytes, at most {most}")
     return bytes(value)
+
+
+def content(value: object, most: int) -> bytes:
+    """Return the bytes of a file, `most` of them at most; what is text holds no known secret."""
+    found = data(value, most)
+    try:
+        written = found.decode()
+    except UnicodeDecodeError:
+        return found
+    clean = without_known(written)
+    return found if clean is written else clean.encode()
 
 
 def items(value: object, most: int) -> list[Any]:

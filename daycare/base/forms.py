@@ -1,14 +1,17 @@
 """The forms in which a secret may turn up in text, and where in a text they stand.
 
-A text is searched as it is and with its escapes undone (URLs, JSON, `repr`, HTML, and these within each other); hex and
-base64 are searched for as such. All of it in small letters, for most forms may be written either way.
+A text is searched as it is and with its escapes undone (URLs, JSON, `repr`, HTML, and these within each other); hex,
+base64, base32 and quoted-printable are searched for as such, of UTF-8 and UTF-16. All of it in small letters, for most
+forms may be written either way.
 """
 
 import base64
 import binascii
 import re
+import sys
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 _PLAIN_MIN_CHARS: Final = 4  # hiding shorter words would garble every line
@@ -25,6 +28,8 @@ _ESCAPE: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _PARTED: Final = re.compile(r"[0-9a-f]{2}([:\- ])[0-9a-f]{2}\1[0-9a-f]{2}\1[0-9a-f]{2}\1")
+_RUN: Final = re.compile(r"[a-z0-9+/_=-]++")
+_TEXT_MAX: Final = sys.maxsize
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _CUT_SIGNS: Final = ".… \n"  # what stands behind a text that was cut
@@ -59,7 +64,14 @@ def needles(secret: str | bytes) -> frozenset[Needle]:
     texts |= {_Map(each).text for each in texts}  # what is left when a part of it was taken for an escape
     short = len(secret) < _LOWER_MIN_CHARS
     plain = {Needle(text if short else lowered(text), exact=short) for text in texts if len(text) >= _PLAIN_MIN_CHARS}
-    return frozenset((*plain, *_encoded(raw)))
+    both = (wide, secret.encode("utf-16-le", "surrogatepass"))
+    plain |= {Needle(lowered(each.decode("latin-1").strip("\x00"))) for each in both}  # as who reads bytes sees it
+    return frozenset((*plain, *chain.from_iterable(_encoded(each) for each in (raw, *both, _twice(raw)))))
+
+
+def _twice(raw: bytes) -> bytes:
+    """Return what is the same in all that encodes a secret's base64 again; its last sign hangs on what follows."""
+    return base64.b64encode(raw).rstrip(b"=")[:-1]
 
 
 def _encoded(raw: bytes) -> Iterator[Needle]:
@@ -67,18 +79,38 @@ def _encoded(raw: bytes) -> Iterator[Needle]:
         yield Needle(raw.hex())
         for separator in ":- ":
             yield Needle(raw.hex(separator), parted=True)
-    for before in range(3):
-        # Without the characters that hold bits of what stands before and behind.
-        text = base64.b64encode(bytes(before) + raw).decode()
-        first = (0, 2, 3)[before]
-        rest = (before + len(raw)) % 3
-        inner = text[first : len(text) - (0, 3, 2)[rest]]
+        yield Needle("".join(f"={byte:02x}" for byte in raw))  # quoted-printable of each byte
+    for inner in (*_inner(raw, base64.b64encode, 3, 4), *_inner(raw, base64.b32encode, 5, 8)):
+        for form in {inner, inner.translate(_URLSAFE)}:
+            yield Needle(form.lower(), inner=True)
+
+
+def _inner(raw: bytes, encode: Callable[[bytes], bytes], size: int, signs: int) -> Iterator[str]:
+    """Yield how bytes look wherever they stand in a block of `size`, encoded as so many `signs`.
+
+    Without the characters that hold bits of what stands before and behind.
+    """
+    bits = 8 * size // signs
+    for before in range(size):
+        text = encode(bytes(before) + raw + bytes(-(before + len(raw)) % size)).decode()
+        inner = text[-(-8 * before // bits) : 8 * (before + len(raw)) // bits]
         if len(inner) >= _BASE64_MIN_CHARS:
-            for form in {inner, inner.translate(_URLSAFE)}:
-                yield Needle(form.lower(), inner=True)
+            yield inner
 
 
 _URLSAFE: Final = str.maketrans("+/", "-_")
+
+
+class _ByLength:
+    """Needles without a blank, the shortest first."""
+
+    def __init__(self, needles: Iterable[str]) -> None:
+        self._needles = sorted(needles, key=len)
+        self._lengths = [len(each) for each in self._needles]
+
+    def up_to(self, chars: int) -> list[str]:
+        """Return those that fit into a run of so many characters."""
+        return self._needles[: bisect_right(self._lengths, chars)]
 
 
 class Forms:
@@ -87,20 +119,25 @@ class Forms:
     def __init__(self, secrets: Iterable[frozenset[Needle]]) -> None:
         found = frozenset().union(*secrets)
         self._exact = tuple(each.text for each in found if each.exact)
-        self._plain = tuple(each.text for each in found if not (each.exact or each.inner or each.parted))
-        self._inner = tuple(each.text for each in found if each.inner)
         self._parted = tuple(each.text for each in found if each.parted)
-        lower = (*self._plain, *self._inner)
-        self._heads = tuple((each[:_HEAD_CHARS], each) for each in lower if len(each) >= _CUT_MIN_CHARS)
+        plain = [each.text for each in found if not (each.exact or each.inner or each.parted)]
+        self._plain = tuple(each for each in plain if not _RUN.fullmatch(each))
+        self._runs = _ByLength(each for each in plain if _RUN.fullmatch(each))
+        self._inner = _ByLength(each.text for each in found if each.inner)
+        lower = (*plain, *self._inner.up_to(_TEXT_MAX))
+        self._heads: dict[str, list[str]] = {}
+        for each in lower:
+            if len(each) >= _CUT_MIN_CHARS:
+                self._heads.setdefault(each[:_HEAD_CHARS], []).append(each)
         self._tail = max((len(each) for each in lower), default=0)
 
-    def spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where secrets stand in a text, in order and apart."""
+    def spans(self, text: str, *, short: bool = True) -> list[tuple[int, int]]:
+        """Return where secrets stand in a text, in order and apart; not `short` without those that may be words."""
         found = list(self._cut(text))
         maps: list[_Map] = []
         level = text
         while True:
-            for start, end in self._at(level):
+            for start, end in self._at(level, short):
                 for each in reversed(maps):
                     start, end = each.original(start), each.original(end)
                 found.append((start, end))
@@ -113,15 +150,17 @@ class Forms:
             level = undone.text
         return _merged(found)
 
-    def _at(self, text: str) -> Iterator[tuple[int, int]]:
-        for needle in self._exact:
+    def _at(self, text: str, short: bool) -> Iterator[tuple[int, int]]:
+        for needle in self._exact if short else ():
             if needle in text:
                 yield from _all(text, needle)
         lower = lowered(text)
         parted = self._parted if _PARTED.search(lower) else ()
-        for needle in [each for each in (*self._plain, *parted) if each in lower]:
+        # Most needles are longer than any run of letters and digits in an ordinary text, and need not be looked for.
+        longest = max(map(len, _RUN.findall(lower)), default=0)
+        for needle in [each for each in (*self._plain, *parted, *self._runs.up_to(longest)) if each in lower]:
             yield from _all(lower, needle)
-        for needle in [each for each in self._inner if each in lower]:
+        for needle in [each for each in self._inner.up_to(longest) if each in lower]:
             for start, end in _all(lower, needle):
                 start -= start > 0 and _is_base64(lower[start - 1])
                 end += end < len(lower) and _is_base64(lower[end])
@@ -134,9 +173,10 @@ class Forms:
         lower = lowered(text).rstrip(_CUT_SIGNS)
         first = max(0, len(lower) - self._tail)
         tail = lower[first:]
-        for head, needle in self._heads:
-            if head in tail and needle.startswith(tail[tail.rfind(head) :]):
-                yield first + tail.rfind(head), len(lower)
+        for at in range(len(tail) - _HEAD_CHARS + 1):
+            for needle in self._heads.get(tail[at : at + _HEAD_CHARS], ()):
+                if needle.startswith(tail[at:]):
+                    yield first + at, len(lower)
 
 
 class _Map:

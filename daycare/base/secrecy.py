@@ -87,6 +87,11 @@ def without_known(text: str) -> str:
     return "".join((*pieces, text[done:]))
 
 
+def names_known(name: str) -> bool:
+    """Whether a secret stands in a name or an id; one of under eight characters may be there by chance."""
+    return bool(_known) and bool(_ready().spans(name, short=False))
+
+
 def _ready() -> "Forms":
     global _forms
     forms = _forms

@@ -167,7 +167,7 @@ class CheckedConnector:
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
         """Return the bytes of a file."""
         with self._blamed():
-            return foreign.data(await self.inner.fetch(reference, max_bytes), max_bytes)
+            return foreign.content(await self.inner.fetch(reference, max_bytes), max_bytes)
 
     def identity(self) -> Identity | None:
         """Return who the connector is."""

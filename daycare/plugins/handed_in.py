@@ -69,8 +69,7 @@ def inbound(item: object) -> Inbound:
     if not isinstance(item.at_ms, int) or not is_moment(item.at_ms):
         bare["at_ms"] = 0
     known = msgspec.structs.asdict(foreign.struct(_BARE(**bare), _BARE))
-    for name in _NAMES:
-        foreign.line(known[name])
+    known |= {name: foreign.line(bare[name]) for name in _NAMES}  # as they are: two of them must not become one
     for name in ("name", "chat_name"):
         known[name] = known[name][:KEY_MAX_CHARS]
     return Inbound(**known, files=tuple(_file(file) for file in foreign.items(item.files, foreign.ITEMS_MAX)))
@@ -78,7 +77,7 @@ def inbound(item: object) -> Inbound:
 
 def _file(file: object) -> Attachment | RemoteFile | File:
     if isinstance(file, Attachment):
-        data = foreign.data(file.data, _ATTACHED_MAX_BYTES)
+        data = foreign.content(file.data, _ATTACHED_MAX_BYTES)
         return Attachment(name=foreign.text(file.name), media_type=foreign.text(file.media_type), data=data)
     if isinstance(file, RemoteFile):
         remote = foreign.struct(file, RemoteFile)

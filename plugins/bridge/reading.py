@@ -10,6 +10,7 @@ from daycare.base.connector import Attachment, Inbound, RemoteFile, Unreadable
 from daycare.base.errors import DaycareError
 from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
 from daycare.base.messages import Origin
+from daycare.base.secrecy import names_known, without_known
 from daycare_plugins.bridge.folder import Folder
 
 KEY_MAX_CHARS: Final = 120  # of a person or chat, with the connector's name before it
@@ -58,16 +59,16 @@ def _said(frame: Said, connector: str, groups: str, folder: Folder) -> Inbound |
         text=text,
         files=tuple(files),
         context=_context(frame),
-        message=frame.message[:KEY_MAX_CHARS],
-        replies_to=frame.replies_to[:KEY_MAX_CHARS],
-        album=frame.album[:KEY_MAX_CHARS],
+        message=_name(frame.message),
+        replies_to=_name(frame.replies_to),
+        album=_name(frame.album),
         edits=_key(frame.edits) if frame.edits else "",
         origin=Origin.FORWARD if frame.forwarded else item.origin,
     )
 
 
 def _note(frame: Reacted | Deleted, connector: str, text: str) -> Inbound:
-    return replace(_told(frame, connector, text), kind="note", message=frame.message[:KEY_MAX_CHARS])
+    return replace(_told(frame, connector, text), kind="note", message=_name(frame.message))
 
 
 def _told(frame: Said | Reacted | Deleted, connector: str, text: str) -> Inbound:
@@ -105,15 +106,22 @@ def _file(file: FileAt, key: str, folder: Folder) -> Attachment | RemoteFile:
 
 def is_key(key: str) -> bool:
     """Whether a bridge's name of a person or chat can be used."""
-    return bool(key) and len(key) <= KEY_MAX_CHARS and key.isprintable() and not any(char.isspace() for char in key)
+    fits = bool(key) and len(key) <= KEY_MAX_CHARS and key.isprintable() and not any(char.isspace() for char in key)
+    return fits and not names_known(key)
+
+
+def _name(reference: str) -> str:
+    """Return how a messenger refers to something; what holds a secret refers to nothing."""
+    return "" if names_known(reference) else reference[:KEY_MAX_CHARS]
 
 
 def _key(id_: str) -> str:
-    if id_ and len(id_) <= ID_MAX_CHARS and id_.isprintable():
+    if id_ and len(id_) <= ID_MAX_CHARS and id_.isprintable() and not names_known(id_):
         return id_
     return f"digest:{hashlib.blake2b(id_.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
 
 
 def one_line(text: str, most: int) -> str:
     """Return the beginning of a text as one line that steers no terminal."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * most]).split())[:most]
+    text = without_known(text[: 4 * most].replace("\x00", ""))  # as blanks they would keep a secret apart
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:most]

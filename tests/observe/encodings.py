@@ -10,6 +10,16 @@ from collections.abc import Iterator
 def forms(secret: str) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of each form; the texts are what must not be shown, without what surrounds it."""
     raw = secret.encode()
+    yield "utf-16 read as latin-1", secret.encode("utf-16-le").decode("latin-1").strip("\x00")
+    yield "quoted-printable", "".join(f"={byte:02X}" for byte in raw)
+    for before in range(5):
+        whole = base64.b32encode(b"<" * before + raw + b">" * 5).decode()
+        yield f"base32 {before}", whole[-(-8 * before // 5) : 8 * (before + len(raw)) // 5]
+    for code, data in _wide(secret):
+        yield f"hex of {code}", data.hex()
+        for before in range(3):
+            whole = base64.b64encode(b"<" * before + data[4:] + b">>").decode()  # without a byte order mark
+            yield f"base64 of {code} {before}", whole[-(-4 * before // 3) : 4 * (before + len(data) - 4) // 3 - 2]
     quoted = urllib.parse.quote(secret, safe="")
     yield "plain", secret
     yield "url", quoted
@@ -45,11 +55,18 @@ def forms(secret: str) -> Iterator[tuple[str, str]]:
                 yield f"{name} in a URL at {before}, {behind} behind", urllib.parse.quote(own, safe="")
 
 
+def _wide(secret: str) -> Iterator[tuple[str, bytes]]:
+    """Yield what other programs make bytes of before they encode them."""
+    for code in ("utf-16-le", "utf-16-be", "utf-16"):
+        yield code, secret.encode(code)
+    yield "base64", base64.b64encode(secret.encode())
+
+
 def shown(secret: str) -> Iterator[tuple[str, str]]:
     """Yield (name, text) of each form as it would stand in an output, with its surroundings."""
     raw = secret.encode()
     for name, form in forms(secret):
-        if "base64" not in name:
+        if "base" not in name and "of utf" not in name:
             yield name, f"<{form}>"
     for before in range(3):
         for behind in range(3):
@@ -57,3 +74,10 @@ def shown(secret: str) -> Iterator[tuple[str, str]]:
             yield f"base64 {before} {behind}", base64.b64encode(text).decode()
             yield f"urlsafe base64 {before} {behind}", base64.urlsafe_b64encode(text).decode()
             yield f"base64 in a URL {before} {behind}", urllib.parse.quote(base64.b64encode(text).decode(), safe="")
+    yield "quoted-printable", "".join(f"={byte:02X}" for byte in raw)
+    for before in range(5):
+        yield f"base32 {before}", base64.b32encode(b"<" * before + raw + b">" * 5).decode()
+    for code, data in _wide(secret):
+        yield f"hex of {code}", data.hex()
+        for before in range(3):
+            yield f"base64 of {code} {before}", base64.b64encode(b"<" * before + data + b">>").decode()

@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 import tarfile
+import zlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import httpx
 import trio
 
@@ -123,6 +125,7 @@ async def plant(home: Path, config: str) -> dict[str, str]:
         for name, value in OWN.items():
             await store.secrets.put(name, "ann", vault.seal(value))
         await store.people.link("telegram:5", "ann")
+        await store.people.link("leaky:5", "ann")
     return OWN | {"vault key": (home / "daycare.key").read_text().strip(), "passphrase": PASSPHRASE}
 
 
@@ -135,6 +138,31 @@ def found(secrets: dict[str, str], outputs: dict[str, str]) -> list[str]:
         for where, text in outputs.items():
             wrong += [f"{secret} as {name} in {where}" for name, form in needles if form in text]
     return sorted(wrong)
+
+
+def rows_of(database: Path) -> dict[str, str]:
+    """Return what stands in each table, as text."""
+    db = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+    names = [
+        str(name)
+        for (name,) in db.execute(
+            "SELECT name FROM sqlite_schema WHERE sql NOT LIKE 'CREATE VIRTUAL%' AND type = 'table'"
+        )
+    ]
+    tables = {}
+    for name in names:
+        values = [value for row in db.execute(f'SELECT * FROM "{name}"') for value in row]
+        told = (value.decode("latin-1") if isinstance(value, bytes) else str(value) for value in values)
+        tables[f"the table {name}"] = " ".join(told)
+    db.close()
+    return tables
+
+
+def unpacked(file: Path) -> str:
+    """Return what an agent's export holds."""
+    data = file.read_bytes()
+    plain = zlib.decompressobj(31).decompress(data) if data[:2] == b"\x1f\x8b" else data
+    return plain.decode("utf-8", "replace")
 
 
 async def test_no_output_of_a_daemon_holds_a_secret_in_any_form(tmp_path: Path) -> None:
@@ -172,7 +200,7 @@ endpoint = "{collector.endpoint}"
         token = " ".join(text for _, text in shown(OWN["telegram"]))
         async with daemon.running():
             await nursery.start(daemon.listen)
-            for name in ("leak_raises", "leak_refuses", "leak_tells"):
+            for name in ("leak_raises", "leak_refuses", "leak_effects", "leak_notes", "leak_tells"):
                 model.enqueue(tool_calls=[(name, {})])
             await daemon.ask("POST", "/v1/messages", {"text": "use them", "wait_s": 20})
             model.enqueue(everything, status=400)  # what it was sent, and how
@@ -192,6 +220,7 @@ endpoint = "{collector.endpoint}"
                     "metrics", "users", "pairings", "agents", "budgets", "spend", "trace/1", "trace/2", "trace/3",
                     "trace/4", "trace/5", "inbox?path=/ann/direct", "replies?path=/ann/direct", "nothing",
                     f"trace/{OWN['leaky']}", f"files/{OWN['leaky']}",
+                    "connectors/leaky/pairing", "memory/documents", "signals", "questions",
                 ):  # fmt: skip
                 await daemon.ask("GET", f"/v1/{route}")
             await daemon.run(f"doctor --json --names --bundle {tmp_path / 'report.tar.gz'}")
@@ -199,12 +228,17 @@ endpoint = "{collector.endpoint}"
                 for member in report.getmembers():
                     packed = report.extractfile(member)
                     daemon.outputs[f"{member.name} of the bundle"] = packed.read().decode() if packed else ""
+            await daemon.run(f"export /ann/direct {tmp_path / 'agent.daycare'}")
+            daemon.outputs["the export"] = unpacked(tmp_path / "agent.daycare")
             nursery.cancel_scope.cancel()
+        daemon.outputs |= rows_of(daemon.home / "daycare.db")
         for number, request in enumerate(model.history):
             daemon.outputs[f"request {number} of the model"] = json.dumps(request.body)
         for number, call in enumerate(telegram.calls):
             daemon.outputs[f"call {number} of Telegram"] = f"{call.method} {call.params}"
         daemon.outputs["spans"] = b"".join(collector.raw).decode()
+    wrong = found(secrets, daemon.outputs)
+    assert not wrong, "\n".join([f"{len(wrong)} found", *wrong])
     assert refusal.status_code in (200, 202)
     # They were said, everywhere: what is left of them are the places.
     for where in ("daycare.log", "out", "err"):
@@ -213,6 +247,9 @@ endpoint = "{collector.endpoint}"
         assert "[secret]" in daemon.outputs[where], where
     assert "LEAK" in daemon.outputs["out"]
     assert any("[secret]" in text for where, text in daemon.outputs.items() if where.endswith("of the bundle"))
+    tables = " ".join(text for where, text in daemon.outputs.items() if where.startswith("the table"))
+    for what in ("LEAK effect ", "LEAK effected", "LEAK note", "LEAK connector"):
+        assert what in tables, what
+    for where in ("the export", "the table inbox", "the table dead_letters", "GET /v1/connectors/leaky/pairing null"):
+        assert "[secret]" in daemon.outputs[where], where
     assert any("LEAK result" in text for where, text in daemon.outputs.items() if where.startswith("request"))
-    wrong = found(secrets, daemon.outputs)
-    assert not wrong, "\n".join(wrong)
