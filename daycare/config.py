@@ -394,7 +394,7 @@ def _is_url(text: str) -> bool:
 
 def _secrets_within(key: Key, value: Any) -> _Found:
     """Look for secrets in what is free in form."""
-    if isinstance(value, str) and (names_secret(key[-1]) or looks_secret(value)):
+    if isinstance(value, str) and (names_secret(key[-1]) or looks_secret(value)) and not _stored(key, value):
         yield key, _secret(key)
     elif isinstance(value, dict):
         for name, inner in value.items():
@@ -402,6 +402,12 @@ def _secrets_within(key: Key, value: Any) -> _Found:
     elif isinstance(value, list):
         for inner in value:
             yield from _secrets_within(key, inner)
+
+
+def _stored(key: Key, value: str) -> bool:
+    """Whether a plugin's setting names one of its own stored secrets, such as "bridge.signal" in `[plugins.bridge]`."""
+    plugin, dot, more = value.partition(".")
+    return key[0] == "plugins" and plugin == key[1] and not (dot and list(_named(key, more)))
 
 
 def _secret(key: Key) -> str:

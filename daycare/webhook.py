@@ -3,6 +3,7 @@
 It is meant to stand behind a reverse proxy or tunnel that ends TLS. Everything has a bound: connections, sizes, time.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 import h11
@@ -33,12 +34,16 @@ class Bounds(NamedTuple):
 
 
 class WebhookServer:
-    """Serves the requests that a door lets in; `handle` serves one connection."""
+    """Serves the requests that a door lets in; `handle` serves one connection.
+
+    When all connections are in use, a new one takes the place of the one that has kept us waiting longest without
+    showing who it is: whoever sends bodies slowly, or none, keeps nobody else out.
+    """
 
     def __init__(self, door: Door, bounds: Bounds) -> None:
         self._door = door
         self._bounds = bounds
-        self._connections = 0
+        self._open: list[_Connection] = []  # the one that began its request first stands first
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:
         """Serve until cancelled."""
@@ -46,19 +51,37 @@ class WebhookServer:
 
     async def handle(self, stream: trio.abc.Stream) -> None:
         """Serve one connection."""
-        if self._connections >= self._bounds.connections_max:
-            await trio.aclose_forcefully(stream)
-            return
-        self._connections += 1
+        if len(self._open) >= self._bounds.connections_max:
+            slowest = next((each for each in self._open if not each.known), None)
+            if slowest is None:
+                await trio.aclose_forcefully(stream)
+                return
+            self._open.remove(slowest)
+            slowest.scope.cancel()
+        connection = _Connection(stream, self._door, self._bounds, self._begun)
+        self._open.append(connection)
         try:
-            await _Connection(stream, self._door, self._bounds).run()
+            with connection.scope:
+                await connection.run()
         finally:
-            self._connections -= 1
+            if connection in self._open:
+                self._open.remove(connection)
             await trio.aclose_forcefully(stream)
+
+    def _begun(self, connection: "_Connection") -> None:
+        """Put a connection that begins another request behind those that began theirs earlier."""
+        if connection in self._open:
+            self._open.remove(connection)
+            self._open.append(connection)
 
 
 class _Connection:
-    def __init__(self, stream: trio.abc.Stream, door: Door, bounds: Bounds) -> None:
+    def __init__(
+        self, stream: trio.abc.Stream, door: Door, bounds: Bounds, begun: Callable[["_Connection"], None]
+    ) -> None:
+        self.known = False  # its last request showed who sends it, and it has not begun another
+        self.scope = trio.CancelScope()
+        self._begun = begun
         self._stream = stream
         self._door = door
         self._bounds = bounds
@@ -81,11 +104,15 @@ class _Connection:
             request = await self._event()
         if not isinstance(request, h11.Request):
             return False
+        if self.known:
+            self.known = False
+            self._begun(self)
         status, answer = self._door.before_body(request)
         if not status:
             body = await self._body()
             status = 413 if body is None else await self._door.after_body(request, body)
             if status == 200:
+                self.known = True
                 self._wait_s = self._bounds.idle_s
         elif status < 400:
             await self._body()

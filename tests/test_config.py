@@ -259,6 +259,13 @@ def test_slip_in_a_provider_is_no_option(tmp_path: Path) -> None:
     ]
 
 
+def test_a_plugins_setting_may_name_its_own_stored_secret_and_no_other(tmp_path: Path) -> None:
+    text = '[plugins.bridge.to.signal]\nsecrets = {{ SIGNAL_TOKEN = "{}" }}\n'
+    assert not problems(tmp_path, text.format("bridge.signal"))
+    for other in ("telegram", "bridge.Not A Name", "bridgework"):
+        assert problems(tmp_path, text.format(other)), other
+
+
 def test_number_of_tokens_is_no_secret(tmp_path: Path) -> None:
     assert check(write(tmp_path, "[providers.x]\nbody = { max_tokens = 5, token = 3 }\n")) == []
 

@@ -76,7 +76,7 @@ def restore(file: Path, home: Home, passphrase: Callable[[], str], *, force: boo
             for entry, pieces in archive.files():
                 _write(work, entry, pieces)
         location, problem = _location(work, home)
-        _refuse_elsewhere(location, home, manifest, force=force)
+        _refuse_elsewhere(location, home)
         copies.examine(work / DATABASE)
         note = Restored(source=str(file), made_at=manifest.made_at, restored_at=now_ms)
         replies = copies.mark_restored(work / DATABASE, note)
@@ -137,14 +137,19 @@ def _refuse_future(manifest: Manifest) -> None:
         )
 
 
-def _refuse_elsewhere(location: Path, home: Home, manifest: Manifest, *, force: bool) -> None:
-    """A database outside of the home may be the one that its first home uses."""
-    inside = location.is_relative_to(home.path)
-    if location.exists() and not inside and not (force and manifest.home == str(home.path)):
+def _refuse_elsewhere(location: Path, home: Home) -> None:
+    """A backup's settings decide nothing outside of its target: only those that are there already do."""
+    if location.resolve().is_relative_to(home.path.resolve()):
+        return
+    try:
+        own = home.database(load(home.path).store.location) if home.config.exists() else ""
+    except BrokenError:
+        own = ""
+    if own != str(location):
         raise ConflictError(
-            "HOME_HAS_DATA",
-            f"restoring into {home.path}: its settings say that the database is {location}, which is there already",
-            hint="move that file away, or restore where the backup was made",
+            "RESTORE_ELSEWHERE",
+            f"restoring into {home.path}: the backup's settings put the database outside of it, at {location}",
+            hint=f"if that is right, set location in [store] of {home.config} to it, and restore with --force",
         )
 
 

@@ -1,19 +1,21 @@
 """`GET /metrics` on a loopback address, for Prometheus: a server that knows this one request and nothing else."""
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
 import trio
 
-from daycare.base.errors import UnavailableError
+from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.loopback import loopback
 from daycare.observe.metrics import CONTENT_TYPE
 
 _HEAD_MAX_BYTES: Final = 8 * 1024
 _DEADLINE_S: Final = 10.0  # of a whole request: a scrape gives up after ten seconds by default
 _AT_ONCE: Final = 8
-_HOSTS: Final = ("localhost", "127.", "[::1]")
+_PORT: Final = re.compile(r":[0-9]{1,5}\Z")
+_WAITING_MAX: Final = 32  # connections, with those at work; more are closed
 
 
 async def serve(
@@ -36,6 +38,9 @@ async def serve(
 
 
 async def _serve(text: Callable[[], Awaitable[str]], limiter: trio.CapacityLimiter, stream: trio.SocketStream) -> None:
+    if limiter.borrowed_tokens + limiter.statistics().tasks_waiting >= _WAITING_MAX:
+        await trio.aclose_forcefully(stream)
+        return
     try:
         with trio.move_on_after(_DEADLINE_S):
             async with stream, limiter:
@@ -60,7 +65,7 @@ async def _answer(head: bytes, text: Callable[[], Awaitable[str]]) -> bytes:
     lines = head.decode("latin-1").split("\r\n")
     method, target, *_ = (*lines[0].split(" "), "", "")
     hosts = [line.partition(":")[2].strip().lower() for line in lines[1:] if line.lower().startswith("host:")]
-    if hosts and not hosts[0].startswith(_HOSTS):
+    if len(hosts) > 1 or not all(map(_is_here, hosts)):
         return _response("403 Forbidden", "ask by the name localhost or 127.0.0.1\n")  # a page that rebinds a name
     if target.partition("?")[0] != "/metrics":
         return _response("404 Not Found", "there is /metrics and nothing else\n")
@@ -68,6 +73,15 @@ async def _answer(head: bytes, text: Callable[[], Awaitable[str]]) -> bytes:
         return _response("405 Method Not Allowed", "GET\n", "Allow: GET, HEAD\r\n")
     whole = _response("200 OK", await text(), kind=CONTENT_TYPE)
     return whole if method == "GET" else whole.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+
+def _is_here(host: str) -> bool:
+    """Whether a Host header names this machine; a name such as 127.0.0.1.example.org may be anybody's."""
+    try:
+        loopback(host if _PORT.search(host) else f"{host}:0")
+    except InvalidError:
+        return False
+    return True
 
 
 def _response(status: str, text: str, more: str = "", kind: str = "text/plain; charset=utf-8") -> bytes:

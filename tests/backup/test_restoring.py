@@ -200,20 +200,23 @@ def test_a_backup_of_a_newer_daycare_is_refused(tmp_path: Path) -> None:
             attempt(tmp_path / "b", empty(tmp_path / "new"), str)
 
 
-def test_a_database_elsewhere_that_another_home_may_use_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_backup_writes_outside_of_its_target_only_where_the_targets_own_settings_say_so(tmp_path: Path) -> None:
     home = home_at(tmp_path / "home")
     elsewhere = tmp_path / "elsewhere" / "x.db"
     home.config.write_text(f'[store]\nlocation = "{elsewhere}"\n')
     make(home, tmp_path / "b")
-    elsewhere.parent.mkdir()
-    elsewhere.write_bytes(b"in use")
     new = empty(tmp_path / "new")
-    for force in (False, True):
-        with pytest.raises(ConflictError, match="is there already"):
-            restoring.restore(tmp_path / "b", new, str, force=force, now_ms=1)
+    for there in (False, True):
+        for force in (False, True):
+            with pytest.raises(ConflictError, match="outside of it"):
+                restoring.restore(tmp_path / "b", new, str, force=force, now_ms=1)
+            assert elsewhere.exists() == there
+        elsewhere.parent.mkdir(exist_ok=True)
+        elsewhere.write_bytes(b"in use")
     assert elsewhere.read_bytes() == b"in use"
     elsewhere.unlink()
-    restoring.restore(tmp_path / "b", new, str, force=False, now_ms=1)
+    new.config.write_text(f'[store]\nlocation = "{elsewhere}"\n')
+    restoring.restore(tmp_path / "b", new, str, force=True, now_ms=1)
     assert len(rows(elsewhere, "SELECT 1 FROM inbox")) == 3
 
 

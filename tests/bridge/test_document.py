@@ -3,7 +3,11 @@
 import sys
 from pathlib import Path
 
+import msgspec
+
+from daycare.config import load
 from daycare.testing.bridge_suite import Suite
+from daycare_plugins.bridge.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "doc" / "connectors" / "bridge.md"
 
@@ -26,3 +30,10 @@ async def test_the_example_conforms(tmp_path: Path) -> None:
     states = {check.name: check.state for check in suite.checks}
     assert states["sends nothing twice under one key, also after it was killed"] == "ok"
     assert states["carries files both ways"] == "skipped"
+
+
+async def test_the_settings_on_the_page_are_taken(tmp_path: Path) -> None:
+    for page in PAGE.read_text(encoding="utf-8").split("```toml\n")[1:]:
+        (tmp_path / "config.toml").write_text(page.split("```")[0])
+        to = load(tmp_path).plugins.settings["bridge"]["to"]
+        assert msgspec.convert({"to": to}, Settings).to["signal"].command

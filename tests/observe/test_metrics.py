@@ -118,6 +118,28 @@ def test_metrics_listen_nowhere_else(listen: str, tmp_path: Path) -> None:
     assert problem.key == "metrics.listen" and problem.line == 2
 
 
+async def test_connections_that_say_nothing_are_bounded_and_more_are_closed() -> None:
+    async def text() -> str:
+        return "x 1\n"
+
+    async with trio.open_nursery() as nursery:
+        port = await nursery.start(serve, "127.0.0.1:0", text)
+        streams = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(60)]
+        closed = 0
+        for stream in reversed(streams):
+            with trio.move_on_after(0.5) as waited:
+                try:
+                    closed += not await stream.receive_some()
+                except trio.BrokenResourceError:
+                    closed += 1
+            if waited.cancelled_caught:
+                break
+        assert 20 <= closed < 60
+        for stream in streams:
+            await stream.aclose()
+        nursery.cancel_scope.cancel()
+
+
 async def test_there_is_one_request_and_nothing_else() -> None:
     async def text() -> str:
         return "x 1\n"
@@ -131,7 +153,16 @@ async def test_there_is_one_request_and_nothing_else() -> None:
             assert (await client.head("/metrics")).text == ""
             assert (await client.post("/metrics")).status_code == 405
             assert (await client.get("/")).status_code == 404
-            assert (await client.get("/metrics", headers={"Host": "evil.example"})).status_code == 403
+            for host in (
+                "evil.example",
+                "127.0.0.1.evil.example",
+                "localhost.evil.example:80",
+                "127.evil.example",
+                "[::1].x",
+            ):
+                assert (await client.get("/metrics", headers={"Host": host})).status_code == 403, host
+            for host in ("localhost", "localhost:9464", "127.0.0.1", "[::1]", "[::1]:9464"):
+                assert (await client.get("/metrics", headers={"Host": host})).status_code == 200, host
         for rubbish in (b"\r\n\r\n", b"\xff" * 9_000 + b"\r\n\r\n", b"GET"):
             async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
                 await stream.send_all(rubbish)

@@ -1,6 +1,7 @@
 """The webhook: who is let in, what is kept before it is answered, and that nothing makes it deaf."""
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -170,6 +171,23 @@ async def test_a_wrongly_signed_webhook_harms_no_right_one(stage: Stage) -> None
         graph.say(ANN, "with a right one")
         await stage.sent(1)
     assert "with a wrong signature" not in str(stage.model.history)
+
+
+async def test_slow_bodies_of_strangers_keep_nobody_else_out(stage: Stage) -> None:
+    stage.model.enqueue(say("hello"))
+    async with stage.daemon():
+        await listening(stage)
+        body = body_of(stage, "hi")
+        head = f"POST /whatsapp HTTP/1.1\r\nHost: x\r\nX-Hub-Signature-256: sha256={'0' * 64}\r\n"
+        slow = [await trio.open_tcp_stream("127.0.0.1", stage.port) for _ in range(20)]
+        for stream in slow:
+            with suppress(trio.BrokenResourceError):
+                await stream.send_all(f"{head}Content-Length: 9000\r\n\r\n1".encode())
+        with trio.fail_after(5):  # they would be waited for longer
+            assert (await ask(stage, body, stage.graph.signed(body))).status_code == 200
+        await stage.sent(1)
+        for stream in slow:
+            await trio.aclose_forcefully(stream)
 
 
 async def test_another_number_of_the_same_app_is_not_ours(stage: Stage) -> None:
