@@ -51,7 +51,7 @@ async def test_files_go_both_ways_and_leave_nothing_behind(tmp_path: Path) -> No
     model = Scripted()
     async with staged(tmp_path, model) as (house, there):
         await until(lambda: is_up(house))
-        folder = tmp_path / "plugins" / "bridge" / "fake"
+        folder = tmp_path / "home" / "plugins" / "bridge" / "fake"
         (folder / "in" / "list.txt").write_bytes(b"eggs and milk")
         model.enqueue(say("read"))
         there.say("ann", "look", files=(FileAt(name="list.txt", media_type="text/plain", path="in/list.txt"),))
