@@ -4,6 +4,7 @@ from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
+import trio
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,6 +18,7 @@ from daycare.base.path import check_user_id
 from daycare.observe.redact import hide
 from daycare.store.contract import PeopleStore
 from daycare.store.records import User
+from daycare.store.rotation import rotate_key
 from daycare.store.vault import check_key_name
 
 
@@ -121,11 +123,13 @@ class Keys:
         self._secrets = services.store.secrets
         self._vault = services.vault
         self._owner = services.owner
+        self._one_at_a_time = trio.Lock()  # what is sealed with a key is stored before that key goes
 
     def routes(self) -> list[Route]:
         """Return the routes of secrets."""
         return [
             Route("/v1/keys", self.find),
+            Route("/v1/keys/rotate", self.rotate, methods=["POST"]),
             Route("/v1/keys/{name}", self.put, methods=["PUT"]),
             Route("/v1/keys/{name}", self.remove, methods=["DELETE"]),
         ]
@@ -140,8 +144,14 @@ class Keys:
         name = check_key_name(request.path_params["name"])
         value = (await body(request, NewSecret)).value
         hide(value)
-        await self._secrets.put(name, self._owner, self._vault.seal(value))
+        async with self._one_at_a_time:
+            await self._secrets.put(name, self._owner, self._vault.seal(value))
         return answer({"stored": name})
+
+    async def rotate(self, request: Request) -> Response:
+        """Seal every secret with a new key, and forget the older ones."""
+        async with self._one_at_a_time:
+            return answer({"resealed": await rotate_key(self._vault, self._secrets)})
 
     async def remove(self, request: Request) -> Response:
         """Delete a secret."""

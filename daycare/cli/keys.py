@@ -35,8 +35,11 @@ def add(
     name: KeyName,
     *,
     stdin: Annotated[bool, typer.Option("--stdin", help="Read the value from stdin instead of asking for it.")] = False,
+    no_test: Annotated[bool, typer.Option("--no-test", help="Store the key without trying it.")] = False,
 ) -> None:
     """Store a key; a key of the same name is replaced.
+
+    A key of a model or a bot in use is tried with one cheap call first; one that does not work is not stored.
 
     The value is asked for without echo, or read from stdin. It is never taken from the command line, where other
     users of the machine and the shell's history would see it.
@@ -47,9 +50,16 @@ def add(
     if not value or len(value) > VALUE_MAX_CHARS:
         wrong = "empty" if not value else f"longer than {VALUE_MAX_CHARS} characters"
         raise InvalidError("KEY_VALUE", f"store the key {name}: its value is {wrong}", hint="daycare keys add --help")
+    tried = ""
+    if not no_test:
+        from daycare.ops.trials import try_key  # late: it brings in what calls models
+
+        tried = try_key(cli.home, name, value)
     with cli.connect() as client:
         client.call("PUT", f"/v1/keys/{segment(name)}", {"value": value})
-    cli.out({"stored": name}, lambda _: f"stored {name}")
+    cli.out(
+        {"stored": name, "tried": tried}, lambda _: f"stored {name}" + (f"; {tried} works with it" if tried else "")
+    )
 
 
 @command(app, "remove")
@@ -58,6 +68,18 @@ def remove(cli: Cli, name: KeyName) -> None:
     with cli.connect() as client:
         client.call("DELETE", f"/v1/keys/{segment(name)}")
     cli.out({"removed": name}, lambda _: f"removed {name}")
+
+
+@command(app, "rotate")
+def rotate(cli: Cli) -> None:
+    """Make a new key for the key file, and seal every stored key with it.
+
+    When this returns, the old key opens nothing that is stored here any more, and is gone from the file. Backups that
+    were made without the key file still need the old one.
+    """
+    with cli.connect() as client:
+        done = client.call("POST", "/v1/keys/rotate")
+    cli.out(done, lambda _: f"sealed {done['resealed']} stored keys again; back up the new key file")
 
 
 def keys_table(document: Json) -> Any:

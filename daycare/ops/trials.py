@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daycare.base.blame import blamed
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.setup import SetupStep, Verified
-from daycare.config import Config, plugin_settings
+from daycare.config import Config, load, plugin_settings
 from daycare.ops import bare
 from daycare.ops.planning import RULES, Plan
 from daycare.ops.probing import StoredSecrets, probe_connector, probe_model
@@ -21,6 +21,25 @@ def try_model(plan: Plan) -> None:
     section = plan.config.providers.get(provider)
     key = plan.secrets.get((section.key if section is not None else "") or provider)
     bare.run(probe_model, plan.config, plan.present.home, plan.model, key)
+
+
+def try_key(home: Path, name: str, value: str) -> str:
+    """Try a key with one cheap call of what would use it; return what that was, "" if nothing in use has this key.
+
+    Raises as `probe_model` and `probe_connector` do.
+    """
+    config = load(home)
+    for model in config.models.by_role().values():
+        section = config.providers.get(provider := model.partition("/")[0])
+        if name == ((section.key if section is not None else "") or provider):
+            bare.run(probe_model, config, home, model, value)
+            return model
+    connector = name.replace(".", "-").replace("_", "-")
+    try:
+        bare.run(probe_connector, config, home, connector, {name: value})
+    except NotFoundError:
+        return ""
+    return connector
 
 
 def try_connector(plan: Plan, step: SetupStep) -> Verified:

@@ -115,6 +115,9 @@ class SecretStore(Protocol):
     async def remove(self, name: str) -> bool:
         """Delete a token; idempotent, returns whether there was one."""
 
+    async def reseal(self, seal: Callable[[bytes], bytes]) -> None:
+        """Replace every token by what `seal` makes of it, all of them or, if it raises, none."""
+
 
 class SummaryStore(Protocol):
     """Summaries of the older turns of a session, and the bounded reads that a prompt is made of."""

@@ -8,6 +8,7 @@ import hmac
 import os
 import stat
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -89,28 +90,58 @@ class Vault:
         except InvalidToken:
             raise self._sealed() from None
 
+    @property
+    def has_older(self) -> bool:
+        """Whether there are keys besides the newest one."""
+        return self._count > 1
+
     def rotate(self) -> None:
         """Put a fresh key in front, on disk before it is used. What older keys sealed can still be opened.
 
-        An older line of the file may be deleted once every token was resealed. Raises `ConflictError` when the keys
-        come from systemd, or are too many.
+        Raises `ConflictError` when the keys come from systemd, or are too many.
         """
+        self._refuse_foreign()
+        keys = [_new_key(), *_keys(self._file, private=True)]
+        if len(keys) > VAULT_KEYS_MAX:
+            raise ConflictError(
+                "TOO_MANY_KEYS",
+                f"rotating the key {self._file}: it holds {VAULT_KEYS_MAX} keys already",
+                hint="daycare keys rotate",
+            )
+        self._replace(keys)
+
+    def drop_older(self, tokens: Iterable[bytes]) -> None:
+        """Leave only the newest key in the file, if it opens each of these tokens by itself.
+
+        Raises `ConflictError` KEY_NEEDED if it does not, or when the keys come from systemd.
+        """
+        from cryptography.fernet import InvalidToken
+
+        self._refuse_foreign()
+        newest = self._newest.decode()
+        alone = _fernet(self._file, [newest])
+        try:
+            for token in tokens:
+                alone.decrypt(token)
+        except InvalidToken:
+            raise ConflictError(
+                "KEY_NEEDED",
+                f"dropping the older keys of {self._file}: a stored secret is sealed with one of them",
+                hint="daycare keys rotate",
+            ) from None
+        self._replace([newest])
+
+    def _refuse_foreign(self) -> None:
         if not self._writable:
             raise ConflictError(
                 "KEY_NOT_OURS",
                 f"rotating the key {self._file}: systemd hands it in, it cannot be written",
                 hint="put a new first line into the credential `daycare-key` and restart the daemon",
             )
-        keys = [_new_key(), *_keys(self._file, private=True)]
-        if len(keys) > VAULT_KEYS_MAX:
-            raise ConflictError(
-                "TOO_MANY_KEYS",
-                f"rotating the key {self._file}: it holds {VAULT_KEYS_MAX} keys already",
-                hint="delete its last lines, once every secret was sealed anew",
-            )
+
+    def _replace(self, keys: list[str]) -> None:
         target = self._file.resolve()
-        written = _write_beside(target, keys)
-        written.replace(target)
+        _write_beside(target, keys).replace(target)
         _sync(target.parent)
         self._use(keys)
 

@@ -160,6 +160,10 @@ CALLS: list[tuple[tuple[str, ...], str, str, Any, Any, str]] = [
     (("users", "unlink", "telegram:42"), "DELETE", "/v1/links/telegram%3A42", None, {}, "is nobody now"),
     (("users", "remove", "ben"), "DELETE", "/v1/users/ben", None, {}, "removed ben"),
     (("keys", "remove", "openai"), "DELETE", "/v1/keys/openai", None, {}, "removed openai"),
+    (
+        ("keys", "rotate"), "POST", "/v1/keys/rotate", None, {"resealed": 3},
+        "sealed 3 stored keys again; back up the new key file",
+    ),
 ]  # fmt: skip
 
 

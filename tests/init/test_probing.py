@@ -2,14 +2,17 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from daycare.base.errors import BrokenError, DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.config import load
 from daycare.ops.probing import connectors_in_use, list_models, probe_connector, probe_model
 from daycare.ops.setup import initialise
+from daycare.ops.trials import try_key
 from daycare.testing.model_server import Scripted
 from daycare.testing.openai_server import FakeOpenAI
 from daycare.testing.telegram_server import FakeTelegram
@@ -95,6 +98,18 @@ async def test_a_plugin_with_wrong_settings_keeps_nobody_else_from_being_tried(p
             file.write('[plugins.whatsapp_cloud]\nphone_number_id = "none"\n')
         assert connectors_in_use(load(place), place) == ["telegram", "telegram-family"]
         assert (await probe_connector(load(place), place, "telegram")).identity == "@kitchen_bot"
+
+
+async def test_a_key_is_tried_with_what_would_use_it(place: Path) -> None:
+    async with servers(place):
+        tried = partial(trio.to_thread.run_sync, try_key, place)
+        assert await tried("box", KEY) == "box/fake-small"
+        with pytest.raises(ForbiddenError, match="the key was refused"):
+            await tried("box", "sk-wrong-0123456789")
+        assert await tried("telegram.quiet", TOKEN) == "telegram-quiet"
+        with pytest.raises(ForbiddenError):
+            await tried("telegram.quiet", WRONG)
+        assert await tried("bridge.signal", "anything") == ""
 
 
 async def test_nothing_is_changed_by_trying(place: Path) -> None:

@@ -148,6 +148,15 @@ class Secrets:
 
         return await self._write(run)
 
+    async def reseal(self, seal: Callable[[bytes], bytes]) -> None:
+        """Replace every token by what `seal` makes of it, all or none."""
+
+        def run(tx: Tx) -> None:
+            for name, token in tx.run("SELECT name, token FROM secrets").fetchall():
+                tx.run("UPDATE secrets SET token = ? WHERE name = ?", (seal(bytes(token)), name))
+
+        await self._write(run)
+
 
 def ensure(tx: Tx, user: User, origin: Origin) -> User:
     """Return the user of this id, created if there is none. Raises `ConflictError` for one of the other kind."""
