@@ -6,6 +6,7 @@ used elsewhere: that would be a quarrel with the platform, so it waits for someb
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from subprocess import PIPE
 from typing import Final
 
 import trio
@@ -19,7 +20,6 @@ from daycare.plugin import PluginContext
 from daycare_plugins.bridge.connector import BridgeConnector
 from daycare_plugins.bridge.folder import Folder, end
 from daycare_plugins.bridge.intake import Intake
-from daycare_plugins.bridge.process import BridgeProcess, run
 from daycare_plugins.bridge.reading import one_line
 from daycare_plugins.bridge.sandbox import wrapped
 from daycare_plugins.bridge.session import Session
@@ -150,20 +150,17 @@ class Keeper:
         try:
             words, environment = self._command()
             command, self.note = await trio.to_thread.run_sync(prepare)
+            process = await trio.lowlevel.open_process(
+                command,
+                stdin=PIPE,
+                stdout=PIPE,
+                stderr=PIPE,
+                cwd=folder.path,
+                env={"HOME": str(folder.path.resolve()), **environment},
+                start_new_session=True,
+            )
         except OSError as error:
-            return _not_started(error)
-        environment = {"HOME": str(folder.path.resolve()), **environment}
-        async with trio.open_nursery() as waiting:
-            try:
-                with trio.CancelScope(shield=True):  # one that was started has to be ended
-                    process = await waiting.start(run, command, folder.path, environment)
-            except OSError as error:
-                return _not_started(error)
-            return await self._talk(process, folder)
-
-    async def _talk(self, process: BridgeProcess, folder: Folder) -> str:
-        """Talk with it until one of both ends it; return why."""
-        name = self.connector.name
+            return f"it cannot be started: {error.strerror or error}"
         session = Session(name, process, self._settings, self._context.log, self._heard, self._quiet)
         try:
             await trio.to_thread.run_sync(folder.started, process.pid)
@@ -185,8 +182,9 @@ class Keeper:
                 await self._end(process, 0.0 if session.deaf else STOP_S)
         return session.problem or f"it left with {process.returncode}"
 
-    async def _end(self, process: BridgeProcess, patience_s: float) -> None:
+    async def _end(self, process: trio.Process, patience_s: float) -> None:
         """Let it end in order, or make it."""
+        assert process.stdin is not None
         with trio.move_on_after(patience_s):
             try:
                 await process.stdin.send_all(bridge.encode(bridge.Stop()))
@@ -196,7 +194,9 @@ class Keeper:
             await process.wait()
         end(process.pid)
         await process.wait()
-        await process.aclose()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                await stream.aclose()
 
     # == what it says of itself ========================================================================================
 
@@ -267,7 +267,3 @@ class Keeper:
         if health != self._told:
             self._told = health
             self._context.report(self.connector.name, health)
-
-
-def _not_started(error: OSError) -> str:
-    return f"it cannot be started: {error.strerror or error}"

@@ -18,6 +18,10 @@ from daycare.base.errors import BrokenError
 PROBE_S: Final = 5.0
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix/store")
 _NAMES: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager")  # where resolv.conf points to
+# The kernel ties what runs in bubblewrap to the *thread* that forked it, and trio's are gone after ten idle seconds. So
+# a shell forks it, which waits. When the daemon is killed the bridge reads the end of its input and ends in order, with
+# all that its library still holds on disk; one that is deaf ends with the shell's group before the next is started.
+_STAYING: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
 _NO_RIGHTS: Final = ("--cap-drop", "ALL")  # root's would uncover what is hidden: `umount` of the home
 _APART: Final = ("--unshare-user-try", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try")
 
@@ -39,6 +43,7 @@ def wrapped(command: Sequence[str], folder: Path, readable: Sequence[str], wish:
     if why:
         return list(command), f"no sandbox: {why}"
     arguments = [
+        *_STAYING,
         program,
         "--die-with-parent",
         "--new-session",

@@ -24,7 +24,6 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.plugin import Logger
-from daycare_plugins.bridge.process import BridgeProcess
 from daycare_plugins.bridge.settings import Supervision
 
 HELLO_S: Final = 30.0  # an interpreter that imports a large library on a busy machine
@@ -58,7 +57,7 @@ class Session:
     def __init__(
         self,
         name: str,
-        process: BridgeProcess,
+        process: trio.Process,
         settings: Supervision,
         log: Logger,
         told: Callable[[bridge.State | bridge.Qr | bridge.Code | Result], None],
@@ -142,6 +141,7 @@ class Session:
 
     async def _read(self, serve: Callable[["Session"], object]) -> None:
         lines = Lines()
+        assert self._process.stdout is not None
         async with self._inward:
             while data := await _received(self._process.stdout):
                 before = lines.too_long
@@ -220,6 +220,7 @@ class Session:
     # == writing =======================================================================================================
 
     async def _write(self) -> None:
+        assert self._process.stdin is not None
         async for frame, waiting in self._to_write:
             if waiting is not None:
                 waiting.written = True
@@ -254,6 +255,7 @@ class Session:
             await self.request(lambda id_: bridge.Ping(id=id_), self._settings.deaf_s)
 
     async def _read_errors(self) -> None:
+        assert self._process.stderr is not None
         lines = Lines(ERROR_LINE_MAX_BYTES)
         while data := await _received(self._process.stderr):
             for line in lines.feed(data):

@@ -30,7 +30,7 @@ KINDS: Final = ("lost", "doubled", "reordered", "left", "slow", "broken")
 PEOPLE: Final = 8
 SAY_EVERY_S: Final = 0.12  # somebody of them
 PROBE_EVERY_S: Final = 0.05  # in a long one, whose figures are judged; else ten times that
-LEFT_S: Final = 2.0  # for a bridge to be gone after its daemon was killed
+READY_S: Final = 40.0  # for a daemon and its bridge to be there again
 FAULT_EVERY_S: Final = 0.9  # on average
 STRETCH_S: Final = 15.0  # of trouble, and then a calm one
 QUIET_S: Final = 90.0
@@ -158,7 +158,8 @@ class Campaign:
             if not self._signal(there, signal.SIGKILL):
                 return
         elif deed == "kill the daemon":
-            await self._kill_daemon(there)
+            with trio.move_on_after(READY_S):
+                await self._kill_daemon(there)
         elif deed == "die at a point":
             there.order("die_at", point=self._rng.choice(POINTS))
             there.say(*self._next("now"), id=self._last)
@@ -179,18 +180,17 @@ class Campaign:
                 await there.connected.wait()
 
     async def _kill_daemon(self, there: FakePlatform) -> None:
-        """Kill the daemon; its sandboxed bridge must go with it, before another one uses the same account."""
+        """Kill the daemon and start the next, whose bridge must find no older one that uses the same account."""
         assert self._process is not None
         pid, process = there.bridge_pid, self._process
         self._process = None
         await process.kill()
-        with trio.move_on_after(LEFT_S):
-            while pid and Path(f"/proc/{pid}").exists():
-                await trio.sleep(0.01)
-        if pid and Path(f"/proc/{pid}").exists():
-            self.report.find("left", f"the bridge outlived its daemon by {LEFT_S:g} s")
+        there.connected = trio.Event()
         self._process = process = Process(self._home)
         await process.ready()
+        await there.connected.wait()
+        if there.bridge_pid != pid and Path(f"/proc/{pid}").exists():
+            self.report.find("left", "a bridge of the killed daemon runs beside the next one")
 
     def _signal(self, there: FakePlatform, number: int) -> bool:
         if not there.bridge_pid:

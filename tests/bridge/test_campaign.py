@@ -15,7 +15,7 @@ async def test_some_kills_lose_double_and_reorder_nothing() -> None:
 
 
 @real
-async def test_kills_of_daemon_and_sandboxed_bridge_lose_double_and_leave_nothing() -> None:
+async def test_kills_of_daemon_and_sandboxed_bridge_lose_and_double_nothing() -> None:
     print(f"SEED={SEED}")
     report = await campaign.run(KILLS, SEED, sandboxed=True)
     assert not report.harm, (SEED, report.findings[:5])

@@ -1,8 +1,10 @@
 """What a bridge sees in a sandbox, with a program that stands in for bubblewrap, and with bubblewrap where it is."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +112,28 @@ async def test_a_quiet_bridge_stays_in_its_sandbox(tmp_path: Path) -> None:
         await until(lambda: there.texts("ann"))
         assert is_up(house)
         assert there.connections == 1
+
+
+@real
+def test_a_sandboxed_bridge_outlives_a_killed_starter_to_end_in_order_and_dies_with_its_group(tmp_path: Path) -> None:
+    """What its library still holds is written down; one that is deaf can be ended from outside."""
+    own = tmp_path / "h" / "plugins" / "bridge" / "b"
+    own.mkdir(parents=True)
+    program = "import sys, time; open('began', 'w'); sys.stdin.read(); open('ended', 'w'); time.sleep(60)"
+    command, _ = sandbox.wrapped([sys.executable, "-c", program], own, [], "required")
+    process = subprocess.Popen(command, cwd=own, stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stdin is not None and process.stderr is not None
+    _wait_for(own / "began")
+    process.stdin.close()
+    _wait_for(own / "ended")
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.stderr.read() == b""  # its end is closed when the last of them is gone
+    process.stderr.close()
+    process.wait()
+
+
+def _wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not file.exists():
+        assert time.monotonic() < deadline, file
+        time.sleep(0.01)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -102,7 +101,10 @@ async def test_a_plugin_with_wrong_settings_keeps_nobody_else_from_being_tried(p
 
 async def test_a_key_is_tried_with_what_would_use_it(place: Path) -> None:
     async with servers(place):
-        tried = partial(trio.to_thread.run_sync, try_key, place)
+
+        async def tried(name: str, value: str) -> str:
+            return await trio.to_thread.run_sync(try_key, place, name, value)
+
         assert await tried("box", KEY) == "box/fake-small"
         with pytest.raises(ForbiddenError, match="the key was refused"):
             await tried("box", "sk-wrong-0123456789")

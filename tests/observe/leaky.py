@@ -59,7 +59,7 @@ async def connected(context: PluginContext) -> None:
     """Hand in what holds secrets in every place that is not a name."""
     text = "LEAK connector " + " ".join(said(_secrets))
     file = Attachment(name="leak.txt", media_type="text/plain", data=text.encode())
-    items = [Unreadable(key="leak-1", reason=text, body=text)]
+    items: list[Inbound | Unreadable] = [Unreadable(key="leak-1", reason=text, body=text)]
     items += [
         Unreadable(key=f"leak-body-{number}", reason="x", body=part) for number, part in enumerate(said(_secrets))
     ]

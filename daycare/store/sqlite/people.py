@@ -153,7 +153,8 @@ class Secrets:
 
         def run(tx: Tx) -> None:
             for name, token in tx.run("SELECT name, token FROM secrets").fetchall():
-                tx.run("UPDATE secrets SET token = ? WHERE name = ?", (seal(bytes(token)), name))
+                assert isinstance(token, bytes)
+                tx.run("UPDATE secrets SET token = ? WHERE name = ?", (seal(token), name))
 
         await self._write(run)
 
