@@ -2,6 +2,7 @@
 
 import math
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -13,6 +14,7 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.observe.log import logger
 
 _encode = msgspec.json.Encoder().encode
+_PATH_SHOWN_CHARS: Final = 500
 
 
 class BodyTooLargeError(InvalidError):
@@ -46,7 +48,7 @@ async def refused(request: Request, error: Exception) -> Response:
 async def unrouted(request: Request, error: Exception) -> Response:
     """Answer a request that no route takes."""
     assert isinstance(error, HTTPException)
-    tried = f"{request.method} {request.url.path}"
+    tried = f"{request.method} {request.url.path[:_PATH_SHOWN_CHARS]}"
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "others")
         wrong: DaycareError = InvalidError("METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/api.md")

@@ -179,9 +179,7 @@ SUMMARY_RESULT_MAX_CHARS: Final = 2_000  # of one tool's result that is to be su
 CLEARED_SHOWN_CHARS: Final = 200  # of each end of a tool's result that had to leave the prompt
 
 CHOICES_MAX: Final = 12  # answers to choose from: more do not fit a phone's screen
-SPLIT_INLINE_MAX_CHARS: Final = (
-    4_000  # a longer reply is cut in a thread: rendering one of nothing but signs takes 50 ms
-)
+SPLIT_INLINE_MAX_CHARS: Final = 4_000  # a longer reply is cut in a thread: one of nothing but signs takes 50 ms
 STRANGERS_MAX: Final = 1_000  # remembered of one connector, those who knocked last
 PAIR_CODE_S: Final = 600.0  # a code can be typed for ten minutes
 PAIR_TRIES_MAX: Final = 5  # wrong codes before every code that is out is void
