@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import trio
 from msgspec.structs import replace
 
+from daycare.actors import failures
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.events import Event, LaneBroke, PartCrashed, RowSetAside
 from daycare.base.recollection import IngestionSection, MemorySection
@@ -40,7 +42,7 @@ DEADLINE_S: Final = 2 * 86_400.0  # of virtual time, for each answer: replies wa
 HARM: Final = (LaneBroke, PartCrashed)
 CONFIG: Final = Config(
     models=ModelsSection(default="scripted/model"),
-    providers={"scripted": ProviderSection(kind="scripted")},
+    providers={"scripted": ProviderSection(kind="scripted"), "offline": ProviderSection(kind="offline")},
     memory=MemorySection(ingestion=IngestionSection(idle_minutes=1, every_turns=4)),
 )
 
@@ -60,31 +62,33 @@ async def opened(
     config = replace(CONFIG, plugins=PluginsSection(disable=disable, settings=settings or {}))
     virtual = trial.kind.virtual
     log.configure("info", folder / "daycare.log")
-    async with open_house(
-        folder,
-        model,
-        location="memory:" if virtual else str(folder / "daycare.db"),
-        config=config,
-        plugins=plugins,
-        work=False,
-        curates=True,
-        inline=virtual,
-    ) as house:
-        _listen(house, trial)
-        _write_aside(house, trial)
-        for number, name in enumerate(PEOPLE):
-            await house.store.people.add(User(id=name, name=name.upper(), keys=(f"direct:{name}",)))
-            if number % 2:
-                await house.agent(f"/{name}/direct", AgentConfig(model="offline/rules"))
-        if prepare is not None:
-            await prepare(house)
-        async with trio.open_nursery() as nursery:
-            started = trio.Event()
-            nursery.start_soon(partial(house.daemon.run, started.set, work=True), name="daemon")
-            await started.wait()
-            yield house
-            await still_there(house, trial)
-            nursery.cancel_scope.cancel()
+    # Nobody sets right what an imported agent lacks, so that it is given up after an hour instead of a week.
+    with patch.object(failures, "SETUP_MAX_S", 3_600.0):
+        async with open_house(
+            folder,
+            model,
+            location="memory:" if virtual else str(folder / "daycare.db"),
+            config=config,
+            plugins=plugins,
+            work=False,
+            curates=True,
+            inline=virtual,
+        ) as house:
+            _listen(house, trial)
+            _write_aside(house, trial)
+            for number, name in enumerate(PEOPLE):
+                await house.store.people.add(User(id=name, name=name.upper(), keys=(f"direct:{name}",)))
+                if number % 2:
+                    await house.agent(f"/{name}/direct", AgentConfig(model="offline/rules"))
+            if prepare is not None:
+                await prepare(house)
+            async with trio.open_nursery() as nursery:
+                started = trio.Event()
+                nursery.start_soon(partial(house.daemon.run, started.set, work=True), name="daemon")
+                await started.wait()
+                yield house
+                await still_there(house, trial)
+                nursery.cancel_scope.cancel()
 
 
 def _listen(house: House, trial: Trial) -> None:
