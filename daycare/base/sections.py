@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-_HEADING: Final = re.compile(r"#{1,6}[ \t]+(.*\S)")
+_LEVELS_MAX: Final = 6
 _FENCE: Final = re.compile(r" {0,3}(?:```|~~~)")
 
 
@@ -35,9 +35,18 @@ def _headings(lines: list[str]) -> list[tuple[int, str]]:
     for at, line in enumerate(lines):
         if _FENCE.match(line):
             code = not code
-        elif not code and (heading := _HEADING.match(line)):
-            found.append((at, heading[1].rstrip("# \t") or heading[1]))
+        elif not code and (name := _name(line)):
+            found.append((at, name))
     return found
+
+
+def _name(line: str) -> str:
+    """Return what a heading says, "" for any other line."""
+    rest = line.lstrip("#")
+    if not 0 < len(line) - len(rest) <= _LEVELS_MAX or rest[:1] not in (" ", "\t"):
+        return ""
+    name = rest.strip()
+    return name.rstrip("# \t") or name
 
 
 def _ended(text: str) -> str:

@@ -153,7 +153,8 @@ async def test_a_defect_in_a_tool_is_words_for_the_model(tmp_path: Path, autojum
 
 
 async def test_a_turn_that_takes_too_long_is_a_failed_one(tmp_path: Path, autojump_clock: object) -> None:
-    model = Scripted(lambda _: call(("wait", {"seconds": 119})))  # each step within its own deadline, for ever
+    wait = ("wait", {"seconds": 119})  # each call within its own deadline, for ever
+    model = Scripted(lambda _: call(wait, wait))
     async with open_house(tmp_path, model, plugins=[tools]) as house:
         await house.say("hello")
         await trio.sleep(TURN_DEADLINE_S + 60)

@@ -83,7 +83,7 @@ async def test_what_is_said_to_an_app_is_no_memory(tmp_path: Path, autojump_cloc
         ("leave", "SystemExit: 3"),
     ],
 )
-async def test_a_behaviour_that_breaks_is_tried_again_and_then_given_up(
+async def test_a_behaviour_that_breaks_is_tried_again_where_that_may_help_and_then_given_up(
     tmp_path: Path, autojump_clock: Clock, how: str, said: str
 ) -> None:
     async with open_house(tmp_path, plugins=[plugin(Breaking(), Counting())]) as house:
@@ -94,7 +94,8 @@ async def test_a_behaviour_that_breaks_is_tried_again_and_then_given_up(
         assert await house.talk("hello", path=other) == "1"  # nobody else notices
         await trio.sleep(1_800)
         failed = house.events("turn.failed")
-        assert len(failed) == 5 and all(said in str(event["reason"]) for event in failed)
+        tries = 1 if how == "large state" else 5  # the same again would be as large
+        assert len(failed) == tries and all(said in str(event["reason"]) for event in failed)
         assert all("breaking of the plugin trial" in str(event["reason"]) for event in failed)
         [letter] = await house.store.dead.find()
         assert said in letter.reason and await kept(house) is None

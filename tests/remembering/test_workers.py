@@ -123,7 +123,7 @@ async def test_a_model_for_which_it_was_too_much_is_asked_about_half(
 async def test_a_worker_that_waits_for_its_model_or_gives_up_bothers_nobody_and_loses_nothing(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.actors.supervisor.OUTAGE_MAX_S", 3_600)  # a day, which takes its time here
+    monkeypatch.setattr("daycare.actors.failures.OUTAGE_MAX_S", 3_600)  # a day, which takes its time here
     away = True
 
     def think(request: InferRequest) -> Completion:

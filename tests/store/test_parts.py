@@ -190,8 +190,9 @@ async def test_what_a_turn_was_given_up_with_is_replayed_once_and_in_order(store
     await store.turns.park(other_agent, other, code="X", reason="y")
     assert await store.dead.replay_turn(agent.id, other.turn) == 0, "a turn of somebody else"
     assert await store.dead.replay_turn(agent.id, 999) == 0
-    assert await store.dead.replay_turn(agent.id, turn.turn) == 3
-    assert [row.envelope.text for row in await waiting(store)] == ["text of a", "text of b", "text of c"]
+    assert [row.envelope.text for row in await waiting(store)] == ["text of c"], "it has a turn of its own"
+    assert await store.dead.replay_turn(agent.id, turn.turn) == 2
+    assert [row.envelope.text for row in await waiting(store)] == ["text of c", "text of a", "text of b"]
     assert await store.dead.replay_turn(agent.id, turn.turn) == 0
     assert len(await waiting(store)) == 3 and await store.dead.count() == 1
 
