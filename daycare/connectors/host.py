@@ -1,7 +1,7 @@
 """The host of connectors: what a connection is given besides the flow, and what is known of how it is."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 
+NOTHING_RESTS: Final[Mapping[str, Health]] = {}
 Receive = Callable[[str, Sequence[Inbound | Unreadable], str], Awaitable[list[Outcome]]]
 
 
@@ -76,10 +77,15 @@ class Host:
         """Know nothing of a connection any more: it is about to tell."""
         self._health.pop(connector, None)
 
-    def status(self, connectors: Mapping[str, Connector]) -> dict[str, dict[str, Any]]:
-        """Return how each connection is, by name; one that never told is `up`: it has nothing to wait for."""
+    def status(
+        self, connectors: Mapping[str, Connector], at_rest: Mapping[str, Health] = NOTHING_RESTS
+    ) -> dict[str, dict[str, Any]]:
+        """Return how each connection is, by name; one that never told is as `at_rest` says.
+
+        One that is not there either is `up`: it has nothing to wait for.
+        """
         found: dict[str, dict[str, Any]] = {}
         for name in sorted(connectors):
-            health, since = self._health.get(name, (Health(state="up"), 0))
+            health, since = self._health.get(name, (at_rest.get(name, Health(state="up")), 0))
             found[name] = {**msgspec.to_builtins(health), "since": since}
         return found

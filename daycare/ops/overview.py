@@ -17,6 +17,7 @@ from daycare.inference.pool import Pool
 from daycare.ops.announcing import Announcer
 from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
+from daycare.plugins.extensions import Extensions
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
@@ -38,6 +39,7 @@ class Parts(Protocol):
     supervisor: Supervisor
     pool: Pool
     host: Host
+    extensions: Extensions
     connectors: dict[str, Connector]
     recollections: Recollections
     clockwork: Clockwork
@@ -75,7 +77,9 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
         },
         "models": daemon.config.models.by_role(),
         "providers": daemon.pool.configured,
-        "connectors": daemon.host.status(daemon.connectors),
+        "connectors": daemon.host.status(
+            daemon.connectors, {} if daemon.working else daemon.extensions.at_rest()
+        ),
         "config": daemon.reloading.status(),
         "strangers": sum(
             not each.denied and is_out(each.code_until, each.tries, daemon.clock.now_ms())

@@ -1,6 +1,6 @@
 """All plugins of one daemon: what they add to it, their hooks and their lives."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,7 +9,9 @@ from typing import Any
 import trio
 
 from daycare.agent.hooks import Hooked, Hooks
+from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.connector import Health
 from daycare.base.errors import DaycareError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
@@ -151,6 +153,14 @@ class Extensions:
         found = [one for one in self._running.left_out if not _is_orphan(one)]
         self._running.left_out = found + orphans(config.plugins.settings, self._found, config.plugins.disable)
 
+    def at_rest(self) -> dict[str, Health]:
+        """Return how connections with the world outside are while plugins do not run, by the connectors' names."""
+        return {
+            name: health
+            for each in self._admitted
+            for name, health in _resting(each, self.pushing.get(each.plugin.name, ()))
+        }
+
     def problems(self) -> dict[str, str]:
         """Return why plugins that should run do not, by name."""
         return self._running.problems()
@@ -158,6 +168,21 @@ class Extensions:
     async def report(self) -> list[dict[str, Any]]:
         """Return what `GET /v1/plugins` shows."""
         return await self._running.report(self.hooks.standing())
+
+
+def _resting(one: Admitted, connectors: Sequence[str]) -> Iterator[tuple[str, Health]]:
+    """Yield each connector of a plugin that does not run, with why nothing comes in over it."""
+    in_use = connectors  # what asks for nothing needs no setting up
+    try:
+        if connectors and one.plugin.wizard is not None:
+            with blamed("SETUP_FAILED", f"asking the plugin {one.plugin.name} for its connectors"):
+                in_use = one.plugin.wizard.connectors(one.context.config, one.context.secret)
+    except DaycareError as error:
+        yield from ((name, Health(state="off", reason=error.message, hint=error.hint)) for name in connectors)
+        return
+    for name in connectors:
+        known = ("not running", "daycare run") if name in in_use else ("not set up", "daycare init")
+        yield name, Health(state="off", reason=known[0], hint=known[1])
 
 
 def _is_orphan(one: Found) -> bool:

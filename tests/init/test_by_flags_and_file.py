@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from daycare.base.lines import Key
+from daycare.cli.main import main
 from daycare.config import load
 from daycare.ops import planning
 from daycare.ops.probing import StoredSecrets
+from daycare.ops.setup import initialise
 from tests.init.conftest import KEY, TOKEN, Run, Town
 
 FILE = """\
@@ -176,3 +178,15 @@ def test_settings_are_given_as_plugin_key_and_value(run: Run, words: list[str], 
     assert done.code == 2
     if key is None:
         assert "--set: expected" in done.err
+
+
+@pytest.mark.parametrize(("secrets", "told"), [({}, "not set up"), ({"telegram": TOKEN}, "not running")])
+def test_status_without_a_daemon_tells_what_is_known_of_a_messenger(
+    home: Path, capsys: pytest.CaptureFixture[str], secrets: dict[str, str], told: str
+) -> None:
+    initialise(home / "h", secrets=secrets)
+    with pytest.raises(SystemExit):
+        main(["status", "--home", str(home / "h"), "--json"])
+    connectors = json.loads(capsys.readouterr().out)["connectors"]
+    assert (connectors["telegram"]["state"], connectors["telegram"]["reason"]) == ("off", told)
+    assert connectors["direct"]["state"] == "up"
