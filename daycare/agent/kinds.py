@@ -121,7 +121,12 @@ def message_of(row: InboxRow) -> Message:
         text = f"{NOT_THE_USER}{envelope.sender} (not from the user):\n{fence('message', text)}"
     else:
         return Message(
-            "user", (*_of_people(envelope), *envelope.files), row.created_at, envelope.origin, envelope.sender
+            "user",
+            (*_of_people(envelope), *envelope.files),
+            row.created_at,
+            envelope.origin,
+            envelope.sender,
+            asks=envelope.kind is EnvelopeKind.QUERY,
         )
     return Message("user", (Text(text), *envelope.files), row.created_at, envelope.origin, envelope.sender)
 

@@ -1,9 +1,9 @@
 """The log of what was said: each ended turn of an agent that people talk to becomes entries of its memory, once.
 
 It runs behind the turns, in small bites, so that no answer waits for it. What it writes is what people and the agent
-said: no prompt, no recalled memory, no result of a tool ever gets into the log. An answer that only repeats what is
-remembered is marked as an echo, by comparing it with what is remembered: so it holds whatever recalled that, and after
-a crash. People who repeat themselves are heard.
+said: no prompt, no recalled memory, no question to memory, no result of a tool ever gets into the log. An answer that
+only repeats what is remembered is marked as an echo, by comparing it with what is remembered: so it holds whatever
+recalled that, and after a crash. People who repeat themselves are heard.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -137,6 +137,8 @@ async def _entries_of(agent: Agent, user: User, turn: EndedTurn) -> list[NewMemo
     answer = next((message for message in reversed(turn.messages) if message.role == "assistant"), None)
     entries: list[NewMemory] = []
     for message in turn.messages:
+        if message.asks:
+            continue  # it would be found in place of its answer, by whoever asks the same again
         if message.role == "user" and is_persons(message):
             name, text = said(message)
             shared = "".join(f" [shares {part.name}]" for part in message.parts if isinstance(part, File))

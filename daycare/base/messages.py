@@ -196,7 +196,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a conversation, neutral of any provider.
 
     A `tool` message holds results only and follows the `assistant` message that holds their calls. `at_ms` is wall
-    time; `origin` and `sender` say whose words they are.
+    time; `origin` and `sender` say whose words they are. `asks` marks a question to memory: it tells memory nothing.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -204,6 +204,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     at_ms: int = 0
     origin: Origin = Origin.PERSON
     sender: str = ""
+    asks: bool = False
 
     @property
     def text(self) -> str:

@@ -10,6 +10,7 @@ from daycare.agent.lookup import label
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin, asking
 from daycare.base.path import Kind
+from daycare.base.scope import scope_of
 from daycare.inference.searching import SEARCHER
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_memories import Tier
@@ -39,6 +40,19 @@ async def test_a_person_is_answered_where_they_asked_and_the_conversation_goes_o
         await house.talk("and since when?")
         told = [message.text for message in house.model.history[-1].messages]
         assert answer in told, "the next turn knows of it"
+
+
+async def test_a_question_to_memory_is_not_remembered_as_something_said(tmp_path: Path, autojump_clock: object) -> None:
+    question = "where does my sister Clara live?"
+    async with open_house(tmp_path, config=OFFLINE) as house:
+        await house.talk(CLARA)
+        await remembered(house)
+        first = await ask(house, question)
+        await remembered(house)
+        entries = await house.store.memories.find(scope_of("/ann/direct"), Tier.LOG)
+        assert question not in [entry.text for entry in entries] and CLARA in [entry.text for entry in entries]
+        again = await ask(house, question)
+        assert again == first, "the question did not come back as its own answer"
 
 
 async def test_an_empty_question_is_answered_at_once(tmp_path: Path, autojump_clock: object) -> None:
