@@ -28,7 +28,7 @@ Settings = Annotated[
 ]
 
 
-@default_command(app)
+@default_command(app, examples="daycare agents\ndaycare agents --user ann --all")
 def agents(
     cli: Cli,
     *,
@@ -100,7 +100,7 @@ def set_(
     cli.out(changed, lambda _: f"changed {', '.join(changes)} of {path}")
 
 
-@command(app, "unpark")
+@command(app, "unpark", examples="daycare agents unpark /ann/direct")
 def unpark(cli: Cli, path: AgentPath) -> None:
     """Let an agent work again that was parked after too many crashes."""
     with cli.connect() as client:

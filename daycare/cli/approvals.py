@@ -22,7 +22,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; the change i
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@default_command(app)
+@default_command(app, examples="daycare approvals\ndaycare approvals show 7")
 def approvals(cli: Cli) -> None:
     """List what agents ask for, and decide it."""
     _list(cli, None, everything=False)

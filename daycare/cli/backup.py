@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         daycare restore daycare-20260101T030000Z.daycare-backup --to ~/elsewhere
         """,
     )(restore)
-    command(app, "rollback")(rollback)
+    command(app, "rollback", examples="daycare rollback\ndaycare rollback --yes")(rollback)
 
 
 def backup(

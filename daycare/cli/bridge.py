@@ -20,7 +20,7 @@ LOGIN_S: Final = 600.0  # somebody has to find their telephone
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector: whatsapp, or one of [plugins.bridge.to].")]
 
 
-@default_command(app)
+@default_command(app, examples="daycare bridge\ndaycare bridge login whatsapp")
 def bridge(cli: Cli) -> None:
     """Connect messengers by processes of their own: WhatsApp, or any for which somebody has written a bridge."""
     _list(cli)

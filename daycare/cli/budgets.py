@@ -20,13 +20,13 @@ Amounts = Annotated[
 ]
 
 
-@default_command(app)
+@default_command(app, examples="daycare budget\ndaycare budget explain /ann")
 def budget(cli: Cli) -> None:
     """Show what everybody may spend and has spent, set it, raise it for a day or a month, and explain it."""
     _list(cli)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare budget list\ndaycare budget list --json")
 def list_(cli: Cli) -> None:
     """List the budgets of the installation, of everybody, and of all paths for which something was set."""
     _list(cli)
@@ -43,7 +43,7 @@ def explain(cli: Cli, path: Path) -> None:
     app,
     "set",
     examples="""
-    daycare budget set /bob --day 5usd --day 2m tokens --month 50usd
+    daycare budget set /bob --day 5usd --day '2m tokens' --month 50usd
     daycare budget set /ann/cron --day 1usd   # all cron jobs of Ann together
     daycare budget set / --month 100usd       # the whole installation
     daycare budget set /ann --day none        # no limit a day, whatever config.toml says

@@ -91,16 +91,16 @@ def fail(error: DaycareError, *, as_json: bool) -> int:
 
 
 def command(
-    app: typer.Typer, name: str, *, examples: str = ""
+    app: typer.Typer, name: str, *, examples: str
 ) -> Callable[[Callable[Concatenate[Cli, P], None]], Callable[Concatenate[Cli, P], None]]:
     """Register a function as the command `name` of `app`.
 
     It is called with a Cli; the options that all commands share are added to its own. `examples` has a command line
-    and optionally `# comment` on each line. What people try instead of `list` and `rm` works, too.
+    and optionally `  # comment` on each line. What people try instead of `list` and `rm` works, too.
     """
 
     def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
-        shown = f"\b\nExamples:\n{_indented(examples)}" if examples else None
+        shown = shown_below(examples)
         run = _with_shared_options(body)
         app.command(name, help=inspect.getdoc(body), epilog=shown)(run)
         for alias in _ALIASES.get(name, ()):
@@ -111,22 +111,28 @@ def command(
 
 
 def default_command(
-    app: typer.Typer, *, lists: bool = True
+    app: typer.Typer, *, examples: str, lists: bool = True, below: str = ""
 ) -> Callable[[Callable[Concatenate[Cli, P], None]], Callable[Concatenate[Cli, P], None]]:
     """Register a function as what a group of commands does when it is called alone.
 
     It `lists` what the group is about, as a rule, and is then what `list` and `ls` do, unless there is a `list` of
-    its own.
+    its own. What stands `below` its examples ends its help page.
     """
 
     def register(body: Callable[Concatenate[Cli, P], None]) -> Callable[Concatenate[Cli, P], None]:
+        shown = shown_below(examples) + below
         run = _with_shared_options(body)
-        app.callback(invoke_without_command=True, help=inspect.getdoc(body))(run)
+        app.callback(invoke_without_command=True, help=inspect.getdoc(body), epilog=shown)(run)
         for name in ("list", *_ALIASES["list"]) if lists else ():
-            app.command(name, help=inspect.getdoc(body), hidden=True)(run)
+            app.command(name, help=inspect.getdoc(body), epilog=shown, hidden=True)(run)
         return body
 
     return register
+
+
+def shown_below(examples: str) -> str:
+    """Return examples as the end of a help page."""
+    return f"\b\nExamples:\n{_indented(examples)}"
 
 
 def _with_shared_options(body: Callable[Concatenate[Cli, P], None]) -> Callable[..., None]:

@@ -23,13 +23,13 @@ Whose = Annotated[str | None, typer.Option("--user", metavar="ID", help="Whose j
 Values = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the prompt.")]
 
 
-@default_command(app)
+@default_command(app, examples="daycare cron\ndaycare cron list --json")
 def cron(cli: Cli) -> None:
     """List scheduled jobs, or work on one of them."""
     _list(cli, None)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare cron list\ndaycare cron list --user ann")
 def list_(
     cli: Cli, *, user: Annotated[str | None, typer.Option(metavar="ID", help="Only this user's.")] = None
 ) -> None:
@@ -125,7 +125,7 @@ def edit(
     cli.out(job, lambda it: f"changed {', '.join(changes)} of {it['path']}\n{_next_line(it)}")
 
 
-@command(app, "rm")
+@command(app, "rm", examples="daycare cron rm morning\ndaycare cron rm morning --user ann")
 def rm(cli: Cli, name: JobName, *, user: Whose = None) -> None:
     """Remove a job; its history stays for a while."""
     with cli.connect() as client:
@@ -134,14 +134,14 @@ def rm(cli: Cli, name: JobName, *, user: Whose = None) -> None:
         )
 
 
-@command(app, "pause")
+@command(app, "pause", examples="daycare cron pause morning\ndaycare cron pause morning --user ann")
 def pause(cli: Cli, name: JobName, *, user: Whose = None) -> None:
     """Pause a job, wherever it was written."""
     with cli.connect() as client:
         cli.out(client.call("POST", "/v1/cron/pause", path=_path(name, user)), lambda job: f"{job['path']} is paused")
 
 
-@command(app, "resume")
+@command(app, "resume", examples="daycare cron resume morning\ndaycare cron resume morning --user ann")
 def resume(cli: Cli, name: JobName, *, user: Whose = None) -> None:
     """Let a paused job go on from now."""
     with cli.connect() as client:

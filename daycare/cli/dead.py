@@ -19,7 +19,7 @@ Before = Annotated[int | None, typer.Option(metavar="NO", help="Only older ones 
 Limit = Annotated[int, typer.Option(help="At most so many.", min=1)]
 
 
-@default_command(app)
+@default_command(app, examples="daycare dead\ndaycare dead show 12")
 def dead(cli: Cli) -> None:
     """List, show, replay or prune dead letters: what was given up on, and why."""
     _list(cli, None, None, 50)

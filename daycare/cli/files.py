@@ -6,9 +6,14 @@ from typing import Annotated
 import typer
 
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.cli.command import Cli, command
+from daycare.cli.command import Cli, command, shown_below
 
-app = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Save files that came with messages and replies.")
+app = typer.Typer(
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Save files that came with messages and replies.",
+    epilog=shown_below("daycare files save 3"),
+)
 
 
 @command(

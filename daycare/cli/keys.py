@@ -17,13 +17,13 @@ KeyName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, a
 VALUE_MAX_CHARS = 16 * 1024  # a private key in PEM has 3 KiB
 
 
-@default_command(app)
+@default_command(app, examples="daycare keys\ndaycare keys add openai")
 def keys(cli: Cli) -> None:
     """List, add or remove keys of providers and connectors."""
     _list(cli)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare keys list")
 def list_(cli: Cli) -> None:
     """List the names of stored keys; values are never shown."""
     _list(cli)
@@ -62,7 +62,7 @@ def add(
     )
 
 
-@command(app, "remove")
+@command(app, "remove", examples="daycare keys remove openai")
 def remove(cli: Cli, name: KeyName) -> None:
     """Delete a key."""
     with cli.connect() as client:
@@ -70,7 +70,7 @@ def remove(cli: Cli, name: KeyName) -> None:
     cli.out({"removed": name}, lambda _: f"removed {name}")
 
 
-@command(app, "rotate")
+@command(app, "rotate", examples="daycare keys rotate")
 def rotate(cli: Cli) -> None:
     """Make a new key for the key file, and seal every stored key with it.
 

@@ -54,7 +54,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=EXIT_CODES,
 )
 
 
@@ -64,7 +63,9 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@default_command(app, lists=False)
+@default_command(
+    app, lists=False, examples="daycare\ndaycare init\ndaycare send --wait hello", below=f"\n\n{EXIT_CODES}"
+)
 def daycare(
     cli: Cli,
     *,

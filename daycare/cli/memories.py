@@ -41,9 +41,9 @@ def add_to(app: typer.Typer) -> None:
     command(app, "entities", examples="daycare memory entities --agent /ann/telegram")(entities)
     command(app, "ask", examples='daycare memory ask "what did I say about the garden in March"')(ask)
     command(app, "why", examples="daycare memory why\ndaycare memory why --turn 12")(why)
-    command(app, "stats")(stats)
+    command(app, "stats", examples="daycare memory stats\ndaycare memory stats --agent /ann/telegram")(stats)
     command(app, "process", examples="daycare memory process\ndaycare memory process MEMORY.md")(process)
-    command(app, "reembed")(reembed)
+    command(app, "reembed", examples="daycare memory reembed")(reembed)
     command(app, "forget", examples="daycare memory forget 12\ndaycare memory forget 12 15 --yes")(forget)
     command(app, "takeout", examples="daycare memory takeout > ann.jsonl")(takeout)
 

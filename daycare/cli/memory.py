@@ -24,7 +24,7 @@ Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept with the ve
 _HASH_CHARS: Final = 12
 
 
-@default_command(app)
+@default_command(app, examples="daycare memory\ndaycare memory search tea")
 def memory(cli: Cli) -> None:
     """List the documents of your own agent, or work on one of them."""
     _list(cli, "", None)
@@ -101,14 +101,14 @@ def rm(cli: Cli, path: DocumentPath, *, agent: AgentOption = None, reason: Reaso
     cli.out(done, lambda each: f"deleted {path}, version {each['version']}; back with: daycare memory undo {path}")
 
 
-@command(app, "export")
+@command(app, "export", examples="daycare memory export")
 def export(cli: Cli) -> None:
     """Write all documents into the folder memory/ of the home. A file that you changed is never overwritten."""
     with cli.connect() as client:
         cli.out(client.call("POST", "/v1/memory/export", timeout_s=600), exchanged)
 
 
-@command(app, "import")
+@command(app, "import", examples="daycare memory import")
 def import_(cli: Cli) -> None:
     """Take in what was changed in the folder memory/, and write there what was changed here.
 
@@ -141,7 +141,7 @@ def diff(
     cli.out(found, lambda each: visible(each["diff"].rstrip("\n")) or "no difference")
 
 
-@command(app, "history")
+@command(app, "history", examples="daycare memory history USER.md\ndaycare memory history MEMORY.md --limit 5")
 def history(
     cli: Cli,
     path: DocumentPath,

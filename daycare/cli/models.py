@@ -17,7 +17,7 @@ TEST_S: Final = 120.0  # the daemon gives up on a model after 90 s
 LIST_MAX: Final = 30  # models of one provider shown without --all
 
 
-@default_command(app)
+@default_command(app, examples="daycare models\ndaycare models --all")
 def models(
     cli: Cli,
     *,

@@ -16,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None)
 Code = Annotated[str, typer.Argument(metavar="CODE", help="The code that they were shown, such as 7KQM-2XDA.")]
 
 
-@default_command(app)
+@default_command(app, examples="daycare pair\ndaycare pair approve 1234-5678")
 def pair(cli: Cli) -> None:
     """List those who knocked, let somebody in, or turn them away."""
     _list(cli)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None)
 
 
-@default_command(app)
+@default_command(app, examples="daycare personalities\ndaycare personalities show casual")
 def personalities(cli: Cli) -> None:
     """List the ways in which agents can speak: those that come along, and the files of your own."""
     _list(cli)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare personalities list\ndaycare personalities list --json")
 def list_(cli: Cli) -> None:
     """List personalities; one whose file is wrong is listed with the reason."""
     _list(cli)

@@ -21,13 +21,13 @@ CHECK_S: Final = 3 * PLUGIN_LOAD_S  # it imports and sets up, each with a deadli
 SKELETON: Final = Path(__file__).parent.parent / "plugins" / "skeleton"
 
 
-@default_command(app)
+@default_command(app, examples="daycare plugins\ndaycare plugins list --json")
 def plugins(cli: Cli) -> None:
     """List, check or begin plugins."""
     _list(cli)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare plugins list\ndaycare plugins list --json")
 def list_(cli: Cli) -> None:
     """List plugins: what each provides, how it is, and why one is left out."""
     _list(cli)

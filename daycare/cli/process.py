@@ -28,8 +28,8 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
     command(app, "status", examples="daycare status --json | jq .agents")(status)
     command(app, "run", examples="daycare run\ndaycare --home /srv/daycare run")(run)
-    command(app, "stop")(stop)
-    command(app, "restart")(restart)
+    command(app, "stop", examples="daycare stop")(stop)
+    command(app, "restart", examples="daycare restart")(restart)
     command(app, "logs", examples="daycare logs -n 200\ndaycare logs -f")(logs)
 
 

@@ -21,7 +21,7 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.cli.client import Json
-from daycare.cli.command import Cli, command
+from daycare.cli.command import Cli, command, shown_below
 from daycare.cli.render import pairs, plain
 from daycare.cli.systemctl import Systemctl, told
 from daycare.store.home import Home, HomeLock
@@ -33,6 +33,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Keep the daemon running: as a systemd unit that starts by itself.",
+    epilog=shown_below("daycare service install\ndaycare service status"),
 )
 
 System = Annotated[bool, typer.Option("--system", help="A unit of the machine (needs root), not of your account.")]
@@ -93,7 +94,7 @@ def install(
     cli.out(facts, lambda facts: _outcome(facts, works=works))
 
 
-@command(app, "uninstall")
+@command(app, "uninstall", examples="daycare service uninstall\nsudo daycare service uninstall --system")
 def uninstall(cli: Cli, *, system: System = False, name: Name = _NAME) -> None:
     """Stop the unit and remove it. The home with everything in it stays."""
     from daycare.ops.unit import Unit, check_unit_name

@@ -6,14 +6,17 @@ import typer
 
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.cli.client import Client, Json
-from daycare.cli.command import Cli, command
+from daycare.cli.command import Cli, command, shown_below
 from daycare.cli.init import init
 from daycare.cli.process import running
 from daycare.cli.render import plain
 from daycare.store.home import Home
 
 config_app = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True, help="Check the configuration, take it anew, or tell where it is."
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Check the configuration, take it anew, or tell where it is.",
+    epilog=shown_below("daycare config check\ndaycare config reload"),
 )
 _MISTAKES: Final = ("CONFIG_INVALID", "CONFIG_GONE", "PLUGIN_SETTINGS")
 _RELOAD_S: Final = 60.0  # plugins may take some seconds each to end
@@ -33,7 +36,7 @@ def register(app: typer.Typer) -> None:
     command(app, "doctor", examples="daycare doctor --json")(doctor)
 
 
-@command(config_app, "check")
+@command(config_app, "check", examples="daycare config check")
 def check(cli: Cli) -> None:
     """Check the configuration; prints each problem with its file, line and key, and exits with 78 if there is one."""
     from daycare import config
@@ -47,7 +50,7 @@ def check(cli: Cli) -> None:
         raise typer.Exit(BrokenError.exit_code)
 
 
-@command(config_app, "reload")
+@command(config_app, "reload", examples="daycare config reload")
 def reload(cli: Cli) -> None:
     """Let the running daemon take the configuration anew, as it does by itself some seconds after a change.
 
@@ -72,7 +75,7 @@ def _reloaded(found: Json) -> str:
     return plain("\n".join(lines))
 
 
-@command(config_app, "path")
+@command(config_app, "path", examples='daycare config path\n$EDITOR "$(daycare config path)"')
 def path(cli: Cli) -> None:
     """Print where the configuration is."""
     cli.out({"file": str(Home(cli.home).config)}, lambda document: document["file"])

@@ -19,7 +19,7 @@ PatternText = Annotated[
 Whose = Annotated[str | None, typer.Option("--user", metavar="ID", help="Only this user's.")]
 
 
-@default_command(app)
+@default_command(app, examples="daycare signals\ndaycare signals list")
 def signals(cli: Cli) -> None:
     """List subscriptions and what waits, or work with signals."""
     _list(cli, None)
@@ -79,7 +79,7 @@ def subscribe(
     cli.out(made, lambda it: f"{it['path']} gets {it['pattern']}{' as notes' if it['silent'] else ''}")
 
 
-@command(app, "unsubscribe")
+@command(app, "unsubscribe", examples="daycare signals unsubscribe /ann/agent/scribe 'agent:*:idle'")
 def unsubscribe(cli: Cli, path: AgentPath, pattern: PatternText) -> None:
     """Let an agent have no more signals of a pattern."""
     with cli.connect() as client:

@@ -28,7 +28,7 @@ _PARAMETER: Final = re.compile(
 )
 
 
-@default_command(app)
+@default_command(app, examples="daycare task\ndaycare task list --all")
 def task(cli: Cli) -> None:
     """List tasks, or work on one of them."""
     _list(cli, None, all_=False, limit=30)
@@ -104,7 +104,7 @@ def watch(cli: Cli, name: TaskName, *, timeout: Timeout = _WAIT_S, user: Whose =
         _finish(cli, _waited(client, begun, timeout, watched=cli))
 
 
-@command(app, "cancel")
+@command(app, "cancel", examples="daycare task cancel report\ndaycare task cancel report --user ann")
 def cancel(cli: Cli, name: TaskName, *, user: Whose = None) -> None:
     """Stop a task; whoever asked gets what it had."""
     with cli.connect(work=True) as client:

@@ -19,13 +19,13 @@ Under = Annotated[
 ]
 
 
-@default_command(app)
+@default_command(app, examples="daycare users\ndaycare users list --json")
 def users(cli: Cli) -> None:
     """List people, or work on one of them."""
     _list(cli)
 
 
-@command(app, "list")
+@command(app, "list", examples="daycare users list\ndaycare users list --json")
 def list_(cli: Cli) -> None:
     """List people and groups."""
     _list(cli)
@@ -61,14 +61,14 @@ def link(cli: Cli, id_: UserId, key: LinkKey) -> None:
         cli.out(client.call("POST", f"/v1/users/{segment(id_)}/links", {"key": key}), lambda _: f"{key} is {id_}")
 
 
-@command(app, "unlink")
+@command(app, "unlink", examples="daycare users unlink telegram:123456")
 def unlink(cli: Cli, key: LinkKey) -> None:
     """Take an account from its person: it is a stranger's again."""
     with cli.connect() as client:
         cli.out(client.call("DELETE", f"/v1/links/{segment(key)}"), lambda _: f"{key} is nobody now")
 
 
-@command(app, "remove")
+@command(app, "remove", examples="daycare users remove ben")
 def remove(cli: Cli, id_: UserId) -> None:
     """Remove a person or a group with everybody below them, such as topics and sub-users.
 

@@ -77,9 +77,7 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
         },
         "models": daemon.config.models.by_role(),
         "providers": daemon.pool.configured,
-        "connectors": daemon.host.status(
-            daemon.connectors, {} if daemon.working else daemon.extensions.at_rest()
-        ),
+        "connectors": daemon.host.status(daemon.connectors, {} if daemon.working else daemon.extensions.at_rest()),
         "config": daemon.reloading.status(),
         "strangers": sum(
             not each.denied and is_out(each.code_until, each.tries, daemon.clock.now_ms())

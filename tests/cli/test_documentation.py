@@ -1,10 +1,13 @@
 """doc/cli.md tells of every command and option, and of no other."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer.main
 
 from daycare.base.errors import DaycareError
@@ -73,3 +76,39 @@ def test_what_people_try_instead_of_a_command_does_the_same() -> None:
     removing = {name for name, inner in groups.items() if {"rm", "remove", "delete"} & set(inner)}
     assert "agents" in removing and "keys" in removing
     assert [name for name in sorted(removing) if not {"rm", "remove", "delete"} <= set(groups[name])] == []
+
+
+def pages(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    if not getattr(command, "hidden", False):
+        yield name, command
+        for word, inner in getattr(command, "commands", {}).items():
+            yield from pages(inner, f"{name} {word}")
+
+
+PAGES = dict(pages(typer.main.get_command(app), "daycare"))
+
+
+def examples_of(command: Any) -> list[list[str]]:
+    """Return the calls of daycare that the examples of a help page show, without what a shell does around them."""
+    shown = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0]
+    found = []
+    for line in shown.splitlines():
+        call = line.partition("  #")[0]
+        read = shlex.shlex(call.partition("$(")[2] or call, posix=True, punctuation_chars=True)
+        read.whitespace_split = True
+        words = list(read)
+        last = max(at for at, word in enumerate(words) if word.endswith("daycare"))
+        found.append(list(takewhile(lambda word: not set(word) <= set("|<>&;()"), words[last + 1 :])))
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_help_page_has_examples_and_they_can_be_given(name: str) -> None:
+    examples = examples_of(PAGES[name])
+    assert examples, "none"
+    for words in examples:
+        context = PAGES["daycare"].make_context("daycare", list(words))
+        while hasattr(context.command, "commands") and (rest := [*context._protected_args, *context.args]):
+            word, command, rest = context.command.resolve_command(context, rest)
+            context = command.make_context(word, rest, parent=context)
+        assert context.command_path.startswith(name), words
