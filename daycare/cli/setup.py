@@ -75,7 +75,7 @@ def _reloaded(found: Json) -> str:
     return plain("\n".join(lines))
 
 
-@command(config_app, "path", examples='daycare config path\n$EDITOR "$(daycare config path)"')
+@command(config_app, "path", examples="daycare config path\ncat $(daycare config path)")
 def path(cli: Cli) -> None:
     """Print where the configuration is."""
     cli.out({"file": str(Home(cli.home).config)}, lambda document: document["file"])

@@ -93,11 +93,10 @@ def examples_of(command: Any) -> list[list[str]]:
     shown = (command.epilog or "").partition("Examples:\n")[2].partition("\n\n")[0]
     found = []
     for line in shown.splitlines():
-        call = line.partition("  #")[0]
-        read = shlex.shlex(call.partition("$(")[2] or call, posix=True, punctuation_chars=True)
+        read = shlex.shlex(line.partition("  #")[0], posix=True, punctuation_chars=True)
         read.whitespace_split = True
         words = list(read)
-        last = max(at for at, word in enumerate(words) if word.endswith("daycare"))
+        last = max(at for at, word in enumerate(words) if f"/{word}".endswith("/daycare"))
         found.append(list(takewhile(lambda word: not set(word) <= set("|<>&;()"), words[last + 1 :])))
     return found
 
