@@ -62,13 +62,16 @@ class Deliveries:
     async def way(
         self, user: str, wish: str, asked_by: str = "", target: str | None = None
     ) -> tuple[Agent, str, str | None] | None:
-        """Return where a user is told something: where they wish, by the connector they asked by, else the latest."""
+        """Return where a user is told something: where they wish, by the connector they asked by, else the latest.
+
+        For somebody who has not said a word yet a conversation begins with it.
+        """
         if wish == NOBODY:
             return None
         preferred = await self.directory.find(wish) if wish else None
         if preferred is not None and preferred.user == user and asked_by in self.connectors:
             return preferred, asked_by, target
-        way = await self.notifier.reachable(user, preferred)
+        way = await self.notifier.reachable(user, preferred) or await self.notifier.begin(user)
         return None if way is None else (way.agent, way.connector, None)
 
 

@@ -9,17 +9,18 @@ import msgspec
 import trio
 
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import SPOKEN_WITH
+from daycare.agent.kinds import SPOKEN_WITH, conversation
 from daycare.base.clock import Clock
 from daycare.base.connector import DIRECT
 from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
+from daycare.base.messages import Origin
 from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent, Reply
+from daycare.store.records import Agent, Reply, User
 from daycare.store.retry import with_retry
 
 
@@ -112,6 +113,15 @@ class Notifier:
                 return Way(agent, connector)
         return None
 
+    async def begin(self, user: str) -> Way | None:
+        """Begin a conversation with a person who has none, where they read first: what is sent there waits for them."""
+        person = await with_retry(lambda: self._store.people.get(user))
+        connector = self._first_of(person)
+        if person is None or person.kind != "person" or not connector:
+            return None
+        place = conversation(person, connector)
+        return Way(await with_retry(lambda: self._directory.create(place, origin=Origin.PERSON)), connector)
+
     async def own_connector(self, agent: Agent) -> str:
         """Return the connector by which an agent's person hears what nobody asked for, empty if there is none."""
         if agent.kind not in (*SPOKEN_WITH, Kind.APP):
@@ -123,7 +133,10 @@ class Notifier:
         """Return a conversation's connector: its name, or for a sub-user that of an account of theirs."""
         if agent.kind == Kind.CONNECTOR:
             return agent.path.rsplit("/", 1)[-1]
-        user = await self._store.people.get(agent.user)
+        return self._first_of(await self._store.people.get(agent.user))
+
+    def _first_of(self, user: User | None) -> str:
+        """Return the connector by which somebody is reached best of those they have an account on."""
         names = [key.partition(":")[0] for key in user.keys] if user else []
         names.sort(key=lambda name: name == DIRECT)  # everybody has the terminal, and few sit at it
         return next((name for name in names if name in self._connectors), "")

@@ -9,12 +9,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from daycare.actors.directory import Directory
 from daycare.agent.personality import DEFAULT, Personalities
 from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
 from daycare.base.clock import SystemClock
 from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
+from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.config import AgentSection, load
 from daycare.ops import bare
@@ -187,6 +189,8 @@ async def _add_operator(location: str, user: User, persona: Persona, secrets: Ma
         if operator is None:
             operator = await store.people.add(replace(user, keys=(f"{DIRECT}:{user.id}",)))
             await introduce(store.documents, persona, operator)
+            agents = Directory(store, (DIRECT,))  # there before the first word, to be set up and to be written to
+            await agents.create(agents.parse(f"/{operator.id}/{DIRECT}"), origin=Origin.PERSON)
         for name, token in secrets.items():
             await store.secrets.put(name, operator.id, token)
         return operator

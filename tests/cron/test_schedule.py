@@ -42,6 +42,17 @@ async def test_a_job_runs_when_it_is_due_and_its_answer_reaches_the_last_convers
         assert message.text.endswith("\nsum it up")
 
 
+async def test_an_answer_reaches_somebody_who_has_not_said_a_word_yet(tmp_path: Path, autojump_clock: object) -> None:
+    model = Scripted()
+    async with open_house(tmp_path, model) as house:
+        await schedule(house)
+        model.enqueue(say("Two letters."))
+        await trio.sleep(TEN_S)
+        [run] = await ledger(house)
+        assert (run.state, run.delivery, run.connector) == ("ran", "waiting", "direct")
+        assert await delivered(house) == ["Two letters."]
+
+
 async def test_the_agent_that_talks_with_the_user_knows_what_they_were_told(
     tmp_path: Path, autojump_clock: object
 ) -> None:
@@ -142,6 +153,7 @@ async def test_an_answer_may_be_kept_in_the_ledger_alone(tmp_path: Path, autojum
 
 async def test_whoever_nobody_can_reach_finds_the_answer_in_the_ledger(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
+        await house.store.people.unlink("direct:ann")  # and has no other account
         await schedule(house)
         await trio.sleep(TEN_S)
         [run] = await ledger(house)

@@ -34,7 +34,7 @@ def doctor(home: Home, capsys: pytest.CaptureFixture[str]) -> Doctor:
 
 def test_warnings_exit_with_0_and_failures_with_1(doctor: Doctor, home: Home) -> None:
     code, told = doctor()
-    assert code == 0 and "warn  " in told and "0 failed" in told
+    assert code == 0 and "warn  daemon" in told and "0 failed" in told
     home.config.write_text("[")
     code, told = doctor()
     assert code == 1 and "fail  config" in told and "hint: daycare config check" in told

@@ -190,3 +190,10 @@ def test_status_without_a_daemon_tells_what_is_known_of_a_messenger(
     connectors = json.loads(capsys.readouterr().out)["connectors"]
     assert (connectors["telegram"]["state"], connectors["telegram"]["reason"]) == ("off", told)
     assert connectors["direct"]["state"] == "up"
+
+
+def test_a_fresh_home_has_an_agent_that_can_be_set(home: Path, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--yes", "--user-name", "Ann").code == 0
+    with pytest.raises(SystemExit) as left:
+        main(["agents", "set", "/ann/direct", "policy=followup", "--home", str(home / "h")])
+    assert (left.value.code, capsys.readouterr().err) == (0, "")

@@ -249,11 +249,11 @@ async def test_a_task_starts_no_others_and_only_tasks_tell_of_progress(tmp_path:
     model = Working()
     async with open_house(tmp_path, model) as house:
         model.task.enqueue(call(("task_start", {"prompt": "more"})))
+        await house.talk("hello")
         await start(house)
         await ended(house)
         assert "a task starts no others" in str(model.task.history[1].messages[-1].parts)
         assert "task_progress" in [tool.name for tool in model.task.history[0].tools]
-        await house.talk("hello")
         assert "task_progress" not in [tool.name for tool in model.history[-1].tools]
 
 
