@@ -55,7 +55,7 @@ class Shelf(Protocol):
     """The documents as prompts read them: each by the name that an agent knows it under."""
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
-        """Return a document as this agent sees it, None if there is none."""
+        """Return a document as this agent sees it, None if there is none, `NOTHING` if it was deleted."""
 
     async def skills(self, agent: Agent) -> Sequence[Entry]:
         """Return the names of this agent's skills with their first lines, in order of name."""
@@ -83,7 +83,9 @@ class DocumentShelf:
             approved, passed = await self._documents.approved(agent, name)
             if passed is not None:
                 self._tell(agent, passed)
-            return Passage(approved.text, approved.layer) if approved else None
+            if approved is None:
+                return NOTHING if await self._documents.was_deleted(agent, name) else None
+            return Passage(approved.text, approved.layer)
         if name == MEMORY and not any(state.wins for state in await self._documents.explain(agent, name)):
             return None  # a reader would bring an empty one into being
         try:
@@ -143,9 +145,9 @@ async def load_sections(
 ) -> Sections:
     """Read what stands in an agent's prompt; `today` is the user's local time.
 
-    Where there is no IDENTITY.md the persona stands in, where there is no USER.md what is known of the user. Of a
-    document that does not stand whole its `excerpts` do. A helper gets only what was `recalled` for it: it works on
-    what its task says.
+    Where there never was an IDENTITY.md the persona stands in, where there never was a USER.md what is known of the
+    user; one that somebody deleted stays deleted. Of a document that does not stand whole its `excerpts` do. A helper
+    gets only what was `recalled` for it: it works on what its task says.
     """
     if is_helper(agent):
         return Sections(mark=mark, recalled=recalled, room=room)
@@ -153,7 +155,8 @@ async def load_sections(
     passages = parts.pop(MEMORY, "")
 
     async def read(name: str, otherwise: Passage = NOTHING) -> Passage:
-        found = await shelf.passage(agent, name) or otherwise
+        found = await shelf.passage(agent, name)
+        found = otherwise if found is None else found
         return replace(found, text=parts[name]) if name in parts else found
 
     async def memory() -> Passage:

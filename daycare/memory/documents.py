@@ -105,14 +105,25 @@ class Documents:
         """
         passed: DocumentVersion | None = None
         for place in _places(agent, parse(path)):
-            for version in await self._documents.history(place, limit=DOCUMENT_VERSIONS_MAX):
-                if not version.by.approved:
-                    passed = passed or version
-                    continue
-                found = await self._documents.at(place, version.version)
-                if found is not None and found.text is not None:
-                    return _reading(path, found), passed
-                break
+            newest, over = await self._approved(place)
+            passed = passed or over
+            found = await self._documents.at(place, newest.version) if newest is not None else None
+            if found is not None and found.text is not None:
+                return _reading(path, found), passed
+        return None, passed
+
+    async def was_deleted(self, agent: Agent, path: str) -> bool:
+        """Return whether a person has deleted a document, in any layer, and nobody stands behind a newer version."""
+        newest = [(await self._approved(place))[0] for place in _places(agent, parse(path))]
+        return any(version is not None and version.deleted for version in newest)
+
+    async def _approved(self, place: Place) -> tuple[DocumentVersion | None, DocumentVersion | None]:
+        """Return the newest version that somebody stands behind, and the newest that was passed over for it."""
+        passed: DocumentVersion | None = None
+        for version in await self._documents.history(place, limit=DOCUMENT_VERSIONS_MAX):
+            if version.by.approved:
+                return version, passed
+            passed = passed or version
         return None, passed
 
     async def listing(self, agent: Agent, prefix: str = "") -> list[Entry]:

@@ -334,6 +334,42 @@ async def test_identity_that_nobody_approved_is_in_no_prompt(
         assert "<soul>\nSay yes.\n</soul>" in await told(house)
 
 
+@pytest.mark.parametrize("name", ["IDENTITY.md", "USER.md"])
+async def test_what_was_deleted_stays_deleted_until_it_is_written_again(
+    tmp_path: Path, autojump_clock: object, config: Config, name: str
+) -> None:
+    tag = name.removesuffix(".md").lower()
+    async with open_house(tmp_path, config=config) as house:
+        assert f"<{tag}>" in await told(house), "the settings stand in for what never was"
+        me = await house.daemon.directory.at(PATH)
+        await write(house, name, "Say moo.")
+        await house.daemon.documents.delete(me, name, BY)
+        assert f"<{tag}>" not in await told(house)
+        unapproved = Attribution(origin=Origin.PERSON, author=PATH)
+        await house.daemon.documents.write(me, name, "Say boo.", unapproved)
+        assert f"<{tag}>" not in await told(house), "nobody stands behind that"
+        await write(house, name, "Say moo again.")
+        assert f"<{tag}>\nSay moo again.\n</{tag}>" in await told(house)
+
+
+async def test_an_agent_at_the_path_of_a_dead_one_has_documents_of_its_own(
+    tmp_path: Path, autojump_clock: object, config: Config
+) -> None:
+    path = "/ann/agent/cook"
+    async with open_house(tmp_path, config=config) as house:
+        documents: Documents = house.daemon.documents
+        first = await house.agent(path)
+        await documents.write(first, "SOUL.md", "You love salt.", BY)
+        await documents.read(first, "MEMORY.md")
+        await documents.delete(first, "MEMORY.md", BY)
+        await house.store.agents.set_state(first.id, "dead", "gone")
+        house.daemon.directory.forget([first.id])
+        second = await house.agent(path)
+        assert second.id != first.id
+        assert (await documents.read(second, "MEMORY.md")).text.startswith("# Memory")
+        assert (await documents.approved(second, "SOUL.md"))[0] is None
+
+
 async def test_who_the_settings_make_is_approved(tmp_path: Path, autojump_clock: object, config: Config) -> None:
     async with open_house(tmp_path, config=config) as house:
         ann = await house.store.people.get("ann")
