@@ -21,7 +21,7 @@ def first_run(cli: Cli) -> None:
 
 def initialise_plainly(home: Path, given: Mapping[str, str | None], *, ask: bool) -> Json:
     """Set up a home with names and nothing else; what is neither given nor asked for is the default."""
-    from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, initialise, local_zone
+    from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, initialise, local_zone, usual_embedder
 
     questions = (
         ("agent_name", "What is your agent called?", AGENT_NAME),
@@ -42,6 +42,7 @@ def initialise_plainly(home: Path, given: Mapping[str, str | None], *, ask: bool
             tone=answers["tone"],
             personality=answers["personality"],
             zone=answers["zone"],
+            embedder=usual_embedder(),
         )
     )
 

@@ -48,6 +48,10 @@ def init(
         str | None, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
     ] = None,
     model_key_stdin: Annotated[bool, typer.Option("--model-key-stdin", help="Read its key from stdin.")] = False,
+    embedder: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What finds memories by meaning: local, PROVIDER/MODEL or none."),
+    ] = None,
     connect: Annotated[
         list[str] | None, typer.Option(metavar="PLUGIN", help="A messenger to connect, such as telegram; repeatable.")
     ] = None,
@@ -84,6 +88,7 @@ def init(
         "model": model,
         "model_url": model_url,
         "model_key_env": model_key_env,
+        "embedder": embedder,
         "connect": tuple(connect or ()),
         "plugins": _settings(set_ or ()),
         "secrets_env": dict(_named("--secret-env", secret_env or ())),

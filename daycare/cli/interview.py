@@ -26,6 +26,7 @@ USUAL_URLS: Final = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "openrouter": "OPENROUTER_BASE_URL",
 }
+USUAL_EMBEDDERS: Final = {"openai": "text-embedding-3-small", "ollama": "nomic-embed-text"}
 MODELS_SHOWN: Final = 12
 OWN_SERVER: Final = "server"  # what a server is called that nobody knows
 
@@ -47,6 +48,8 @@ class Interview:
         self._names(login)
         if self.wishes.model is None and self.wishes.model_url is None:
             self._model()
+        if self.wishes.embedder is None:
+            self._embedder()
         if self.wishes.connect or self.wishes.plugins:
             self._named()
         else:
@@ -229,6 +232,28 @@ class Interview:
             self.wishes = wishes
             self.tried.add("model")
             return True
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _embedder(self) -> None:
+        """Ask how memories are found. Enter sends nothing of what is said anywhere that it does not go already."""
+        from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
+        from daycare.ops.setup import usual_embedder
+
+        now, local = self.present.config.memory.embedder, usual_embedder() == LOCAL_EMBEDDER
+        provider = (self.wishes.model or self.present.config.models.default).partition("/")[0]
+        options = [(LOCAL_EMBEDDER, "by words and by meaning, worked out here")] if local else []
+        if model := USUAL_EMBEDDERS.get(provider):
+            told = f"by words and by meaning, with {provider}/{model}: what is said is sent there, too"
+            options.append((f"{provider}/{model}", told))
+        options.append((NO_EMBEDDER, "by words alone"))
+        was = self.present.text is not None
+        if was and now not in dict(options):
+            options.insert(0, (now, f"{now}, as it is"))
+        usual = now if was else LOCAL_EMBEDDER if local else NO_EMBEDDER
+        if not local:
+            say("by meaning on this machine: pip install 'daycare[local]'")
+        self._take(embedder=asking.choose("How are memories found?", options, 1 + list(dict(options)).index(usual)))
 
     # -- messengers ----------------------------------------------------------------------------------------------------
 

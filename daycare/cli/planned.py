@@ -69,6 +69,7 @@ def facts(made: "Plan", service: str | None, verified: "dict[str, Verified]", tr
         "personality": made.config.agent.personality,
         "path": f"/{made.owner.id}/direct",
         "model": made.config.models.default,
+        "embedder": made.config.memory.embedder,
         "secrets": [{"name": name, "from": made.came.get(name, "")} for name in sorted(made.secrets)],
         "models_tried": list(tried),
         "connectors": [

@@ -51,6 +51,11 @@ def open_local(kind: str, folder: Path | None = None) -> LocalEmbedder:
     return FolderModel(folder)
 
 
+def has_local() -> bool:
+    """Return whether the local embedder is installed; nothing is loaded."""
+    return importlib.util.find_spec("wordllama") is not None
+
+
 def threaded(embedder: LocalEmbedder) -> Callable[[Sequence[str]], Awaitable[memoryview]]:
     """Return the embedder as something to await, which computes in a thread."""
 

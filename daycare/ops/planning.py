@@ -14,11 +14,22 @@ from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFo
 from daycare.base.lines import Key
 from daycare.base.path import check_user_id
 from daycare.base.problems import located, lower
+from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.setup import SetupStep
 from daycare.config import OFFLINE, WELL_KNOWN, Config, ModelsSection, load, parsed, plugin_settings
 from daycare.inference.section import checked_url
 from daycare.observe.redact import hide
-from daycare.ops.setup import AGENT_NAME, PERSONALITY, TONE, check_settings, check_zone, first_config, local_zone, slug
+from daycare.ops.setup import (
+    AGENT_NAME,
+    PERSONALITY,
+    TONE,
+    check_settings,
+    check_zone,
+    first_config,
+    local_zone,
+    slug,
+    usual_embedder,
+)
 from daycare.ops.toml_edit import edited
 from daycare.ops.wishes import Wishes
 from daycare.plugin import Plugin
@@ -132,13 +143,17 @@ def plan(
         elif variable is not None:
             with at("model_key_env"):
                 found[key], came[key] = _read(variable, environment), f"${variable}"
+    with at("embedder"):
+        _embedder(wishes)
     for name, value in found.items():
         found[name] = _checked(name, value)
     if present.text is None:
-        text = first_config(agent, model=model not in (None, RULES))
+        text = first_config(agent, wishes.embedder or usual_embedder(), model=model not in (None, RULES))
     else:
         was = present.config.agent
         changes |= {("agent", name): told for name, told in agent.items() if told != getattr(was, name)}
+        if wishes.embedder not in (None, present.config.memory.embedder):
+            changes["memory", "embedder"] = wishes.embedder
         text = present.text
     for plugin, step in steps:
         changes |= dict(_flat(("plugins", plugin.name), dict(step.settings) | wishes.plugins.get(plugin.name, {})))
@@ -271,6 +286,16 @@ def _model(present: Present, wishes: Wishes, *, has_key: bool) -> tuple[dict[Key
     if model != now:
         changes[("models", "default")] = model
     return changes, model, (section.key if section is not None else "") or provider
+
+
+def _embedder(wishes: Wishes) -> None:
+    """Refuse the local embedder where it is not installed, and what names none."""
+    wanted = wishes.embedder
+    if wanted == LOCAL_EMBEDDER and usual_embedder() != LOCAL_EMBEDDER:
+        raise ConflictError("SETUP_MISSING", f"{wanted} is not installed", hint="pip install 'daycare[local]'")
+    if wanted not in (None, NO_EMBEDDER, LOCAL_EMBEDDER) and "/" not in wanted:
+        known = f'"{LOCAL_EMBEDDER}", "{NO_EMBEDDER}" or "PROVIDER/MODEL"'
+        raise InvalidError("SETUP_INVALID", f'expected {known} instead of "{wanted}"', hint="doc/setup.md")
 
 
 def _usual(model: str, key: str, present: Present, wishes: Wishes, environment: Mapping[str, str]) -> str | None:

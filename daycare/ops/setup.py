@@ -18,6 +18,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
+from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import AgentSection, load
 from daycare.ops import bare
 from daycare.store.home import MEMORY, Home, HomeLock
@@ -39,6 +40,7 @@ def initialise(
     tone: str | None = None,
     personality: str | None = None,
     zone: str | None = None,
+    embedder: str = NO_EMBEDDER,
     text: str | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def initialise(
         lock.acquire("tool", SystemClock().now_ms())
         written = text is not None or not place.config.exists()
         if written:
-            write_config(place.config, text if text is not None else first_config(settings))
+            write_config(place.config, text if text is not None else first_config(settings, embedder))
         config = load(place.path)
         vault = open_vault(place.key_file)
         persona = Persona(config.agent.name, config.agent.tone)
@@ -81,6 +83,7 @@ def initialise(
         "personality": config.agent.personality,
         "path": f"/{operator.id}/{DIRECT}",
         "model": config.models.default,
+        "embedder": config.memory.embedder,
     }
 
 
@@ -129,7 +132,14 @@ def check_settings(settings: Mapping[str, str], known: Personalities) -> None:
     known.get(settings["personality"])
 
 
-def first_config(settings: Mapping[str, str], *, model: bool = False) -> str:
+def usual_embedder() -> str:
+    """Return the embedder of a new home: the local one where it is installed. None sends what is said elsewhere."""
+    from daycare.memory.local import has_local  # late: it brings numpy's names along
+
+    return LOCAL_EMBEDDER if has_local() else NO_EMBEDDER
+
+
+def first_config(settings: Mapping[str, str], embedder: str = NO_EMBEDDER, *, model: bool = False) -> str:
     """Return a fresh config.toml; unless a `model` is put into it afterwards it tells how one is connected."""
     agent = "".join(f"{key} = {msgspec.json.encode(text).decode()}\n" for key, text in settings.items())
     text = (
@@ -137,6 +147,8 @@ def first_config(settings: Mapping[str, str], *, model: bool = False) -> str:
         "# Check changes with: daycare config check\n\n"
         f"[agent]\n{agent}"
     )
+    if embedder != NO_EMBEDDER:
+        text += f"\n[memory]\nembedder = {msgspec.json.encode(embedder).decode()}\n"
     hint = (
         "\n# To connect a model, for example a local Ollama:\n"
         '# [providers.ollama]\n# base_url = "http://127.0.0.1:11434/v1"\n'

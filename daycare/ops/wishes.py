@@ -24,9 +24,9 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What is wanted; what is left out stays, or is the default in a new home.
 
     `model` is PROVIDER/MODEL or `offline`, `model_url` the address of its server where daycare does not know it,
-    `model_key_env` the environment variable that holds its key. `connect` names plugins with a step in the wizard,
-    `plugins` has their settings as in config.toml, `secrets_env` environment variables by the name of the secret that
-    they hold. `test` false stores keys without trying them.
+    `model_key_env` the environment variable that holds its key. `embedder` is `memory.embedder`. `connect` names
+    plugins with a step in the wizard, `plugins` has their settings as in config.toml, `secrets_env` environment
+    variables by the name of the secret that they hold. `test` false stores keys without trying them.
     """
 
     agent_name: _Line | None = None
@@ -38,6 +38,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     model: _Line | None = None
     model_url: _Line | None = None
     model_key_env: _Variable | None = None
+    embedder: _Line | None = None
     connect: tuple[_Line, ...] = ()
     plugins: dict[str, dict[str, Any]] = {}
     secrets_env: dict[str, _Variable] = {}

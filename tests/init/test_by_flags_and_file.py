@@ -180,6 +180,33 @@ def test_settings_are_given_as_plugin_key_and_value(run: Run, words: list[str], 
         assert "--set: expected" in done.err
 
 
+@pytest.mark.parametrize(
+    ("flags", "embedder"),
+    [
+        ((), "local"),
+        (("--embedder", "none"), "none"),
+        (("--embedder", "openai/text-embedding-3-small"), "openai/text-embedding-3-small"),
+    ],
+)
+def test_a_new_home_finds_memories_by_meaning_unless_told_otherwise(
+    home: Path, run: Run, flags: tuple[str, ...], embedder: str
+) -> None:
+    done = run("--yes", "--user-name", "Ann", *flags, "--json")
+    assert (done.code, json.loads(done.out)["embedder"]) == (0, embedder)
+    assert load(home / "h").memory.embedder == embedder
+    assert run("--yes", "--embedder", "none").code == 0
+    assert load(home / "h").memory.embedder == "none", "it can be changed later"
+
+
+def test_an_embedder_that_cannot_be_used_writes_nothing(home: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = run("--yes", "--embedder", "locl")
+    assert done.code == 2 and 'expected "local", "none" or "PROVIDER/MODEL" instead of "locl"' in done.err
+    monkeypatch.setattr("daycare.memory.local.has_local", lambda: False)
+    done = run("--yes", "--embedder", "local")
+    assert done.code == 5 and "pip install 'daycare[local]'" in done.err and not (home / "h").exists()
+    assert run("--yes").code == 0 and load(home / "h").memory.embedder == "none", "by words, where it is not installed"
+
+
 @pytest.mark.parametrize(("secrets", "told"), [({}, "not set up"), ({"telegram": TOKEN}, "not running")])
 def test_status_without_a_daemon_tells_what_is_known_of_a_messenger(
     home: Path, capsys: pytest.CaptureFixture[str], secrets: dict[str, str], told: str
