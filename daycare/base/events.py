@@ -1,4 +1,4 @@
-"""Typed events: what happened, for logs, `tail`, streams and dashboards. Observers are never in a message's path.
+"""Typed events: what happened, for logs, `tail` and streams. Observers are never in a message's path.
 
 Every event has a heading in doc/events.md; `name` is stable.
 """

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.base.permission import WRITE_MEMORY
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
 
@@ -19,6 +20,7 @@ Object = Annotated[str, typer.Argument(metavar="OBJECT", help="The agent it is d
 
 EXIT_CODES: Final = {"allow": 0, "deny": 1, "ask": 3}
 _WORDS: Final = {"allow": "allowed", "deny": "denied", "ask": "a person is asked"}
+_NOBODY_ASKED: Final = "refused, as a person would have to be asked, and nobody is asked for this"
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +38,8 @@ def register(app: typer.Typer) -> None:
 def can(cli: Cli, subject: Subject, action: Action, object_: Object = "") -> None:
     """Tell whether an agent may do something, and which rule or ancestor decides it.
 
-    Exit code 0: allowed, 1: denied, 3: a person is asked. What people do themselves is not subject to these rules.
+    Exit code 0: allowed, 1: denied, 3: a person is asked, or, where nobody can be, it is refused. What people do
+    themselves is not subject to these rules.
     """
     with cli.connect() as client:
         verdict = client.call("GET", "/v1/can", subject=subject, action=action, object=object_ or None)
@@ -47,13 +50,14 @@ def can(cli: Cli, subject: Subject, action: Action, object_: Object = "") -> Non
 
 def explained(verdict: Json) -> Any:
     """Return a verdict for people: the decision, then a paragraph for the subject and each ancestor."""
+    words = _WORDS if verdict["action"] == WRITE_MEMORY else {**_WORDS, "ask": _NOBODY_ASKED}
     lines = [
-        f"{_WORDS[verdict['decision']]}: {verdict['subject']} {verdict['action']} {verdict['object']}",
+        f"{words[verdict['decision']]}: {verdict['subject']} {verdict['action']} {verdict['object']}",
         f"because of {verdict['reason']}",
     ]
     for step in verdict["steps"]:
         limits = "  <- this limits it" if step["path"] == verdict.get("limited_by") else ""
-        lines += ["", f"{step['path']}: {_WORDS[step['decision']]}{limits}"]
+        lines += ["", f"{step['path']}: {words[step['decision']]}{limits}"]
         lines += [
             f"  {'*' if fit == step['because'] else '-'} {fit['source']}: {fit['says']}"
             for fit in (step["because"], *(fit for fit in step["fits"] if fit != step["because"]))

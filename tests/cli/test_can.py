@@ -18,6 +18,7 @@ def house(home: Path, daycare: Daycare) -> Path:
         config.write(
             f'\n[[rules]]\nsubject = "{A}"\naction = "message"\nobject = "{B}"\ndecision = "deny"\n'
             f'\n[[rules]]\nsubject = "{A}"\naction = "write_memory"\ndecision = "ask"\n'
+            f'\n[[rules]]\nsubject = "{A}"\naction = "kill"\ndecision = "ask"\n'
         )
     return home
 
@@ -32,6 +33,8 @@ def test_a_decision_is_told_by_words_and_by_the_exit_code(house: Path, daycare: 
     asked = daycare("can", A, "write_memory", "--json")
     assert asked.returncode == 3
     assert json.loads(asked.stdout)["decision"] == "ask"
+    assert daycare("can", A, "write_memory").stdout.startswith(f"a person is asked: {A} write_memory")
+    assert daycare("can", A, "kill", B).stdout.startswith("refused, as a person would have to be asked, and nobody is")
     wrong = daycare("can", A, "fly", B)
     assert wrong.returncode == 2 and "expected one of message" in wrong.stderr
 
@@ -41,7 +44,7 @@ def test_wrong_rules_keep_the_daemon_from_starting(house: Path, daycare: Daycare
         config.write('\n[[rules]]\naction = "mesage"\ndecision = "deny"\n')
     checked = daycare("config", "check")
     assert checked.returncode == 78
-    assert "rules.3.action: expected one of" in checked.stdout + checked.stderr
+    assert "rules.4.action: expected one of" in checked.stdout + checked.stderr
 
 
 def test_an_agents_own_rules_are_set_and_checked(house: Path, daycare: Daycare) -> None:
