@@ -39,11 +39,9 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """An agent's metadata, kept as JSON. Empty means: the installation's default."""
 
     name: str = ""
-    username: str = ""
     description: str = ""
     system_prompt: str = ""
     personality: str = ""
-    workspace: str = ""
     answers: str = ""  # in a conversation: the name of the lasting agent that answers there
     model: str = ""
     policy: Policy | None = None

@@ -109,7 +109,7 @@ async def test_wrong_change_changes_nothing(api: Api, change: object) -> None:
 
 async def test_concurrent_changes_are_all_kept(api: Api) -> None:
     await create(api)
-    fields = ("name", "username", "description", "workspace", "system_prompt")
+    fields = ("name", "description", "system_prompt")
 
     async def change(field: str) -> None:
         await api.call("PATCH", "/v1/agent", {field: field}, path=SCRIBE)

@@ -28,6 +28,7 @@ async def test_settings_that_nobody_reads_any_more_are_gone_and_all_others_stay(
         "b": f'{{"model": "p/m", "permissions": {rule}}}',
         "c": '{"permissions": {"spawn": "never"}, "description": "c"}',
         "d": "{}",
+        "e": '{"username": "mimi", "workspace": "/srv/mimi", "name": "E"}',
     }
     for name, config in configs.items():
         db.execute(
@@ -43,6 +44,7 @@ async def test_settings_that_nobody_reads_any_more_are_gone_and_all_others_stay(
             model="p/m", permissions=Permissions(rules=(OwnRule(action="tool:spawn", decision="deny"),))
         )
         assert found["c"] == AgentConfig(description="c")
+        assert found["e"] == AgentConfig(name="E")
 
 
 async def test_sums_and_reservations_from_before_tasks_were_charged_to_who_asked_stay(tmp_path: Path) -> None:
