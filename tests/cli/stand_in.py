@@ -38,7 +38,15 @@ class EmbeddedDaemon:
 
 
 def initialise(
-    home: Path, *, agent_name: str, user_name: str, user_id: str | None, tone: str, personality: str, zone: str
+    home: Path,
+    *,
+    agent_name: str,
+    user_name: str,
+    user_id: str | None,
+    tone: str,
+    personality: str,
+    zone: str,
+    embedder: str,
 ) -> dict[str, Any]:
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "config.toml").write_text(f"# {agent_name}|{user_name}|{user_id}|{tone}|{personality}|{zone}\n")
@@ -56,7 +64,12 @@ def modules() -> dict[str, ModuleType]:
     process, setup = ModuleType("process"), ModuleType("setup")
     process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, become_daemon=become_daemon)
     setup.__dict__.update(
-        initialise=initialise, AGENT_NAME="Bo", TONE="dry", PERSONALITY="default", local_zone=lambda: "Europe/Paris"
+        initialise=initialise,
+        AGENT_NAME="Bo",
+        TONE="dry",
+        PERSONALITY="default",
+        local_zone=lambda: "Europe/Paris",
+        usual_embedder=lambda: "none",
     )
     return {"daycare.ops.process": process, "daycare.ops.setup": setup}
 
