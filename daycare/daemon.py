@@ -32,6 +32,7 @@ from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
+from daycare.agent.reactions import Reacting
 from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
@@ -181,6 +182,7 @@ class Daemon:
         )
         ours = [*neighbours.tools(), *self.clockwork.tools(), *self.tasks.tools(), *self.lasting.tools()]
         ours += self.signals.tools()
+        reacting = Reacting(store, self.connectors)
         reach = Reach(
             self.router.admit,
             self.router.post,
@@ -189,6 +191,8 @@ class Daemon:
             self.file,
             store.files.put,
             lambda *call: self.remembering.of(*call),
+            reacting.check,
+            reacting.offered,
         )
         self.runner = runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],

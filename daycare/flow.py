@@ -34,6 +34,7 @@ from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.takers import Takers
 from daycare.base.clock import Clock, TimeLimit
+from daycare.base.connector import bring, parts_of
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -336,11 +337,12 @@ class Flow:
             reply_to=row.reply_to,
             silent=row.silent,
             effect=row.effect,
+            reaction=row.reaction,
         )
         if len(outgoing.text) > SPLIT_INLINE_MAX_CHARS:
-            parts = await trio.to_thread.run_sync(lambda: self._connector(row, lambda it: it.split(outgoing)))
+            parts = await trio.to_thread.run_sync(lambda: self._connector(row, lambda it: parts_of(it, outgoing)))
         else:
-            parts = self._connector(row, lambda it: it.split(outgoing))
+            parts = self._connector(row, lambda it: parts_of(it, outgoing))
         if row.parts_sent >= len(parts):
             raise InvalidError("PARTS_GONE", f"{row.connector} now makes {len(parts)} parts of reply {row.seq}")
         again = row.state == "sending"
@@ -370,7 +372,7 @@ class Flow:
     async def _send(self, row: OutboxRow, part: Outgoing) -> str:
         try:
             with trio.fail_after(DELIVERY_DEADLINE_S):
-                return await self.connectors[row.connector].send(part)
+                return await bring(self.connectors[row.connector], part)
         except trio.TooSlowError as late:
             raise UnavailableError(
                 "DELIVERY_LATE", f"{row.connector} did not answer within {DELIVERY_DEADLINE_S:g} s"
@@ -413,7 +415,10 @@ class Flow:
             lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=away)
         )
         if row.error != error.message:
-            self._publish_failure(row, error)
+            failed = DeliveryFailed(
+                **about_row(self.clock, row), outbox=row.seq, connector=row.connector, reason=error.message
+            )
+            self.bus.publish(failed)
         return retry_s
 
     async def _unready(self, row: OutboxRow, error: DaycareError) -> float | None:
@@ -436,11 +441,6 @@ class Flow:
             lambda: self.store.outbox.retry(row.seq, error.message, retry_at, untouched=untouched, uncounted=True)
         )
         return retry_s
-
-    def _publish_failure(self, row: OutboxRow, error: DaycareError) -> None:
-        self.bus.publish(
-            DeliveryFailed(**about_row(self.clock, row), outbox=row.seq, connector=row.connector, reason=error.message)
-        )
 
 
 def _is_stale(row: InboxRow, turn: Turn) -> bool:

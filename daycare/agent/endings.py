@@ -12,6 +12,7 @@ from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_task, route, sender_connector
 from daycare.agent.notify import Notifier
+from daycare.agent.reactions import reactions
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
 from daycare.base.clock import Clock
@@ -114,7 +115,8 @@ class Endings:
     async def _replies(self, agent: Agent, thought: Thought, choices: tuple[Choice, ...] = ()) -> tuple[Reply, ...]:
         """Where the words go: to whoever asked, once per address, each uncertain effect in a line of its own.
 
-        Files and choices go with the last words, which name the question they answer.
+        Files and choices go with the last words, which name the question they answer; a reaction to it goes after
+        them, so that no word waits for it.
         """
         said = "" if is_silent(thought) else thought.reply
         texts = [text for text in (said, *thought.warnings) if text]
@@ -134,10 +136,11 @@ class Endings:
             for text in texts
         ]
         last = len(texts)
-        return tuple(
+        words = (
             replace(reply, choices=choices, files=files) if number % last == 0 else reply
             for number, reply in enumerate(replies, 1)
         )
+        return (*words, *reactions(thought.effects.reaction, questions))
 
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
         """Commit what a cancelled turn has done, so that the model will know."""

@@ -391,7 +391,8 @@ class Thinker:
 def _says_nothing(course: Course, completion: Completion) -> bool:
     """Return whether a reply is silence for somebody who waits for words."""
     message = completion.message
-    heard = message.tool_calls or message.text.strip() or course.effects.files or course.effects.choices
+    done = course.effects
+    heard = message.tool_calls or message.text.strip() or done.files or done.choices or done.reaction
     return completion.finish == "stop" and not heard and not all(map(is_background, course.rows))
 
 

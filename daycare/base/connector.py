@@ -129,8 +129,9 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     """A reply on its way out, or one part of it, as `Connector.split` returned it.
 
     `target` is the connector key's part after `name:`; `key` is stable over retries and of its own for each part.
-    `text` is Markdown; in a part it is whatever the connector made of it, as is `markup`. `reply_to` is the platform's
-    number of the question. `maybe_duplicate`: an earlier try may have arrived, so the text should say so.
+    `text` is Markdown, of a `reaction` the emoji that is put to the message `reply_to`; in a part it is whatever
+    the connector made of it, as is `markup`. `reply_to` is the platform's number of the question.
+    `maybe_duplicate`: an earlier try may have arrived, so the text should say so.
     """
 
     outbox: int
@@ -145,6 +146,7 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
     reply_to: str = ""
     silent: bool = False  # without a sound
     effect: str = ""  # the platform's name of an animation
+    reaction: bool = False
     markup: Any = None
 
 
@@ -286,6 +288,19 @@ class Connector(Protocol):
     def identity(self) -> Identity | None:
         """Return who the connector is, None before it knows."""
         ...
+
+
+def parts_of(connector: Connector, outgoing: Outgoing) -> Sequence[Outgoing]:
+    """Return the parts in which something goes out. A reaction is one."""
+    return (outgoing,) if outgoing.reaction else connector.split(outgoing)
+
+
+async def bring(connector: Connector, part: Outgoing) -> str:
+    """Bring one part to its target and return its receipt; a reaction, which may be put twice, has none."""
+    if not part.reaction:
+        return await connector.send(part)
+    await connector.react(part.target, part.reply_to, part.text)
+    return ""
 
 
 class BaseConnector:

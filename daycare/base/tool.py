@@ -86,6 +86,10 @@ class ToolContext(Protocol):
         """Let the turn's reply come with answers to choose from; the person may write something else as well."""
         ...
 
+    async def react(self, emoji: str) -> None:
+        """Put an emoji to the message that is being answered. Raises `InvalidError` where the messenger cannot."""
+        ...
+
     async def attach(self, file_id: int) -> File:
         """Let the turn's reply come with a file of this user. Raises `NotFoundError`, `InvalidError` past 10 files."""
         ...

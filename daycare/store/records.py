@@ -202,14 +202,14 @@ class NewTimer(msgspec.Struct, frozen=True, kw_only=True):
 class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What tools asked for inside the store; applied when the turn commits, all or nothing.
 
-    `choices` and `files` go out with the turn's reply; `state` is what an agent with a behaviour keeps from now on, as
-    JSON.
+    `choices` and `files` go out with the turn's reply, `reaction` after it; `state` is what a behaviour keeps, as JSON.
     """
 
     posts: tuple[Envelope, ...] = ()
     timers: tuple[NewTimer, ...] = ()
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
+    reaction: str = ""
     state: str | None = None
 
     def __add__(self, more: "Effects") -> "Effects":
@@ -218,6 +218,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             timers=(*self.timers, *more.timers),
             choices=(*self.choices, *more.choices),
             files=(*self.files, *more.files),
+            reaction=more.reaction or self.reaction,
             state=self.state if more.state is None else more.state,
         )
 
@@ -230,10 +231,7 @@ class Shows(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply to be delivered. `target` overrides the user's default address on that connector.
-
-    `reply_to` is the platform's number of the question; see `Outgoing` for the rest.
-    """
+    """A reply to be delivered; see `Outgoing`. `target` overrides the user's default address on that connector."""
 
     connector: str
     text: str
@@ -244,6 +242,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
     shows: Shows | None = None
+    reaction: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,6 +294,7 @@ class OutboxRow(msgspec.Struct, frozen=True, kw_only=True):
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
     shows: Shows | None = None
+    reaction: bool = False
     damaged: bool = False
 
 

@@ -10,6 +10,7 @@ from daycare.base.limits import CHOICES_MAX, READ_MAX_CHARS, WAIT_MAX_S
 from daycare.base.times import local_time
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools import memory
+from daycare.tools.runner import REACT
 
 REMIND_MAX_S = 366 * 86_400.0
 
@@ -67,6 +68,13 @@ class OfferChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+class React(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Put an emoji to the message you are answering, as people do with a short yes, thanks or laugh. Words may follow,
+    and need not."""
+
+    emoji: Annotated[str, msgspec.Meta(min_length=1, max_length=16, description="One emoji, such as 👍 ❤ 😁 🎉 👀")]
+
+
 class SendFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Send the user a file with your reply: one that was attached or kept, by its number, or a new text file."""
 
@@ -119,6 +127,13 @@ async def _offer_choices(context: ToolContext, arguments: OfferChoices) -> str:
     return "the user will see them with your reply"
 
 
+async def _react(context: ToolContext, arguments: React) -> str:
+    if arguments.emoji.isascii():
+        raise InvalidError("REACTION_NO_EMOJI", f"reacting with {arguments.emoji!r}: that is no emoji")
+    await context.react(arguments.emoji)
+    return "the user will see it when this turn ends; words of yours need not follow"
+
+
 async def _send_file(context: ToolContext, arguments: SendFile) -> str:
     number = arguments.file
     if number is None:
@@ -158,6 +173,7 @@ plugin = Plugin(
         StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
         StructTool("read_result", ReadResult, _read_result, idempotent=True),
         StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),
+        StructTool(REACT, React, _react, idempotent=True),
         StructTool("send_file", SendFile, _send_file, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
         *memory.TOOLS,

@@ -25,7 +25,8 @@ class Reach(msgspec.Struct, frozen=True):
     `admit(message)` returns who gets a message that is committed later, or raises; `post` commits one at once;
     `help(parent, config, born, task, kind)` makes a helper or a search, once for each `born`; `agents(user)` lists the
     living ones; `file(id, user)` returns a user's file, `keep(key, user, origin, name, media_type, data)` keeps one;
-    `memory(agent, user, turn, step)` is the agent's memory for one call.
+    `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
+    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all.
     """
 
     admit: Callable[[Envelope], Awaitable[Agent]]
@@ -35,6 +36,8 @@ class Reach(msgspec.Struct, frozen=True):
     file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
     memory: Callable[[Agent, User, Turn, int], Memory]
+    reactable: Callable[[Agent, User, Turn], Awaitable[None]]
+    reacts: Callable[[Agent], bool]
 
 
 class Context:
@@ -63,6 +66,8 @@ class Context:
         self.call_id = call_id
         self._reach = reach
         self._agent = agent
+        self._person = user
+        self._turn = turn
         self._chain = (*chains.waiting, agent.path)  # who waits for this turn's answer, and now this agent
         self._via = (*chains.via, agent.path)
         self.chains = Chains(self._chain, self._via)
@@ -76,6 +81,7 @@ class Context:
         self._timers: list[NewTimer] = []
         self._choices: list[Choice] = []
         self._files: list[File] = []
+        self._reaction = ""
 
     async def send(self, to: str, text: str) -> None:
         """Send `text` to the agent at `to` when the turn commits."""
@@ -170,6 +176,12 @@ class Context:
             raise InvalidError("CHOICES_MAX", f"offering {len(choices)} choices: {CHOICES_MAX} are the most")
         self._choices += choices
 
+    async def react(self, emoji: str) -> None:
+        """Put an emoji to the message that is being answered, when the turn commits; the last of a turn counts."""
+        emoji = foreign.line(emoji)
+        await self._reach.reactable(self._agent, self._person, self._turn)
+        self._reaction = emoji
+
     async def attach(self, file_id: int) -> File:
         """Let the turn's reply come with a file of this user."""
         file, _ = await self.read(file_id)
@@ -191,6 +203,7 @@ class Context:
             timers=tuple(self._timers),
             choices=tuple(self._choices),
             files=tuple(self._files),
+            reaction=self._reaction,
         )
 
     def _envelope(self, to: str, text: str, origin: Origin, kind: EnvelopeKind, mark: str) -> Envelope:

@@ -23,6 +23,7 @@ from daycare.tools.context import PEOPLES, Context, Reach
 
 CRASHED = "TOOL_CRASHED"
 TASKS_ONLY = "task_progress"
+REACT = "react"
 _PEOPLES_ONLY = "memory_ask"  # a helper searches itself: it would wait for one that does the same
 
 
@@ -87,6 +88,7 @@ class Runner:
             for name, tool in self._tools.items()
             if (own is None or name in own) and (of_role is None or name in of_role)
             if name != _PEOPLES_ONLY or agent.kind in PEOPLES
+            if name != REACT or self._reach.reacts(agent)
             if name != TASKS_ONLY or agent.kind == Kind.TASK
         )
 

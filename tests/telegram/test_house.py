@@ -14,7 +14,7 @@ from daycare.base.messages import Image, Message, Part
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.house import OWNER, House, open_house
-from daycare.testing.scripted import Scripted, say
+from daycare.testing.scripted import Scripted, call, say
 from daycare.testing.telegram_faults import flood, lost
 from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
@@ -59,6 +59,51 @@ async def test_a_person_is_answered_and_a_stranger_shown_a_code(locks: Path) -> 
         assert "-" in server.sent(6)[0].text
         assert len(model.history) == 1
         assert any(event["connector"] == "telegram" for event in house.events() if "connector" in event)
+
+
+async def test_an_agent_reacts_to_the_message_it_answers(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model) as house:
+        server.fault("setMessageReaction", lost(), chat=5)
+        model.enqueue(call(("react", {"emoji": "👍"})), say(""), say("two"))
+        asked = server.say(5, 5, "I will bring the milk")
+        await until(lambda: server.reactions)
+        server.say(5, 5, "and now?")
+        await until(lambda: server.sent(5), 20)
+        await _delivered(house)
+        assert {(it.chat_id, it.message_id, *it.emoji) for it in server.reactions} == {(5, asked.id, "👍")}
+        assert [message.text for message in server.sent(5)] == ["two"], "a reaction may stand for the words"
+        assert len(model.history) == 3
+
+
+async def test_a_reaction_that_telegram_refuses_is_told_to_the_agent_only(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model) as house:
+        model.enqueue(call(("react", {"emoji": "🧦"})), say("noted"), say("sorry"))
+        server.say(5, 5, "socks")
+        await until(lambda: server.sent(5))
+        await _delivered(house)
+        server.say(5, 5, "did you like them?")
+        await until(lambda: len(server.sent(5)) == 2)
+        assert not server.reactions
+        assert "Your reaction 🧦 did not arrive" in str(model.history[-1].messages)
+
+
+async def test_who_only_reads_at_the_terminal_is_offered_no_reactions(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model) as house:
+        model.enqueue(say("one"), say("two"))
+        server.say(5, 5, "hi")
+        await until(lambda: server.sent(5))
+        await house.talk("hi")
+        over_telegram, at_the_terminal = ({tool.name for tool in it.tools} for it in model.history)
+    assert over_telegram - at_the_terminal == {"react"}
+
+
+async def _delivered(house: House) -> None:
+    with trio.fail_after(20):
+        while await house.store.outbox.count():
+            await trio.sleep(0.02)
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)

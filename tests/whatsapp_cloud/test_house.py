@@ -228,6 +228,18 @@ async def test_a_file_from_a_host_that_is_not_listed_is_not_fetched(stage: Stage
         assert "secret words" not in str(stage.model.history)
 
 
+async def test_an_agent_reacts_to_the_message_it_answers(stage: Stage) -> None:
+    graph = stage.graph
+    async with stage.daemon() as house:
+        stage.model.enqueue(call(("react", {"emoji": "👍"})), say("I will"))
+        asked = graph.say(ANN, "bring milk")
+        await stage.sent(1)
+        await idle(house)
+    reactions = [it.payload["reaction"] for it in graph.messages if it.kind == "reaction"]
+    assert reactions == [{"message_id": asked["id"], "emoji": "👍"}]
+    assert texts(stage) == ["I will"]
+
+
 async def test_choices_are_buttons_and_many_are_a_list(stage: Stage) -> None:
     graph, model = stage.graph, stage.model
     many = [f"answer number {number:02} of the twelve" for number in range(12)]

@@ -28,6 +28,7 @@ class _Extra(msgspec.Struct, omit_defaults=True, frozen=True):
     choices: tuple[Choice, ...] = ()
     files: tuple[File, ...] = ()
     shows: Shows | None = None
+    reaction: bool = False
 
 
 _PLAIN = _Extra()
@@ -155,16 +156,20 @@ def insert(tx: Tx, agent: tuple[str, str, str, str], turn: int | None, trace: st
 
 
 def give_up(tx: Tx, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
-    """Move one undelivered row to the dead letters. One whose last try is not accounted for may have arrived."""
+    """Move one undelivered row to the dead letters; of a reaction only its agent hears.
+
+    One whose last try is not accounted for may have arrived.
+    """
     row = tx.one(f"SELECT {_ROW}, origin FROM outbox WHERE seq = ? AND state < 2", (seq,))  # noqa: S608
     if row is None:
         return
     it = _outbox(row[:-1])
     state = 4 if it.state == "sending" and not untouched else 3
     tx.run("UPDATE outbox SET state = ?, error = ? WHERE seq = ?", (state, reason, seq))
-    letters.insert(
-        tx, "outbox", seq, it.agent_id, it.path, it.user, row[-1], it.trace, code, reason, it.attempts, it.text
-    )  # fmt: skip
+    if not it.reaction:  # one is not worth a person's second look
+        letters.insert(
+            tx, "outbox", seq, it.agent_id, it.path, it.user, row[-1], it.trace, code, reason, it.attempts, it.text
+        )  # fmt: skip
     _tell_agent(tx, it, reason)
 
 
@@ -181,7 +186,9 @@ def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
         origin=Origin.SYSTEM,
         sender=f"/system/{it.connector}",
         key=f"undelivered:{it.seq}",
-        text=f"A reply did not arrive: {reason}. It began: {quoted}",
+        text=f"Your reaction {quoted} did not arrive: {reason}"
+        if it.reaction
+        else f"A reply did not arrive: {reason}. It began: {quoted}",
         trace=it.trace,
         kind=EnvelopeKind.NOTE,
     )
@@ -189,7 +196,7 @@ def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
 
 
 def _extra(reply: Reply) -> str | None:
-    extra = _Extra(reply.reply_to, reply.silent, reply.effect, reply.choices, reply.files, reply.shows)
+    extra = _Extra(**{name: getattr(reply, name) for name in _Extra.__struct_fields__})
     return None if extra == _PLAIN else _encode(extra).decode()
 
 
@@ -246,5 +253,6 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         choices=more.choices,
         files=more.files,
         shows=more.shows,
+        reaction=more.reaction,
         damaged=damaged,
     )
