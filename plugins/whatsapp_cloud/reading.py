@@ -45,6 +45,7 @@ _CHANGES: Final = (  # system messages after which a number is somebody else's, 
     *("user_changed_number", "customer_changed_number", "user_changed_user_id"),
     *("customer_identity_changed", "user_identity_changed"),
 )
+_CHOICES: Final = ("button_reply", "list_reply")
 _WAMID: Final = re.compile(r"[!-~]+")
 
 
@@ -178,6 +179,9 @@ def _said(message: Any, kind: str, common: dict[str, Any], recent: Callable[[str
         about,
     ]
     text = "\n\n".join(filter(None, (cut(words, WORDS_MAX_CHARS), line)))
+    # A choice is made once below a message; a command tells by itself whether it is done already.
+    if replied and _is_choice(message, kind) and not words.startswith("/") and len(replied) <= MESSAGE_ID_MAX_CHARS:
+        common = common | {"key": f"chosen:{replied}"}
     origin = Origin.FORWARD if forwarded else Origin.FILE if files and not text else Origin.PERSON
     return Inbound(
         **common,
@@ -233,9 +237,13 @@ def _content(message: Any, kind: str) -> tuple[str, str, str, tuple[RemoteFile, 
     return "", "", f"[sent something that this assistant cannot read{told and f': {told}'}]", ()
 
 
+def _is_choice(message: Any, kind: str) -> bool:
+    return kind == "interactive" and text_at(message, kind, "type") in _CHOICES
+
+
 def _pressed(it: Any) -> tuple[str, str, str, tuple[RemoteFile, ...]]:
     kind = text_at(it, "type")
-    if kind in ("button_reply", "list_reply"):
+    if kind in _CHOICES:
         reply = at(it, kind)
         title = text_at(reply, "description") or text_at(reply, "title")
         said = decode(text_at(reply, "id"), title)

@@ -228,6 +228,23 @@ async def test_a_file_from_a_host_that_is_not_listed_is_not_fetched(stage: Stage
         assert "secret words" not in str(stage.model.history)
 
 
+async def test_a_choice_is_made_once(stage: Stage) -> None:
+    graph, model = stage.graph, stage.model
+    async with stage.daemon() as house:
+        model.enqueue(call(("offer_choices", {"choices": ["Yes", "No"]})), say("Shall I?"), say("done"), say("more"))
+        graph.say(ANN, "a")
+        shown = await stage.sent(1)
+        for button in ("Yes", "No", "Yes"):
+            graph.press(ANN, shown, button)
+        await stage.sent(2)
+        graph.say(ANN, "and now?")
+        await stage.sent(3)
+        await idle(house)
+    said = [message.text for message in model.history[-1].messages if message.role == "user"]
+    assert texts(stage) == ["Shall I?", "done", "more"]
+    assert [words.rpartition("\n")[2] for words in said if "Shall I?" in words] == ["Yes"], said
+
+
 async def test_an_agent_reacts_to_the_message_it_answers(stage: Stage) -> None:
     graph = stage.graph
     async with stage.daemon() as house:
