@@ -28,6 +28,8 @@ from daycare.agent.lasting import Lasting
 from daycare.agent.memory_commands import MemoryCommands
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.neighbours import Neighbours
+from daycare.agent.newcomer_commands import NewcomerCommands
+from daycare.agent.newcomers import Newcomers
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
@@ -250,6 +252,8 @@ class Daemon:
         )
         self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
+        self.newcomers = Newcomers(store, self.directory, owner)
+        NewcomerCommands(self.newcomers, store.people).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         self.clockwork.add_to(self.commands)
         self.tasks.add_to(self.commands)

@@ -33,7 +33,7 @@ MENU: Final[tuple[str, ...]] = (
 )
 # What no plugin may take; the last two are the terminal's own.
 BUILT_IN: Final = frozenset(
-    (*MENU, "start", "reset", "cancel", "approve", "reject", "edit", "undo", "retry", "quit", "exit")
+    (*MENU, "start", "reset", "cancel", "approve", "reject", "edit", "undo", "retry", "pair", "quit", "exit")
 )
 
 

@@ -15,7 +15,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.events import Notice
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import NOTICES_MAX_HELD, NOTIFY_DIGEST_S, NOTIFY_LOOK_S
-from daycare.base.messages import Origin
+from daycare.base.messages import Choice, Origin
 from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus
@@ -34,6 +34,7 @@ class Way(NamedTuple):
 class _Held(msgspec.Struct):
     text: str
     without: str
+    choices: tuple[Choice, ...]
     more: int
     not_before: float  # trio's clock; quiet hours are looked at besides
 
@@ -59,22 +60,31 @@ class Notifier:
         self._some = trio.Event()  # is held
         self._sent: dict[tuple[str, str], float] = {}
 
-    async def notify(self, user: str, text: str, *, topic: str = "", path: str = "", without: str = "") -> None:
+    async def notify(
+        self,
+        user: str,
+        text: str,
+        *,
+        topic: str = "",
+        path: str = "",
+        without: str = "",
+        choices: tuple[Choice, ...] = (),
+    ) -> None:
         """Tell a person `text`; notices of one topic are digested. Nobody to reach is no error: the event remains.
 
-        `without` names a connector that is not to be used.
+        `without` names a connector that is not to be used; `choices` are its buttons.
         """
         self._bus.publish(Notice(at_ms=self._clock.now_ms(), path=path, user=user, text=text))
         key = (user, topic or text)
         held = self._held.get(key)
         if held is not None:
-            held.text, held.without, held.more = text, without, held.more + 1
+            held.text, held.without, held.choices, held.more = text, without, choices, held.more + 1
             return
         again_at = self._sent.get(key, -NOTIFY_DIGEST_S) + NOTIFY_DIGEST_S
         if again_at <= trio.current_time() and not await self._is_quiet(user):
-            await self._send(key, text, without)
+            await self._send(key, text, without, choices)
         elif len(self._held) < NOTICES_MAX_HELD:
-            self._held[key] = _Held(text, without, 0, again_at)
+            self._held[key] = _Held(text, without, choices, 0, again_at)
             self._some.set()
 
     async def run(self) -> None:
@@ -89,14 +99,14 @@ class Notifier:
                 if held.not_before <= now and not await self._is_quiet(key[0]):
                     del self._held[key]
                     more = f" ({held.more} more of this kind meanwhile)" if held.more else ""
-                    await self._send(key, held.text + more, held.without)
+                    await self._send(key, held.text + more, held.without, held.choices)
 
-    async def _send(self, key: tuple[str, str], text: str, without: str) -> None:
+    async def _send(self, key: tuple[str, str], text: str, without: str, choices: tuple[Choice, ...]) -> None:
         now = trio.current_time()
         self._sent = {topic: at for topic, at in self._sent.items() if at > now - NOTIFY_DIGEST_S} | {key: now}
         way = await self.reachable(key[0], without=without)
         if way is not None:
-            reply = Reply(connector=way.connector, text=text)
+            reply = Reply(connector=way.connector, text=text, choices=choices)
             await with_retry(lambda: self._store.outbox.add(way.agent, reply, new_trace_id()))
 
     async def reachable(self, user: str, preferred: Agent | None = None, *, without: str = "") -> Way | None:

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from daycare.agent.blocks import one_line
+from daycare.agent.newcomer_commands import choices_about
 from daycare.agent.notify import Notifier
 from daycare.base.connector import UNREACHABLE
 from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway, StrangerKnocked
@@ -120,7 +121,7 @@ class Record:
             f"{who} wants to talk to me and was shown a code. `daycare pair list` shows who waits, "
             "`daycare pair approve CODE` lets them in."
         )
-        await self._notifier.notify(self._owner, text, topic="knock")
+        await self._notifier.notify(self._owner, text, topic="knock", choices=choices_about(event.key))
 
     async def _tell_of_provider(self, event: ProviderAway) -> None:
         what = event.provider if "/" in event.provider else f"provider {event.provider}"

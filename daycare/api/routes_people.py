@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.agent.newcomers import check_owner
 from daycare.api.documents import Document, answer, body
 from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
@@ -16,7 +17,6 @@ from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.observe.redact import hide
-from daycare.store.contract import PeopleStore
 from daycare.store.records import User
 from daycare.store.rotation import rotate_key
 from daycare.store.vault import check_key_name
@@ -159,15 +159,6 @@ class Keys:
         if not await self._secrets.remove(name):
             raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
         return answer({"removed": name})
-
-
-async def check_owner(people: PeopleStore, user_id: str) -> None:
-    """Raise unless somebody can have sub-users: a person who is none themselves."""
-    owner = await people.get(user_id)
-    if owner is None:
-        raise NotFoundError("USER_UNKNOWN", f"adding somebody under {user_id}: no such user", hint="daycare users list")
-    if owner.kind != "person" or owner.parent is not None:
-        raise InvalidError("SUBUSER_OWNER", f"adding somebody under {user_id}: no person with rights of their own")
 
 
 def _known_zone(name: str) -> str:

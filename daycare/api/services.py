@@ -13,6 +13,7 @@ from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.cron_controls import CronControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.memory_controls import MemoryControls
+from daycare.agent.newcomers import Newcomers
 from daycare.agent.passages import Processed
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
@@ -102,6 +103,7 @@ class Services:
     signals: SignalControls
     heartbeats: HeartbeatControls
     budgets: BudgetControls
+    newcomers: Newcomers
     behaviours: Behaviours
     health: Callable[[], Awaitable[Sequence[Finding]]]
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]

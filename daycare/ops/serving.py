@@ -49,6 +49,7 @@ def services(daemon: Daemon) -> Services:
         signals=daemon.signals.controls,
         heartbeats=daemon.signals.heartbeats,
         budgets=daemon.spending,
+        newcomers=daemon.newcomers,
         behaviours=daemon.behaviours,
         health=daemon.upkeep.health.report,
         process=daemon.recollections.passages.process,

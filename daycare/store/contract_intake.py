@@ -36,6 +36,12 @@ class StrangerStore(Protocol):
     async def by_code(self, code_hash: str) -> Stranger:
         """Return who was shown a code. Raises `ForbiddenError` PAIR_CODE: it counts against every code that is out."""
 
+    async def get(self, key: str) -> Stranger:
+        """Return who knocked from an address and was not turned away. Raises `NotFoundError` STRANGER_UNKNOWN."""
+
+    async def admit(self, key: str, user: User, origin: Origin = ...) -> tuple[Stranger, User]:
+        """Let the one of this address in as `approve` does, on an operator's word alone. Raises as `get`."""
+
     async def approve(self, code_hash: str, user: User, origin: Origin = ...) -> tuple[Stranger, User]:
         """Let the one with this code be `user`, created if there is none of that id.
 

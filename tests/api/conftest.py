@@ -26,6 +26,7 @@ from daycare.agent.cron_controls import CronControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.lookup import Lookup
 from daycare.agent.memory_controls import MemoryControls
+from daycare.agent.newcomers import Newcomers
 from daycare.agent.scribe import Scribe
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
@@ -321,6 +322,7 @@ async def open_api(
             desk=Desk(store, bus, clock, "ann", nobody, tell),
             permits=Permits(directory, Rules(), bus, clock),
             budgets=BudgetControls(store, directory, budgets, clock, "ann"),
+            newcomers=Newcomers(store, directory, "ann"),
             behaviours=Behaviours(store, clock, reach, {}),
             health=well,
             accept=accept,

@@ -11,6 +11,7 @@ from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.config import Config, ModelsSection, NotifySection, ProviderSection
+from daycare.store.records import User
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
@@ -88,6 +89,42 @@ async def test_owner_is_told_that_somebody_knocked_and_a_flood_is_one_notice(
         await trio.sleep(700)
         assert len(await unread(house)) == 3, "the greeting, the first, and one for all that followed"
         assert "5 more of this kind" in (await unread(house))[-1]
+
+
+async def test_a_stranger_is_let_in_or_refused_by_the_buttons_of_the_notice_and_by_operators_only(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    pigeon = Pigeon()
+    async with open_house(tmp_path, plugins=[pigeon.plugin()]) as house:
+        await people(house)
+        await house.store.people.add(User(id="bob", name="Bob", keys=("pigeon:bob",)))
+        [said] = await receive(house, inbound("a", "hello"))
+        await answered(house, said)
+        await receive(house, inbound("k7", "let me in", sender="pigeon:7", name="Eve"))
+        await trio.sleep(1)
+        let_in, refuse = (choice.says for choice in pigeon.arrived[-1].choices)
+        assert (let_in, refuse) == ("/pair approve pigeon:7", "/pair deny pigeon:7")
+        for number, (who, press, told) in enumerate(
+            (
+                ("pigeon:bob", let_in, "Only an operator"),
+                ("pigeon:ann", let_in, "pigeon:7 is eve, and talks to /eve/pigeon. They are told."),
+                ("pigeon:ann", let_in, "nobody waits at that address"),
+                ("pigeon:ann", refuse, "nobody with that address knocked"),
+            )
+        ):
+            await receive(house, inbound(f"press{number}", press, sender=who))
+            await trio.sleep(1)
+            assert any(told in flight.text for flight in pigeon.arrived), told
+            eve = await house.store.people.by_key("pigeon:7")
+            assert (eve is not None) == (number > 0)
+        assert sum("connected as eve" in flight.text for flight in pigeon.arrived) == 1
+        await receive(house, inbound("k8", "me too", sender="pigeon:8", name="Mallory"))
+        await receive(house, inbound("no", "/pair deny pigeon:8"))
+        await receive(house, inbound("yes", "/pair approve pigeon:8"))
+        await trio.sleep(1)
+        assert await house.store.people.by_key("pigeon:8") is None, "who was turned away is let in by nobody's slip"
+        [stranger] = await house.store.strangers.find()
+        assert stranger.denied
 
 
 async def test_somebody_who_blocked_the_bot_is_called_once_and_told_elsewhere(

@@ -106,6 +106,24 @@ async def _delivered(house: House) -> None:
             await trio.sleep(0.02)
 
 
+async def test_the_owner_lets_a_stranger_in_by_a_button_of_the_notice(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model) as house:
+        model.enqueue(say("hello"), say("hello Eve"))
+        server.say(5, 5, "hi")
+        await until(lambda: server.sent(5))
+        server.say(6, 6, "let me in")
+        await until(lambda: len(server.sent(5)) == 2)
+        notice = server.sent(5)[-1]
+        [let_in, refuse] = [button["callback_data"] for row in notice.keyboard for button in row]
+        assert refuse == "/pair deny telegram:6"
+        server.press(notice, let_in)
+        await until(lambda: any("connected as" in message.text for message in server.sent(6)))
+        server.say(6, 6, "hi")
+        await until(lambda: any(message.text == "hello Eve" for message in server.sent(6)))
+        assert await house.store.people.by_key("telegram:6") is not None
+
+
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
 JPEG = b"\xff\xd8\xff\xe0" + bytes(40)
 PDF = b"%PDF-1.4\n1 0 obj <</Type /Catalog>> endobj\n%%EOF\n"

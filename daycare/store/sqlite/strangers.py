@@ -19,6 +19,7 @@ from daycare.store.sqlite import people
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = "connector_key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries"
+_WAITS = "connector_key = ? AND denied = 0"
 _NAME_MAX_CHARS = 100
 _FLOOD_MS = 60_000  # within which PAIR_NOTICES_MAX codes are shown
 
@@ -40,16 +41,26 @@ class Strangers:
         found = await self._write(lambda tx: _by_code(tx, code_hash))
         return _must(found)
 
+    async def get(self, key: str) -> Stranger:
+        """Return who knocked from an address and was not turned away."""
+        row = self._reader.execute(f"SELECT {_ROW} FROM strangers WHERE {_WAITS}", (key,)).fetchone()  # noqa: S608
+        return _waiting(row, key)
+
+    async def admit(self, key: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
+        """Let the stranger of this address be `user`, who is created if there is none of that id. Happens once."""
+
+        def run(tx: Tx) -> tuple[Stranger, User]:
+            row = tx.one(f"SELECT {_ROW} FROM strangers WHERE {_WAITS}", (key,))  # noqa: S608
+            return _let_in(tx, _waiting(row, key), user, origin)
+
+        return await self._write(run)
+
     async def approve(self, code_hash: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
         """Let the stranger with this code be `user`, who is created if there is none of that id. Happens once."""
 
         def run(tx: Tx) -> tuple[Stranger, User] | None:
             stranger = _by_code(tx, code_hash)
-            if stranger is None:
-                return None
-            person = people.ensure(tx, replace(user, kind=stranger.kind, keys=()), origin)
-            people.link(tx, stranger.key, person.id, origin)
-            return stranger, people.must(tx, person.id)
+            return None if stranger is None else _let_in(tx, stranger, user, origin)
 
         found = await self._write(run)
         if found is None:
@@ -103,6 +114,20 @@ def knock(tx: Tx, who: Knock) -> bool:
         (tx.now, who.code_hash, tx.now + int(PAIR_CODE_S * 1000), who.key),
     )
     return True
+
+
+def _let_in(tx: Tx, stranger: Stranger, user: User, origin: Origin) -> tuple[Stranger, User]:
+    person = people.ensure(tx, replace(user, kind=stranger.kind, keys=()), origin)
+    people.link(tx, stranger.key, person.id, origin)
+    return stranger, people.must(tx, person.id)
+
+
+def _waiting(row: tuple[Any, ...] | None, key: str) -> Stranger:
+    if row is None:
+        raise NotFoundError(
+            "STRANGER_UNKNOWN", f"letting {key} in: nobody waits at that address", hint="daycare pair list"
+        )
+    return _stranger(row)
 
 
 def _by_code(tx: Tx, code_hash: str) -> Stranger | None:
