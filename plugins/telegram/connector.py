@@ -135,6 +135,8 @@ class TelegramConnector(BaseConnector):
                 self._context.log.info("telegram_sent_softer", connector=self.name, code=error.code)
             if self._governor.delay_s(place.chat, important=True) > SOFTER_WAIT_S:  # not the pace: a cool-down
                 self._check(place.chat, important=True)
+        for _ in range(message.messages - 1):  # so many does an album count for
+            self._governor.take(place.chat, important=True)
         return self._receipt(place.chat, sent)
 
     def _is_reply(self, outgoing: Outgoing, place: "Place") -> bool:
@@ -142,10 +144,13 @@ class TelegramConnector(BaseConnector):
         return not place.private or not self._newest.is_newest(place.chat, outgoing.reply_to)
 
     def _receipt(self, chat: int, sent: Any) -> str:
-        number = sent.get("message_id") if isinstance(sent, dict) else None
-        if self.who is not None and isinstance(number, int):
-            self.known.add(f"{self.who.id}:{chat}:m:{number}")
-        return str(number or "")
+        """Return the number of what was sent, of an album that of its first message."""
+        messages = sent if isinstance(sent, list) else [sent]
+        numbers = [message.get("message_id") for message in messages if isinstance(message, dict)]
+        for number in numbers:
+            if self.who is not None and isinstance(number, int):
+                self.known.add(f"{self.who.id}:{chat}:m:{number}")
+        return str(numbers[0] or "") if numbers else ""
 
     # == what may be left out ==========================================================================================
 

@@ -3,6 +3,7 @@
 A part is cut so that the mark of a possible duplicate still fits in: parts are the same with and without it.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -24,10 +25,18 @@ TAIL_MAX_CHARS: Final = 3_000  # of a growing answer, as Markdown; what is rende
 TAIL_LINE_CHARS: Final = 800  # a line is looked for within so many to begin with
 _SIGNS: Final = "*_~`[|<"  # of which two or more make an entity
 PHOTO_MAX_BYTES: Final = 10_000_000
+ALBUM_MAX_FILES: Final = 10
+ALBUM_MAX_BYTES: Final = 20_000_000  # they go in one call
 FILE_NAME: Final = "answer.md"
 
 _PHOTOS: Final = ("image/jpeg", "image/png", "image/webp")
 _VOICES: Final = ("audio/ogg", "audio/opus")
+_TOGETHER: Final = {
+    "photo": "seen",
+    "video": "seen",
+    "document": "document",
+    "audio": "audio",
+}  # what an album may hold
 
 
 class Place(NamedTuple):
@@ -60,18 +69,23 @@ def place(target: str) -> Place:
 
 
 def split(outgoing: Outgoing, file_over_chars: int | None) -> list[Outgoing]:
-    """Return the parts: texts, then files. The question is answered by the first, the buttons are below the last."""
+    """Return the parts: texts, then files, albums among them, in their order.
+
+    The question is answered by the first, the buttons are below the last, which is no album: these have none.
+    """
     files = outgoing.files
     text = outgoing.text
     if file_over_chars is not None and len(text) > file_over_chars:
         files = (Attachment(name=FILE_NAME, media_type="text/markdown", data=text.encode("utf-8", "replace")), *files)
         text = _teaser(text)
-    caption = _rendered(text, CAPTION_UNITS) if len(files) == 1 else ()
+    albums = _albums(files, alone=bool(outgoing.choices))
+    single = len(files) == 1 or (len(albums) == 1 and _together(files[0]) == "seen")  # documents show it in their midst
+    caption = _rendered(text, CAPTION_UNITS) if single else ()
     contents: list[tuple[Rendered, tuple[Attachment, ...]]]
     if len(caption) == 1:
         contents = [(caption[0], files)]
     else:
-        contents = [(one, ()) for one in _rendered(text, TEXT_UNITS)] + [(Rendered(""), (file,)) for file in files]
+        contents = [(one, ()) for one in _rendered(text, TEXT_UNITS)] + [(Rendered(""), album) for album in albums]
     contents = contents or [(Rendered(""), ())]  # refused when it is sent, which tells why
     last = len(contents) - 1
     return [
@@ -87,6 +101,29 @@ def split(outgoing: Outgoing, file_over_chars: int | None) -> list[Outgoing]:
         )
         for number, (content, own) in enumerate(contents)
     ]
+
+
+def _albums(files: Sequence[Attachment], *, alone: bool) -> list[tuple[Attachment, ...]]:
+    """Return files in their order, those that may go together as one; the last by itself if it has to be `alone`."""
+    albums: list[list[Attachment]] = []
+    for number, file in enumerate(files, 1):
+        kind = _together(file)
+        if (
+            albums
+            and kind
+            and kind == _together(albums[-1][-1])
+            and len(albums[-1]) < ALBUM_MAX_FILES
+            and sum(len(one.data) for one in (*albums[-1], file)) <= ALBUM_MAX_BYTES
+            and not (alone and number == len(files))
+        ):
+            albums[-1].append(file)
+        else:
+            albums.append([file])
+    return [tuple(album) for album in albums]
+
+
+def _together(file: Attachment) -> str:
+    return _TOGETHER.get(_media(file)[1], "")
 
 
 @lru_cache(maxsize=8)  # `split` is asked again for each part
@@ -142,12 +179,20 @@ class Message:
         self.method, self._field = _media(file)
         self._words = "text" if file is None else "caption"
         self.params: dict[str, Any] = where.params
+        self._album: list[dict[str, Any]] = []
+        if len(part.files) > 1:
+            self.method, self._field = "sendMediaGroup", "media"
+            self._album = [{"type": _media(one)[1], "media": f"attach://file{n}"} for n, one in enumerate(part.files)]
+            self.params |= {"media": self._album} | {f"file{n}": one for n, one in enumerate(part.files)}
+        self.messages = len(self._album) or 1  # what it counts for
+        self._worded = self._album[0] if self._album else self.params  # an album shows the words of its first
         if text:
-            self.params[self._words] = text
+            self._worded[self._words] = text
         if entities:
-            self.params[self._marks] = entities
+            self._worded[self._marks] = entities
         if file is not None:
-            self.params[self._field] = file
+            if not self._album:
+                self.params[self._field] = file
         elif not part.markup["alone"] or _units(text) > PREVIEW_MAX_UNITS:
             self.params["link_preview_options"] = {"is_disabled": True}
         if part.silent:
@@ -175,15 +220,20 @@ class Message:
         return code in ("MEDIA_REFUSED", "TELEGRAM_REFUSED") and self._as_document()
 
     def _plain(self) -> bool:
-        entities = self.params.pop(self._marks, None)
+        entities = self._worded.pop(self._marks, None)
         if not entities:
             return False
         limit = TEXT_MAX_UNITS if self._words == "text" else CAPTION_MAX_UNITS
-        self.params[self._words] = _with_links(self.params[self._words], entities, limit)
+        self._worded[self._words] = _with_links(self._worded[self._words], entities, limit)
         return True
 
     def _as_document(self) -> bool:
         """A picture with strange dimensions, a voice message to somebody who takes none: a file is always taken."""
+        if self._album:
+            as_they_were = [one["type"] for one in self._album]
+            for one in self._album:
+                one["type"] = "document"
+            return any(kind != "document" for kind in as_they_were)
         if self._field in ("", "document"):
             return False
         self.params["document"] = self.params.pop(self._field)

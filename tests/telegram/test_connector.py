@@ -121,6 +121,40 @@ async def test_files_go_as_what_they_are(stage: Stage, autojump_clock: MockClock
     assert fetched == PNG
 
 
+async def test_several_files_of_a_reply_go_as_albums_in_their_order(stage: Stage, autojump_clock: MockClock) -> None:
+    photos = tuple(Attachment(name=f"{n}.jpg", media_type="image/jpeg", data=PNG + bytes([n])) for n in range(12))
+    notes = tuple(Attachment(name=f"{n}.md", media_type="text/markdown", data=b"# x") for n in range(2))
+    await send(stage.connector, reply("*look*", files=photos[:3]))
+    sent = stage.server.sent(5)
+    assert [message.kind for message in sent] == ["photo"] * 3
+    assert [message.text for message in sent] == ["look", "", ""]
+    assert len({message.wire["media_group_id"] for message in sent}) == 1
+    assert len(stage.connector.split(reply("*look*", files=photos[:3]))) == 1, (
+        "one call, so that a retry is all or none"
+    )
+    many = stage.connector.split(reply("look", files=(*photos, *notes)))
+    assert [[file.name for file in part.files] for part in many] == [
+        [],
+        [file.name for file in photos[:10]],
+        ["10.jpg", "11.jpg"],
+        ["0.md", "1.md"],
+    ]
+    asked = stage.connector.split(reply("which?", files=photos[:3], choices=(Choice("this", "this"),)))
+    assert [len(part.files) for part in asked] == [0, 2, 1]
+    assert [bool(part.choices) for part in asked] == [False, False, True]
+
+
+async def test_an_album_with_a_refused_picture_goes_as_files_and_a_repeat_says_so(
+    stage: Stage, autojump_clock: MockClock
+) -> None:
+    photos = tuple(Attachment(name=f"{n}.jpg", media_type="image/jpeg", data=PNG + bytes([n])) for n in range(2))
+    stage.server.fault("sendMediaGroup", refused(400, "Bad Request: PHOTO_INVALID_DIMENSIONS"), chat=5)
+    await send(stage.connector, reply("look", files=photos, maybe_duplicate=True))
+    sent = stage.server.sent(5)
+    assert [message.kind for message in sent] == ["document", "document"]
+    assert sent[0].text == "(this may be a duplicate)\nlook"
+
+
 async def test_a_long_answer_can_come_as_a_file(stage: Stage, autojump_clock: MockClock) -> None:
     chosen = BotSettings(long_answers="file", file_over_chars=5_000)
     (part,) = TelegramConnector(stage.host, "telegram", chosen, "telegram").split(reply(LONG))
