@@ -15,6 +15,7 @@ from daycare.plugin import PluginContext
 from daycare_plugins.telegram import health
 from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.known import Known
+from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
 WAITING_MAX: Final = 100  # of notices, and of pressed buttons: more is a flood, and nobody reads them all
@@ -42,12 +43,15 @@ class Speaker(Protocol):
 class Intake:
     """Takes in the updates of one bot."""
 
-    def __init__(self, context: PluginContext, rules: Rules, known: Known, speaker: Speaker) -> None:
+    def __init__(
+        self, context: PluginContext, rules: Rules, known: Known, speaker: Speaker, overheard: Overheard
+    ) -> None:
         self.bot = Bot(id=0, username="")  # known before the first update is read
         self._context = context
         self._rules = rules
         self._known = known
         self._speaker = speaker
+        self._overheard = overheard
         self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str]](WAITING_MAX)
         self._buttons, self._to_answer = trio.open_memory_channel[Touch](WAITING_MAX)
 
@@ -63,6 +67,7 @@ class Intake:
         Raises `BusyError` or `UnavailableError` TELEGRAM_STORE when nothing is committed: all of it has to come again.
         """
         reads = join_albums([read(update, self.bot, self._rules, self._known) for update in updates], self._known)
+        reads, said_since = self._overheard.told(reads)
         found = [(one, one.item) for one in reads if one.item is not None]
         try:
             for old, new in dict.fromkeys(one.moved for one in reads if one.moved is not None):
@@ -75,6 +80,7 @@ class Intake:
                 hint=error.hint,
                 retry_after_s=error.retry_after_s,
             ) from error
+        self._overheard.keep(said_since)
         for (one, item), outcome in zip(found, outcomes, strict=True):
             self._follow(one, item, outcome)
         for one in reads:

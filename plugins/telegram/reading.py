@@ -77,12 +77,14 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
 
     `press` is to be answered, whatever becomes of the item. `moved` is (old, new) of a group with a new id; both
     the old and the new chat tell it. `waiting` is part of an `album` in a group and does not name the bot itself.
+    `overheard` was said in a group, to others.
     `update_id` is None where it cannot be read.
     """
 
     update_id: int | None = None
     item: Inbound | Unreadable | None = None
     waiting: Inbound | None = None
+    overheard: Inbound | None = None
     album: str = ""  # its key, for `known` and `join_albums`
     press: Touch | None = None
     moved: tuple[int, int] | None = None
@@ -139,7 +141,7 @@ def join_albums(reads: Sequence[Read], known: Callable[[str], bool] = _nothing) 
     """Return a batch in which albums are whole: what waits is passed on where another part of its album was."""
     meant = {one.album for one in reads if one.album and one.item is not None}
     return [
-        replace(one, item=one.waiting, waiting=None, why_ignored="")
+        replace(one, item=one.waiting, waiting=None, overheard=None, why_ignored="")
         if one.waiting is not None and (one.album in meant or known(one.album))
         else one
         for one in reads
@@ -210,7 +212,8 @@ def _in_place(found: Read, item: Inbound, message: Message, place: Place, about:
     if _hears_all(about.rules, message.chat) or is_addressed(message, about.bot.id, about.bot.username):
         return replace(found, item=item, album=album)
     waiting = item if album else None
-    return replace(found, waiting=waiting, album=album, why_ignored="not addressed to the bot")
+    overheard = None if item.edits else item
+    return replace(found, waiting=waiting, overheard=overheard, album=album, why_ignored="not addressed to the bot")
 
 
 def _said(message: Message, raw: Mapping[str, object], about: _Known, place: Place) -> Inbound:

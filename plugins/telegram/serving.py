@@ -15,6 +15,7 @@ from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.health import Monitor
 from daycare_plugins.telegram.intake import Intake
+from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.polling import Polling
 from daycare_plugins.telegram.reading import Bot, Rules
 from daycare_plugins.telegram.settings import BotSettings
@@ -43,7 +44,7 @@ class Serving:
             group_answers=settings.groups,
             overrides={int(chat): answers for chat, answers in settings.group_overrides.items()},
         )
-        self._intake = Intake(context, rules, connector.known, connector)
+        self._intake = Intake(context, rules, connector.known, connector, Overheard(settings.group_context))
 
     async def run(self, bot: str) -> None:
         """Receive and send until cancelled; `bot` names it for the lock."""

@@ -20,6 +20,7 @@ class BotSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     poll_s: Annotated[int, Meta(ge=1, le=25)] = 20  # a stalled poll is noticed `STALLED_AFTER_S` later: 35 s at most
     groups: Groups = "addressed"
     group_overrides: dict[str, Groups] = {}
+    group_context: Annotated[int, Meta(ge=0, le=20)] = 0
     long_answers: Literal["split", "file"] = "split"
     file_over_chars: Annotated[int, Meta(ge=1000)] = 12_000
     webhook_url: Annotated[str, Meta(pattern=r"^(https?://[^/\s?#@]+[^\s?#@]*)?$")] = ""

@@ -4,7 +4,9 @@ import pytest
 
 from daycare.base.connector import Inbound
 from daycare.base.messages import Origin
+from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.reading import Bot, Rules, join_albums, message_key, read
+from daycare_plugins.telegram.settings import BotSettings
 from tests.telegram.samples import (
     ANN,
     BEN,
@@ -172,3 +174,36 @@ def test_reactions_count_at_messages_that_are_known() -> None:
     assert isinstance(item, Inbound)
     assert (item.chat, item.sender, item.name) == ("telegram:-500", "telegram:42", ANN["first_name"] + " Lee")
     assert read(update, BOT, ALWAYS).item is not None
+
+
+def test_last_words_of_a_group_come_with_the_message_that_addresses_the_bot() -> None:
+    overheard = Overheard(2)
+    reads = [
+        *(read(in_group(text=f"word {n}"), BOT, RULES) for n in range(3)),
+        read(in_group(**mentioning("@helper_bot who is right?")), BOT, RULES),
+        read(in_group(text="later"), BOT, RULES),
+    ]
+    told, since = overheard.told(reads)
+    assert overheard.told(reads) == (told, since), "what was not committed comes again, and is the same"
+    overheard.keep(since)
+    asked = told[3].item
+    assert isinstance(asked, Inbound)
+    assert asked.text == "@helper_bot who is right?"
+    assert "word 0" not in asked.context
+    assert asked.context.endswith("word 2") and all(line.startswith("> ") for line in asked.context.splitlines()[-2:])
+    [again], since = overheard.told([read(in_group(**mentioning("@helper_bot and now?")), BOT, RULES)])
+    overheard.keep(since)
+    assert isinstance(again.item, Inbound)
+    assert "later" in again.item.context and "word" not in again.item.context, "each is told once"
+
+
+def test_last_words_of_a_group_are_bounded_and_off_by_default() -> None:
+    reads = [
+        *(read(in_group(text=f"{n}" + "x" * 4_000), BOT, RULES) for n in range(30)),
+        read(in_group(**mentioning("@helper_bot hi")), BOT, RULES),
+    ]
+    told, _ = Overheard(20).told(reads)
+    assert isinstance(told[-1].item, Inbound)
+    assert 300 < len(told[-1].item.context) < 2_000
+    assert BotSettings().group_context == 0
+    assert Overheard(0).told(reads) == (reads, {})

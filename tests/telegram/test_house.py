@@ -13,6 +13,7 @@ from daycare.base.fence import fence
 from daycare.base.messages import Image, Message, Part
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
+from daycare.store.records import User
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from daycare.testing.telegram_faults import flood, lost
@@ -22,12 +23,12 @@ from tests.telegram.bots import until
 
 
 @asynccontextmanager
-async def daemon(tmp: Path, server: FakeTelegram, model: Scripted) -> AsyncGenerator[House, None]:
+async def daemon(tmp: Path, server: FakeTelegram, model: Scripted, **more: object) -> AsyncGenerator[House, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted", models={"model": ModelSection(images=True)})},
         plugins=PluginsSection(
-            settings={"telegram": {"base_url": server.base_url, "base_file_url": server.base_file_url}}
+            settings={"telegram": {"base_url": server.base_url, "base_file_url": server.base_file_url, **more}}
         ),
     )
     async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
@@ -122,6 +123,21 @@ async def test_the_owner_lets_a_stranger_in_by_a_button_of_the_notice(locks: Pat
         server.say(6, 6, "hi")
         await until(lambda: any(message.text == "hello Eve" for message in server.sent(6)))
         assert await house.store.people.by_key("telegram:6") is not None
+
+
+async def test_last_words_of_a_group_reach_the_prompt_as_data(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model, group_context=5) as house:
+        server.group(-100, "Friends")
+        await house.store.people.add(User(id="friends", name="Friends", kind="group", keys=("telegram:-100",)))
+        server.say(-100, 5, "tea is better")
+        server.say(-100, 6, "no, coffee")
+        server.say(-100, 5, "@fake_bot who is right?")
+        await until(lambda: server.sent(-100))
+    words = _shown(model.history[-1].messages[-1].parts)[1]
+    assert len(model.history) == 1
+    assert "tea is better" in words and words.index("no, coffee") < words.index("who is right?")
+    assert "said in the group before" in words.partition("no, coffee")[0]
 
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(40)
