@@ -167,7 +167,7 @@ class CheckedConnector:
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
         """Return the bytes of a file."""
         with self._blamed():
-            return foreign.content(await self.inner.fetch(reference, max_bytes), max_bytes)
+            return await foreign.content(await self.inner.fetch(reference, max_bytes), max_bytes)
 
     def identity(self) -> Identity | None:
         """Return who the connector is."""
@@ -327,7 +327,7 @@ class CheckedTool:
             if not isinstance(context, Context) or result.key not in context.waits:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
-        return foreign.text(result)
+        return await foreign.long_text(result)
 
     def decode(self, arguments: Mapping[str, Any]) -> Any:
         """Validate raw arguments."""

@@ -116,7 +116,7 @@ class Context:
     async def accept(self, inbound: Inbound) -> int:
         """Take in a message of one of the plugin's connectors."""
         with self._handed("a message"):
-            inbound = handed_in.inbound(inbound)
+            inbound = await handed_in.inbound(inbound)
         self._check(inbound.connector, inbound.sender, inbound.chat, inbound.within)
         return (await self._around.accept(inbound)).seq
 
@@ -125,7 +125,7 @@ class Context:
     ) -> Sequence[Outcome]:
         """Take in what came over one of the plugin's connectors."""
         with self._handed("messages"):  # a batch that is too long for one commit is refused by the flow
-            batch = [handed_in.came_in(item) for item in foreign.items(batch, 10 * BATCH_MAX_ITEMS)]
+            batch = [await handed_in.came_in(item) for item in foreign.items(batch, 10 * BATCH_MAX_ITEMS)]
             connector, cursor = foreign.line(connector), foreign.text(cursor)
         for item in batch:
             if isinstance(item, Inbound):

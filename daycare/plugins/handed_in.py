@@ -6,6 +6,7 @@ Raises whatever is wrong, in words for the plugin's author; the context tells th
 from typing import Any, Final
 
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from daycare.base import foreign
@@ -42,11 +43,12 @@ def health(told: object) -> Health:
     )
 
 
-def came_in(item: object) -> Inbound | Unreadable:
+async def came_in(item: object) -> Inbound | Unreadable:
     """Return one of a batch. What is wrong with a message makes it unreadable, and keeps no other out.
 
     Raises for something without a key: nobody could tell it from the next one.
     """
+    await trio.lowlevel.checkpoint()  # a hundred of them take a while
     if isinstance(item, Unreadable):
         reason = foreign.text(item.reason, foreign.REASON_MAX_CHARS)
         return Unreadable(key=foreign.line(item.key), reason=reason, body=foreign.text(item.body, SCRAP_MAX_CHARS))
@@ -55,13 +57,13 @@ def came_in(item: object) -> Inbound | Unreadable:
     key = foreign.line(item.key)
     try:
         with blamed("INBOUND_WRONG", "a message cannot be taken", InvalidError):
-            return inbound(item)
+            return await inbound(item)
     except InvalidError as wrong:
         body = foreign.text(item.text, SCRAP_MAX_CHARS) if isinstance(item.text, str) else ""
         return Unreadable(key=key, reason=wrong.message, body=body)
 
 
-def inbound(item: object) -> Inbound:
+async def inbound(item: object) -> Inbound:
     """Return a message whose fields have their types. A time that no calendar holds is taken for now."""
     if not isinstance(item, Inbound):
         raise TypeError(f"a {type(item).__name__} is no Inbound")
@@ -72,12 +74,13 @@ def inbound(item: object) -> Inbound:
     known |= {name: foreign.line(bare[name]) for name in _NAMES}  # as they are: two of them must not become one
     for name in ("name", "chat_name"):
         known[name] = known[name][:KEY_MAX_CHARS]
-    return Inbound(**known, files=tuple(_file(file) for file in foreign.items(item.files, foreign.ITEMS_MAX)))
+    files = [await _file(file) for file in foreign.items(item.files, foreign.ITEMS_MAX)]
+    return Inbound(**known, files=tuple(files))
 
 
-def _file(file: object) -> Attachment | RemoteFile | File:
+async def _file(file: object) -> Attachment | RemoteFile | File:
     if isinstance(file, Attachment):
-        data = foreign.content(file.data, _ATTACHED_MAX_BYTES)
+        data = await foreign.content(file.data, _ATTACHED_MAX_BYTES)
         return Attachment(name=foreign.text(file.name), media_type=foreign.text(file.media_type), data=data)
     if isinstance(file, RemoteFile):
         remote = foreign.struct(file, RemoteFile)

@@ -193,7 +193,7 @@ class Context:
     async def write(self, name: str, media_type: str, data: bytes) -> File:
         """Keep a new file of this user, once for each call of the tool and name."""
         name, media_type = foreign.line(name), foreign.line(media_type)
-        data = foreign.content(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
+        data = await foreign.content(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
         return await self._reach.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
 
     def effects(self) -> Effects:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from daycare.base import foreign
 from daycare.base.errors import InvalidError
 from daycare.base.events import DeliveryFailed, Notice, ToolProgress, TurnFinished
 from daycare.base.limits import LOG_VALUE_MAX_CHARS
@@ -20,7 +21,7 @@ from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.streams import Redacted
-from tests.cost import ROUNDS, cost
+from tests.cost import ROUNDS, cost, holds
 from tests.observe.encodings import forms, shown
 
 KEY = "sk-proj-" + "Ab9-Xy7_Qw3" * 3
@@ -208,3 +209,11 @@ def test_twenty_secrets_cost_a_line_of_the_log_little() -> None:
     for number in range(20):
         hide(f"{number:02}" + "kQ7-" * 9)
     assert any(cost(read_often) < 10 * of_one for _ in range(ROUNDS))
+
+
+async def test_a_long_text_from_outside_is_looked_through_without_holding_others_up() -> None:
+    hide("a secret that nobody may see")
+    escaped = "%41" * 200_000
+    whole = cost(lambda: without_known(escaped))
+    for work in (lambda: foreign.content(escaped.encode(), 10**7), lambda: foreign.long_text(escaped)):
+        assert (await holds(work))[-1] < whole / 3
