@@ -74,7 +74,7 @@ async def probe_model(
     `model` is PROVIDER/MODEL as in `[models]`; a name without prefix is looked for as the daemon does. `key` is tried
     instead of the stored secret of that provider. Nothing is written and no budget is charged; it works beside a
     running daemon, too. Raises a `DaycareError` without secrets in it: `ForbiddenError` for a key that is refused,
-    `InvalidError` for a model or provider that there is not, or that has no key (PROVIDER_NOT_CONFIGURED),
+    `SetupError` for a model or provider that there is not, or that has no key (PROVIDER_NOT_CONFIGURED),
     `UnavailableError` for one that cannot be reached or has not answered within `deadline_s` (PROBE_LATE),
     `BrokenError` for a configuration or key file that has to be repaired. To be called under trio.
     """

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.errors import BrokenError, DaycareError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.errors import (
+    BrokenError,
+    DaycareError,
+    ForbiddenError,
+    NotFoundError,
+    SetupError,
+    UnavailableError,
+)
 from daycare.config import load
 from daycare.ops.probing import connectors_in_use, list_models, probe_connector, probe_model
 from daycare.ops.setup import initialise
@@ -57,11 +64,11 @@ async def test_what_keeps_a_model_from_answering_is_told_as_what_can_be_done(pla
         server.enqueue(Scripted(delay_s=30.0))
         with pytest.raises(UnavailableError, match=r"no answer within 0\.2 s"):
             await probe_model(config, place, "box/fake-small", deadline_s=0.2)
-        with pytest.raises(InvalidError, match="the provider openai has no key"):
+        with pytest.raises(SetupError, match="the provider openai has no key"):
             await probe_model(config, place, "openai/gpt-5-mini")
-        with pytest.raises(InvalidError, match="the provider openai has no key"):
+        with pytest.raises(SetupError, match="the provider openai has no key"):
             await list_models(config, place, "openai")
-        with pytest.raises(InvalidError, match="the provider nosuch is not configured"):
+        with pytest.raises(SetupError, match="the provider nosuch is not configured"):
             await probe_model(config, place, "nosuch/x")
         server.enqueue(Scripted(status=404, text="no such model"))
         with pytest.raises(DaycareError, match="no such model"):
