@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
-import trio
 
 from daycare.base.secrecy import names_known, without_known
 from daycare.base.wellformed import well_formed
@@ -23,7 +22,6 @@ LINE_MAX_CHARS: Final = 1_000  # of a name, a key or a receipt: those of all pla
 REASON_MAX_CHARS: Final = 2_000  # of why something is as it is: a person reads a paragraph
 ITEMS_MAX: Final = 1_000  # of one list: the parts of the longest reply, in messages of 200 characters
 _VALUES_MAX: Final = 100_000  # in one answer, however nested: taking them apart takes some 50 ms
-_AT_ONCE: Final = 20_000  # bytes of a file, or characters: looking through them takes 20 ms at worst
 _DEPTH_MAX: Final = 64  # tables within tables; past it encoders give up
 _INTEGER_MAX: Final = 2**63 - 1  # what a column of the store holds
 
@@ -34,13 +32,6 @@ def text(value: object, most: int = TEXT_MAX_CHARS) -> str:
     This is the one door for text from outside: what passes it is stored, shown and put into prompts.
     """
     return without_known(_plain(value, most))[:most]
-
-
-async def long_text(value: object) -> str:
-    """Return the same as `text`, looked through in a thread where that takes long."""
-    if not isinstance(value, str) or len(value) <= _AT_ONCE:
-        return text(value)
-    return await trio.to_thread.run_sync(text, value)
 
 
 def line(value: object, most: int = LINE_MAX_CHARS) -> str:
@@ -82,18 +73,9 @@ def data(value: object, most: int) -> bytes:
     return bytes(value)
 
 
-async def content(value: object, most: int) -> bytes:
-    """Return the bytes of a file, `most` of them at most; what is text holds no known secret.
-
-    A large one is looked through in a thread: five megabytes of escapes take seconds.
-    """
+def content(value: object, most: int) -> bytes:
+    """Return the bytes of a file, `most` of them at most; what is text holds no known secret."""
     found = data(value, most)
-    if len(found) <= _AT_ONCE:
-        return _without_known(found)
-    return await trio.to_thread.run_sync(_without_known, found)
-
-
-def _without_known(found: bytes) -> bytes:
     try:
         written = found.decode()
     except UnicodeDecodeError:

@@ -45,6 +45,7 @@ from daycare.plugin import (
     ToolContext,
     Waiting,
 )
+from daycare.tools import lengthy
 from daycare.tools.context import Context
 
 _WAIT_MAX_S: Final = 3_600.0  # that a connector may ask for at a time; it is asked again then
@@ -167,7 +168,7 @@ class CheckedConnector:
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
         """Return the bytes of a file."""
         with self._blamed():
-            return await foreign.content(await self.inner.fetch(reference, max_bytes), max_bytes)
+            return await lengthy.content(await self.inner.fetch(reference, max_bytes), max_bytes)
 
     def identity(self) -> Identity | None:
         """Return who the connector is."""
@@ -327,7 +328,7 @@ class CheckedTool:
             if not isinstance(context, Context) or result.key not in context.waits:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
-        return await foreign.long_text(result)
+        return await lengthy.text(result)
 
     def decode(self, arguments: Mapping[str, Any]) -> Any:
         """Validate raw arguments."""

@@ -20,6 +20,7 @@ from daycare.base.limits import (
 from daycare.base.messages import File
 from daycare.base.times import is_moment
 from daycare.plugin import Attachment, Health, Inbound, RemoteFile, Unreadable
+from daycare.tools import lengthy
 
 _NAMES: Final = ("connector", "sender", "chat", "within", "album", "message", "replies_to", "edits", "trace", "path")
 _ATTACHED_MAX_BYTES: Final = 4 * FILE_MAX_BYTES  # what is too large to be kept is named, up to this
@@ -80,7 +81,7 @@ async def inbound(item: object) -> Inbound:
 
 async def _file(file: object) -> Attachment | RemoteFile | File:
     if isinstance(file, Attachment):
-        data = await foreign.content(file.data, _ATTACHED_MAX_BYTES)
+        data = await lengthy.content(file.data, _ATTACHED_MAX_BYTES)
         return Attachment(name=foreign.text(file.name), media_type=foreign.text(file.media_type), data=data)
     if isinstance(file, RemoteFile):
         remote = foreign.struct(file, RemoteFile)

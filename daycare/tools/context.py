@@ -14,6 +14,7 @@ from daycare.base.path import Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
+from daycare.tools import lengthy
 
 PEOPLES: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP)  # people, or programs of theirs, talk with them
 SEARCHES_WITH: Final = ("memory_search", "memory_read")  # the only tools of a search agent
@@ -193,7 +194,7 @@ class Context:
     async def write(self, name: str, media_type: str, data: bytes) -> File:
         """Keep a new file of this user, once for each call of the tool and name."""
         name, media_type = foreign.line(name), foreign.line(media_type)
-        data = await foreign.content(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
+        data = await lengthy.content(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
         return await self._reach.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
 
     def effects(self) -> Effects:

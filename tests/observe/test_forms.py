@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from daycare.base import foreign
 from daycare.base.errors import InvalidError
 from daycare.base.events import DeliveryFailed, Notice, ToolProgress, TurnFinished
 from daycare.base.limits import LOG_VALUE_MAX_CHARS
@@ -21,6 +20,7 @@ from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.streams import Redacted
+from daycare.tools import lengthy
 from tests.cost import ROUNDS, cost, holds
 from tests.observe.encodings import forms, shown
 
@@ -215,5 +215,5 @@ async def test_a_long_text_from_outside_is_looked_through_without_holding_others
     hide("a secret that nobody may see")
     escaped = "%41" * 200_000
     whole = cost(lambda: without_known(escaped))
-    for work in (lambda: foreign.content(escaped.encode(), 10**7), lambda: foreign.long_text(escaped)):
+    for work in (lambda: lengthy.content(escaped.encode(), 10**7), lambda: lengthy.text(escaped)):
         assert (await holds(work))[-1] < whole / 3
