@@ -184,7 +184,7 @@ class Stage:
                 for name, where in (
                     ("messages", "inbox WHERE state IN (0, 3)"),
                     ("turns", "turns WHERE turn NOT IN (SELECT turn FROM history)"),
-                    ("replies", "outbox WHERE state < 2"),
+                    ("replies", "outbox WHERE state < 2 AND connector <> 'direct'"),
                 )
             }
         return found | {"updates": len(self.server.queue)}
