@@ -39,7 +39,7 @@ def pytest_collection_finish() -> None:
 
 THREADS: Final = "threads"
 _LOOK_S: Final = 0.0005  # of real time: how often it is looked whether a thread still works
-_THREADED_OF: Final = int(os.environ.get("THREADED_OF", "20"))  # tests, one runs a second time, with threads
+_THREADED_OF: Final = int(os.environ.get("THREADED_OF", "24"))  # tests, one runs a second time, with threads
 
 
 @pytest.fixture
