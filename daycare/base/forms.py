@@ -66,7 +66,9 @@ def needles(secret: str | bytes) -> frozenset[Needle]:
     plain = {Needle(text if short else lowered(text), exact=short) for text in texts if len(text) >= _PLAIN_MIN_CHARS}
     both = (wide, secret.encode("utf-16-le", "surrogatepass"))
     plain |= {Needle(lowered(each.decode("latin-1").strip("\x00"))) for each in both}  # as who reads bytes sees it
-    return frozenset((*plain, *chain.from_iterable(_encoded(each) for each in (raw, *both, _twice(raw)))))
+    # Of what is longer than any key the beginning is looked for in other encodings: all of it would take 100 ms.
+    encoded = (_encoded(each[:_ENCODED_MAX_BYTES]) for each in (raw, *both, _twice(raw[:_ENCODED_MAX_BYTES])))
+    return frozenset((*plain, *chain.from_iterable(encoded)))
 
 
 def _twice(raw: bytes) -> bytes:
@@ -97,6 +99,8 @@ def _inner(raw: bytes, encode: Callable[[bytes], bytes], size: int, signs: int) 
         if len(inner) >= _BASE64_MIN_CHARS:
             yield inner
 
+
+_ENCODED_MAX_BYTES: Final = 4_096
 
 _URLSAFE: Final = str.maketrans("+/", "-_")
 

@@ -27,6 +27,8 @@ WAITS: Final = "SELECT count(*) FROM inbox WHERE state = 0"
 OUT: Final = "SELECT count(*) FROM outbox WHERE connector = 'telegram' AND state < 2"
 assert _serving
 
+UPDATE_MAX_BYTES = 512 * 1024  # no queue of the official server takes a larger one
+
 
 class Telegram(Prepared):
     """See the module."""
@@ -82,9 +84,11 @@ class Telegram(Prepared):
         else:
             update = values.mutated(rng, _update(person, text), rng.choice((0.02, 0.1, 0.4)))
             number = {"update_id": server.queue.next_id}  # without it no server sends any
-            server.raw_update(
-                json.dumps((update if isinstance(update, dict) else {"message": update}) | number).encode()
-            )
+            raw = json.dumps((update if isinstance(update, dict) else {"message": update}) | number).encode()
+            if len(raw) <= UPDATE_MAX_BYTES:
+                server.raw_update(raw)
+            else:
+                server.say(who, who, "x")
 
     def shown(self, rng: Random) -> str:
         """Return its text."""
