@@ -71,7 +71,7 @@ async def inbound(item: object) -> Inbound:
     bare = {name: getattr(item, name) for name in item.__struct_fields__ if name != "files"}
     if not isinstance(item.at_ms, int) or not is_moment(item.at_ms):
         bare["at_ms"] = 0
-    known = msgspec.structs.asdict(foreign.struct(_BARE(**bare), _BARE))
+    known = msgspec.structs.asdict(await lengthy.struct(_BARE(**bare), _BARE))
     known |= {name: foreign.line(bare[name]) for name in _NAMES}  # as they are: two of them must not become one
     for name in ("name", "chat_name"):
         known[name] = known[name][:KEY_MAX_CHARS]

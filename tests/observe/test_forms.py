@@ -20,6 +20,7 @@ from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.streams import Redacted
+from daycare.plugin import Unreadable
 from daycare.tools import lengthy
 from tests.cost import ROUNDS, cost, holds
 from tests.observe.encodings import forms, shown
@@ -215,5 +216,10 @@ async def test_a_long_text_from_outside_is_looked_through_without_holding_others
     hide("a secret that nobody may see")
     escaped = "%41" * 200_000
     whole = cost(lambda: without_known(escaped))
-    for work in (lambda: lengthy.content(escaped.encode(), 10**7), lambda: lengthy.text(escaped)):
+    said = Unreadable(key="k", reason="r", body=escaped)
+    for work in (
+        lambda: lengthy.content(escaped.encode(), 10**7),
+        lambda: lengthy.text(escaped),
+        lambda: lengthy.struct(said, Unreadable),
+    ):
         assert (await holds(work))[-1] < whole / 3
