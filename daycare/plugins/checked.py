@@ -241,7 +241,7 @@ class CheckedProvider:
                     if seen % _AT_A_TIME == 0:
                         await trio.lowlevel.checkpoint()  # it may never wait itself, and nobody's turn would come
                     with blamed("MODEL_GARBLED", doing):
-                        known = _event(event)
+                        known = await _event(event)
                     yield known
 
     async def models(self) -> list[str]:
@@ -286,10 +286,12 @@ def _embedder(make: Callable[[ProviderConfig], Embedder], config: ProviderConfig
     return CheckedEmbedder(config.name, make(config))
 
 
-def _event(event: object) -> StreamEvent:
+async def _event(event: object) -> StreamEvent:
     if isinstance(event, TextDelta):
-        return TextDelta(foreign.text(event.text))
-    done = foreign.struct(event, Completion, REPLY_MAX_CHARS + MODEL_THOUGHT_MAX_CHARS)
+        return TextDelta(await lengthy.text(event.text))
+    if not isinstance(event, Completion):
+        raise TypeError(f"it gave a {type(event).__name__}, expected a TextDelta or a Completion")
+    done = await lengthy.struct(event, Completion, REPLY_MAX_CHARS + MODEL_THOUGHT_MAX_CHARS)
     if done.message.role != "assistant":
         raise ValueError(f"it answered as {done.message.role}")
     for part in done.message.parts:

@@ -13,14 +13,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from daycare.base import foreign
 from daycare.base.errors import InvalidError
 from daycare.base.events import DeliveryFailed, Notice, ToolProgress, TurnFinished
 from daycare.base.limits import LOG_VALUE_MAX_CHARS
+from daycare.base.messages import Message, ToolCall, Usage
 from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_known
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.streams import Redacted
-from daycare.plugin import Unreadable
+from daycare.plugin import Completion, Unreadable
 from daycare.tools import lengthy
 from tests.cost import ROUNDS, cost, holds
 from tests.observe.encodings import forms, shown
@@ -217,6 +219,10 @@ async def test_a_long_text_from_outside_is_looked_through_without_holding_others
     escaped = "%41" * 200_000
     whole = cost(lambda: without_known(escaped))
     said = Unreadable(key="k", reason="r", body=escaped)
+    calls = Message("assistant", (ToolCall("c", "t", {f"n{n}": [f"%41{n}" * 10] for n in range(4_000)}),))
+    done = Completion(message=calls, finish="tools", usage=Usage())
+    many = cost(lambda: foreign.struct(done, Completion))
+    assert (await holds(lambda: lengthy.struct(done, Completion)))[-1] < many / 3
     for work in (
         lambda: lengthy.content(escaped.encode(), 10**7),
         lambda: lengthy.text(escaped),
