@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
-from tempfile import TemporaryDirectory
-from typing import Final, TypeVar
+from subprocess import PIPE
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import BinaryIO, Final, TypeVar
 
 import msgspec
 import trio
@@ -51,9 +51,10 @@ class Check:
 class Talk:
     """One running bridge. What it says is kept until somebody looks for it."""
 
-    def __init__(self, process: trio.Process, folder: Path) -> None:
+    def __init__(self, process: trio.Process, folder: Path, words: BinaryIO) -> None:
         self.process = process
         self.folder = folder
+        self.words = words  # its standard error
         self.heard: list[bridge.FromBridge] = []
         self.odd: list[str] = []  # lines of standard output that are no frames
         self._news = trio.Event()
@@ -107,7 +108,7 @@ class Talk:
                     if isinstance(frame, kind) and which(frame):
                         return frame
                 if self.ended.is_set():
-                    raise Broken(f"it ended with {self.process.returncode} instead of {what}")
+                    raise await self._end(f"instead of {what}")
                 await self._news.wait()
         raise Broken(f"it did not say {what} within {within_s:g} s")
 
@@ -124,9 +125,17 @@ class Talk:
                     if isinstance(heard, Result | Failed) and heard.id == frame.id:
                         return heard
                 if self.ended.is_set():
-                    raise Broken(f"it ended with {self.process.returncode} instead of {what}")
+                    raise await self._end(f"instead of {what}")
                 await self._news.wait()
         raise Broken(f"it gave no {what} within {within_s:g} s")
+
+    async def _end(self, instead: str) -> Broken:
+        """Return how it ended, with its last words."""
+        with trio.move_on_after(STOP_S):
+            await self.process.wait()
+        self.words.seek(max(0, self.words.seek(0, os.SEEK_END) - 2_000))
+        last = self.words.read().decode(errors="replace").strip().splitlines()[-1:]
+        return Broken(" ".join((f"it ended with {self.process.returncode} {instead}", *(f"({line})" for line in last))))
 
     async def ping(self) -> None:
         """Look whether it is there."""
@@ -147,12 +156,17 @@ class Talk:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
+def _absolute(word: str) -> str:
+    """Return a word of a command as it is meant where it was typed: the bridge is started in a folder of its own."""
+    return str(Path(word).absolute()) if Path(word).is_file() else word
+
+
 class Suite:
     """Checks one command, each time in a fresh folder but where a check says otherwise."""
 
     def __init__(self, command: Sequence[str], told: Callable[[Check], None] = lambda check: None) -> None:
         self.checks: list[Check] = []
-        self._command = [str(Path(command[0]).absolute()) if "/" in command[0] else command[0], *command[1:]]
+        self._command = [_absolute(command[0]) if "/" in command[0] else command[0], *map(_absolute, command[1:])]
         self._told = told
         self._able: tuple[str, ...] = ()
 
@@ -195,34 +209,35 @@ class Suite:
     @asynccontextmanager
     async def _talk(self, folder: Path, room: int = 16) -> AsyncGenerator[Talk, None]:
         environment = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
-        try:
-            process = await trio.lowlevel.open_process(
-                self._command,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-                cwd=folder,
-                env={**environment, "HOME": str(folder), TEST: "1"},
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise Broken(f"it cannot be started: {error.strerror or error}") from error
-        talk = Talk(process, folder)
-        problem: Broken | Skipped | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(talk.listen)
+        with TemporaryFile() as words:
             try:
-                hello = await talk.wait(Hello, lambda frame: True, "hello", START_S)
-                self._able = hello.capabilities
-                await talk.tell(bridge.Welcome(version=bridge.VERSION, connector="test", unacknowledged_max=room))
-                yield talk
-            except (Broken, Skipped) as found:
-                problem = found  # out of the nursery it would come in a group
-            finally:
-                talk.kill()
-                with trio.CancelScope(shield=True):
-                    await process.wait()
-                nursery.cancel_scope.cancel()
+                process = await trio.lowlevel.open_process(
+                    self._command,
+                    stdin=PIPE,
+                    stdout=PIPE,
+                    stderr=words,
+                    cwd=folder,
+                    env={**environment, "HOME": str(folder), TEST: "1"},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise Broken(f"it cannot be started: {error.strerror or error}") from error
+            talk = Talk(process, folder, words)
+            problem: Broken | Skipped | None = None
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(talk.listen)
+                try:
+                    hello = await talk.wait(Hello, lambda frame: True, "hello", START_S)
+                    self._able = hello.capabilities
+                    await talk.tell(bridge.Welcome(version=bridge.VERSION, connector="test", unacknowledged_max=room))
+                    yield talk
+                except (Broken, Skipped) as found:
+                    problem = found  # out of the nursery it would come in a group
+                finally:
+                    talk.kill()
+                    with trio.CancelScope(shield=True):
+                        await process.wait()
+                    nursery.cancel_scope.cancel()
         if problem is not None:
             raise problem
 
