@@ -12,6 +12,7 @@ import trio
 
 from daycare.base import errors
 from daycare.base.connector import BaseConnector, Capabilities, Health, Outgoing, RemoteFile, Unreadable
+from daycare.base.limits import DELIVERY_ATTEMPTS_MAX
 from daycare.base.messages import Choice, File, Message, Text, Thinking, ToolCall, ToolResult, Usage
 from daycare.plugin import ChatCommand, Completion, HookSet, Inbound, InferRequest, Plugin, StructTool, Waiting
 from daycare.store.records import AgentConfig
@@ -78,9 +79,9 @@ class Plugins(Prepared):
                 await said(house, trial, number, inbound)
 
             await at_once(trial.numbers, one, limit=24)
-            with trio.move_on_after(3 * 86_400):
+            with trio.move_on_after((DELIVERY_ATTEMPTS_MAX + 1) * 86_400):  # a platform may ask for a day each time
                 while count(house, "SELECT count(*) FROM outbox WHERE connector = ? AND state < 2", NAME):
-                    await trio.sleep(60.0)
+                    await trio.sleep(600.0)
                 return
             trial.harm("no end", "replies over a lying connector never ended")
 
