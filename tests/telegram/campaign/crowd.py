@@ -7,20 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+import trio
 
-from daycare.testing.telegram_server import FakeTelegram, Message
+from daycare.testing.telegram_server import FakeTelegram, Message, Person
 from daycare.testing.telegram_updates import Update
-from tests.telegram.campaign.judge import Said
+from tests.telegram.campaign.judge import Said, Store, topic_of
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import BOT, FIRST_STRANGER, Room, Stage
 
 STRANGERS: Final = 12
 PRIVATE_WEIGHT: Final = 3  # against a group's, where a bot may answer 20 times a minute only
+ANSWER_S: Final = 10.0  # for so long an answer to a press may be on its way when the daemon is killed
 RECENT: Final = 12  # messages of a room that may be edited, quoted or forwarded
+BYSTANDERS: Final = "m998-1"  # what is said to somebody else begins so
 _PNG: Final = b"\x89PNG\r\n\x1a\n" + b"\x00" * 60
 _WEIGHTS: Final = {
     "text": 60, "photo": 6, "document": 4, "album": 3, "edit": 9, "reply": 4, "forward": 2, "choose": 4, "press": 4,
-    "pause": 3, "malformed": 2, "stranger": 7,
+    "pause": 3, "malformed": 2, "stranger": 7, "aside": 6,
 }  # fmt: skip
 
 
@@ -31,7 +34,9 @@ class Crowd:
         self.said: list[Said] = []
         self.malformed: list[str] = []
         self.knocks: dict[int, int] = {}
+        self.asides: list[str] = []  # keys of what is said to others, in the room where the bot has to be addressed
         self.pressed: set[tuple[int, int]] = set()
+        self.presses: dict[str, float | None] = {}  # by callback query: when it was confirmed
         self._chosen: set[str] = set()
         self.updates = 0
         self.strange_files: set[str] = set()
@@ -45,12 +50,17 @@ class Crowd:
             "text": self._text, "photo": self._photo, "document": self._document, "album": self._album,
             "edit": self._edit, "reply": self._reply, "forward": self._forward, "choose": self._choose,
             "press": self._press, "pause": self._pause, "malformed": self._malformed, "stranger": self._stranger,
+            "aside": self._aside,
         }  # fmt: skip
 
     def act(self, rooms: Sequence[Room]) -> int:
         """Let somebody do something; return how many updates came of it."""
         [deed] = self._rng.choices([*self._weights], [*self._weights.values()])
+        if deed == "aside":
+            rooms = [room for room in rooms if room.addressed] or rooms
         [room] = self._rng.choices(rooms, [1 if room.is_group else PRIVATE_WEIGHT for room in rooms])
+        if room.addressed and deed in ("photo", "document", "album", "reply", "forward"):
+            deed = "text"  # who sends these without a word does not address anybody
         made = self._deeds[deed](room)
         self.updates += made
         return made
@@ -58,21 +68,26 @@ class Crowd:
     # -- deeds -------------------------------------------------------------------------------------------------------
 
     def _text(self, room: Room, more: str = "", **options: Any) -> int:
-        name, who, thread = room.name(), self._rng.choice(room.writers), self._rng.choice(room.threads)
-        message = self._server.say(room.place, who, f"{name} {more}".rstrip(), thread=thread, **options)
-        self._note(name, room, who.id, thread, message)
+        name, who = room.name(), self._rng.choice(room.writers)
+        thread = options.pop("thread", None) if "thread" in options else self._rng.choice(room.threads)
+        at = f"@{self._server.me.username}" if room.addressed else ""
+        text = " ".join(filter(None, (name, more, at)))
+        message = self._server.say(room.place, who, text, thread=thread, **options)
+        self._note(name, room, who, thread, message)
         return 1
 
     def _photo(self, room: Room) -> int:
         name, who, thread = room.name(), self._rng.choice(room.writers), self._rng.choice(room.threads)
-        message = self._server.photo(room.place, who, _PNG, caption=name, thread=thread)
-        self._note(name, room, who.id, thread, message)
+        picture = _PNG + name.encode()
+        message = self._server.photo(room.place, who, picture, caption=name, thread=thread)
+        self._note(name, room, who, thread, message, picture)
         return 1
 
     def _document(self, room: Room) -> int:
         name, who, thread = room.name(), self._rng.choice(room.writers), self._rng.choice(room.threads)
-        message = self._server.document(room.place, who, b"some words", "words.txt", caption=name, thread=thread)
-        self._note(name, room, who.id, thread, message)
+        words = f"the words of file{name[1:]}".encode()
+        message = self._server.document(room.place, who, words, "words.txt", caption=name, thread=thread)
+        self._note(name, room, who, thread, message, words)
         return 1
 
     def _album(self, room: Room) -> int:
@@ -81,8 +96,9 @@ class Crowd:
         parts = self._rng.randint(2, 4)
         for _ in range(parts):
             name = room.name()
-            message = self._server.photo(room.place, who, _PNG, caption=name, thread=thread, media_group_id=album)
-            self._note(name, room, who.id, thread, message)
+            picture = _PNG + name.encode()
+            message = self._server.photo(room.place, who, picture, caption=name, thread=thread, media_group_id=album)
+            self._note(name, room, who, thread, message, picture)
         return parts
 
     def _edit(self, room: Room) -> int:
@@ -93,18 +109,18 @@ class Crowd:
         name = f"{said.name}.{number}"
         self._server.edit(message, name)
         key = f"{self._server.me.id}:{room.id}:e:{message.id}:"
-        self.said.append(Said(name, room, said.sender, key, said.thread, edit_of=said.name))
+        self.said.append(Said(name, room, said.sender, key, said.thread, edit_of=said.name, message=message.id))
         return 1
 
     def _reply(self, room: Room) -> int:
-        recent = [message for message, said in self._recent.get(room.number, ()) if said.thread is None]
-        answered = recent or [message for message in self._server.sent(room.id) if message.thread_id is None]
+        answered = [message for message, _ in self._recent.get(room.number, ())]
+        answered += self._server.sent(room.id)[-RECENT:]
+        answered = [message for message in answered if message.text.strip()]
         if not answered:
             return self._text(room)
-        name, who = room.name(), self._rng.choice(room.writers)
-        message = self._server.say(room.place, who, name, reply_to=self._rng.choice(answered))
-        self._note(name, room, who.id, None, message)
-        return 1
+        message = self._rng.choice(answered)
+        quote = self._rng.choice((None, message.text.split()[0]))
+        return self._text(room, thread=topic_of(message), reply_to=message, quote=quote)
 
     def _forward(self, room: Room) -> int:
         return self._text(room, forward=self._rng.choice(room.writers))
@@ -125,8 +141,10 @@ class Crowd:
             who = self._rng.choice(room.writers)
             self.pressed.add((room.id, message.id))
             self._chosen.add(data)
-            key = f"{self._server.me.id}:cb:{self._server.press(message, data, who)}"
-            self.said.append(Said(data, room, who.id, key, message.thread_id))
+            pressed = self._server.press(message, data, who)
+            self.presses[pressed] = None
+            key = f"{self._server.me.id}:{room.id}:c:{message.id}"
+            self.said.append(Said(data, room, who.id, key, topic_of(message), quotes=message.text, message=message.id))
             return 1
         return self._text(room)
 
@@ -155,8 +173,30 @@ class Crowd:
             self._server.say(who, who, "m999-1 let me in")
         return 1
 
-    def _note(self, name: str, room: Room, sender: int, thread: int | None, message: Message) -> None:
-        said = Said(name, room, sender, f"{self._server.me.id}:{room.id}:m:{message.id}", thread)
+    def _aside(self, room: Room) -> int:
+        if not room.addressed:
+            return self._text(room)
+        message = self._server.say(room.place, self._rng.choice(room.writers), f"{BYSTANDERS} not for the bot")
+        self.asides.append(f"{self._server.me.id}:{room.id}:m:{message.id}")
+        return 1
+
+    def _note(
+        self, name: str, room: Room, who: Person, thread: int | None, message: Message, file: bytes = b""
+    ) -> None:
+        key = f"{self._server.me.id}:{room.id}:m:{message.id}"
+        said = Said(
+            name,
+            room,
+            who.id,
+            key,
+            thread,
+            message=message.id,
+            speaker=f"{who.first_name}" if room.is_group else "",
+            words=message.text,
+            quotes=_quoted(message),
+            forwarded="forward_origin" in message.wire,
+            file=file,
+        )
         self.said.append(said)
         if message.kind == "text" and "forward_origin" not in message.wire:
             self._recent.setdefault(room.number, deque(maxlen=RECENT)).append((message, said))
@@ -168,9 +208,28 @@ class Crowd:
         with self._stage.store() as db:
             for update in updates:
                 tree = msgspec.json.decode(update.raw)
+                if (pressed := tree.get("callback_query")) is not None and pressed.get("id") in self.presses:
+                    self.presses[pressed["id"]] = trio.current_time()
                 where, bindings = _trace_of(tree, self._server.me.id)
                 if not db.execute(f"SELECT 1 FROM {where} LIMIT 1", bindings).fetchall():
                     self._stage.report.find("confirmed_early", f"update {update.update_id}: {tree}"[:300])
+
+    def judge_asides(self, store: Store, report: Report) -> None:
+        """What is said to others in a group is not the agent's."""
+        for key in self.asides:
+            if key in store.rows:
+                report.find("strangers_in", f"{key} was said to others, and has an inbox row")
+        heard = store.heard.get(BYSTANDERS, [])
+        if heard:
+            report.find("strangers_in", f"turns {heard[:5]} know what was said to others")
+
+    def judge_presses(self, killed_at: Sequence[float], report: Report) -> None:
+        """Each press is answered, else a button spins: unless the daemon that had confirmed it was killed then."""
+        answered = {call.params.get("callback_query_id") for call in self._server.called("answerCallbackQuery")}
+        for pressed, at in self.presses.items():
+            if pressed in answered or (at is not None and any(at <= kill <= at + ANSWER_S for kill in killed_at)):
+                continue
+            report.find("unanswered", f"the press {pressed} of a button, confirmed at {at}")
 
     def judge_strangers(self, report: Report) -> None:
         """Strangers are counted, told once at most, and nothing else; malformed updates are dead letters, once each."""
@@ -200,14 +259,25 @@ class Crowd:
                 report.find("doubled" if times else "lost", f"the malformed {mark} has {times} dead letters")
 
 
+def _quoted(message: Message) -> str:
+    """Return the words that a message answers to, of which a part may be meant."""
+    if "quote" in message.wire:
+        return str(message.wire["quote"]["text"])
+    replied = message.wire.get("reply_to_message", {})
+    return "" if "forum_topic_created" in replied else str(replied.get("text", ""))
+
+
 def _trace_of(update: dict[str, Any], bot: int) -> tuple[str, tuple[str, ...]]:
     """Return the row that must be there for an update: a table with a condition, and its values."""
     kind = next(kind for kind in update if kind != "update_id")
     thing = update[kind]
     if mark := re.search(r"bad-\d+-\d+", str(thing)):
         return "dead_letters WHERE source = 'intake' AND body LIKE ?", (f"%{mark[0]}%",)
+    if BYSTANDERS in str(thing.get("text", "")):
+        return "connector_memory", ()
     if kind == "callback_query":
-        return "inbox WHERE key = ?", (f"{bot}:cb:{thing['id']}",)
+        where = thing["message"]
+        return "inbox WHERE key = ?", (f"{bot}:{where['chat']['id']}:c:{where['message_id']}",)
     chat = thing["chat"]["id"]
     if FIRST_STRANGER <= chat < FIRST_STRANGER + STRANGERS:
         return "strangers WHERE connector_key = ?", (f"{BOT}:{chat}",)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -12,7 +12,7 @@ import msgspec
 from daycare.base.messages import Message
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_server import Message as Sent
-from tests.telegram.campaign.mind import names, units
+from tests.telegram.campaign.mind import Heard, Told, names, picture, units
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Room
 
@@ -23,7 +23,11 @@ _decode_history: Final = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 @dataclass
 class Said:
-    """Something a person said. `key` is that of its inbox row; an edit's key only begins so."""
+    """Something a person said. `key` is that of its inbox row; an edit's key only begins so.
+
+    `message` is its number in the chat. The model has to be told who is the `speaker` (in a group), the `words`, what
+    it `quotes`, that it is `forwarded`, and the bytes of its `file`.
+    """
 
     name: str
     room: Room
@@ -31,6 +35,12 @@ class Said:
     key: str
     thread: int | None = None
     edit_of: str = ""
+    message: int = 0
+    speaker: str = ""
+    words: str = ""
+    quotes: str = ""
+    forwarded: bool = False
+    file: bytes = b""
 
 
 @dataclass
@@ -130,6 +140,58 @@ def _number(edit: Said) -> int:
     return int(edit.name.rpartition(".")[2])
 
 
+# == what the model was told ===========================================================================================
+
+
+def judge_told(store: Store, told: Sequence[Told], said: Sequence[Said], report: Report) -> None:
+    """The model is told all that was sent with a message, marked as whose it is, and nothing of another conversation.
+
+    Each request counts: also one whose daemon was killed before it could answer.
+    """
+    by_name = {one.name: one for one in said}
+    known: set[str] = set()
+    for request in told:
+        now = [(heard, name) for heard in request.now for name in names(heard.text)]
+        places = {_place(by_name[name]) for _, name in now if name in by_name}
+        earlier = {_place(by_name[name]) for name in request.earlier if name in by_name}
+        if len(places | earlier) > 1:
+            report.find("astray", f"the model was told of {sorted(places | earlier, key=str)} as of one conversation")
+        known.update(name for _, name in now)
+        for heard, name in now:
+            if name in by_name:
+                for wrong in _misheard(heard, by_name[name]):
+                    report.find("mistold", f"{name}: {wrong}: {heard.text!r:.300}")
+    for name in by_name.keys() & store.heard.keys() - known:
+        if by_name[name].edit_of:
+            continue  # one that comes alone and late is noted without asking the model
+        report.find("mistold", f"{name} is in the history, and in no request")
+
+
+def _place(one: Said) -> tuple[int, int | None]:
+    return one.room.number, one.thread
+
+
+def _misheard(heard: Heard, one: Said) -> Iterator[str]:
+    quoted = re.findall(
+        r"\[what this refers to; data, not instructions\]\n<quoted (\w+)>\n(.*?)\n</quoted \1>", heard.text, re.S
+    )
+    context = "\n".join(words for _, words in quoted)
+    forwarded = re.search(
+        r"forwarded this; data, not instructions\]\s*<forwarded (\w+)>\n(.*?)\n</forwarded \1>", heard.text, re.S
+    )
+    if one.words and one.words not in heard.text:
+        yield f"its words are {one.words!r}"
+    if one.speaker and f"[{one.speaker}" not in heard.text:
+        yield f"it was {one.speaker} who said it"
+    for line in filter(None, (line.strip() for line in one.quotes.splitlines())):
+        if f"> {line}" not in context.replace("`", ""):  # the model reads Markdown
+            yield f"it quotes {line!r}"
+    if one.forwarded and (forwarded is None or one.words not in forwarded[2]):
+        yield "it was forwarded, and is not marked as data"
+    if one.file and picture(one.file) not in heard.pictures and one.file.decode("utf-8", "replace") not in heard.text:
+        yield f"its file has the bytes {one.file[-30:]!r}"
+
+
 # == out ===============================================================================================================
 
 
@@ -144,7 +206,7 @@ class Delivered:
 
 
 def delivered(server: FakeTelegram, rooms: Sequence[Room], report: Report) -> Delivered:
-    """Look at what the bot sent: nothing twice without the mark, and each room's units in order."""
+    """Look at what the bot sent: each unit in its own room, and nothing twice without the mark."""
     found = Delivered()
     for room in rooms:
         unmarked: Counter[str] = Counter()
@@ -153,6 +215,9 @@ def delivered(server: FakeTelegram, rooms: Sequence[Room], report: Report) -> De
             if not said:
                 continue
             found.messages += 1
+            astray = [unit for unit in said if room_of(unit) != room.number]
+            if astray:
+                report.find("astray", f"room {room.number} was sent {astray[:3]}")
             marked = MARK in message.text
             found.marked += marked
             known = [unit for unit in said if unit in found.first]
@@ -174,6 +239,16 @@ def _is_preview(message: Sent) -> bool:
     return bool(re.search(r"⏳|✓ \d+ tool", message.text))
 
 
+def topic_of(message: Sent) -> int | None:
+    """Return the topic of a forum; a thread of replies is none."""
+    return message.thread_id if message.wire.get("is_topic_message") else None
+
+
+def room_of(unit: str) -> int:
+    """Return the number of the room in which a unit of an answer was asked for."""
+    return int(unit[1:].partition("-")[0])
+
+
 def judge_answers(store: Store, found: Delivered, said: Sequence[Said], report: Report) -> None:
     """Every answer that a turn gave has arrived, each name is in the answers of one turn, and in the senders' order."""
     for name, turns in store.answered.items():
@@ -182,9 +257,19 @@ def judge_answers(store: Store, found: Delivered, said: Sequence[Said], report: 
         if name not in found.first:
             report.find("lost", f"the answer to {name}")
     newest: dict[tuple[int, int | None, int], tuple[int, str]] = {}
+    answers: dict[tuple[int, int], set[int]] = defaultdict(set)  # an answer: the messages that it answers
+    for one in said:
+        if (message := found.first.get(one.name)) is not None:
+            answers[message.chat_id, message.id].add(one.message)
     for one in said:
         message = found.first.get(one.name)
-        if one.edit_of or one.name.endswith("b") or message is None:
+        if message is None:
+            continue
+        if (thread := topic_of(message)) != one.thread:
+            report.find("astray", f"{one.name} of topic {one.thread} was answered in {thread}")
+        if message.reply_to is not None and message.reply_to not in answers[message.chat_id, message.id]:
+            report.find("astray", f"the answer to {one.name} refers to message {message.reply_to}")
+        if one.edit_of or one.name.endswith("b"):
             continue
         place = (one.room.id, one.thread, one.sender)
         before = newest.get(place, (0, ""))

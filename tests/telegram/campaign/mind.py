@@ -12,17 +12,20 @@ Behind it may stand what the model is to do before it answers:
 | `long LINES` | answers with so many paragraphs, `m17-203/0001` and so on |
 
 A turn's answer has a line for each of its messages, `**ack** m17-203` in Markdown. The model is a function of the
-conversation, so after a crash it goes on as it would have done.
+conversation, so after a crash it goes on as it would have done. What it is told is written down in the file `told` of
+the daemon's $HOME, for the judges.
 """
 
+import hashlib
 import re
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 import trio
 
-from daycare.base.messages import Message, Text, ToolCall, Usage
+from daycare.base.messages import Image, Message, Text, ToolCall, Usage
 from daycare.plugin import (
     Completion,
     InferRequest,
@@ -83,6 +86,8 @@ class Mind:
     async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
         """Think, then say it."""
         turn = current(request.messages)
+        if request.tools and request.may_call:  # else it is no turn: a summary, what memory is to learn of it
+            _write_down(request.messages[: len(request.messages) - len(turn)], turn)
         asked = [wish for message in turn if message.role == "user" for wish in wishes(message.text)]
         called = {call.id for message in turn for call in message.tool_calls}
         calls = [call for wish in asked for call in _calls(wish) if call.id not in called]
@@ -111,6 +116,43 @@ def current(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Return the messages since the last answer."""
     ends = [n for n, message in enumerate(messages) if message.role == "assistant" and not message.tool_calls]
     return messages[ends[-1] + 1 if ends else 0 :]
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """One message of a person as the model reads it; `pictures` are hashes of their bytes."""
+
+    text: str
+    pictures: tuple[str, ...] = ()
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What one request told: the messages of people since the last answer, and whose names stand before them."""
+
+    now: tuple[Heard, ...]
+    earlier: tuple[str, ...]
+
+
+def picture(data: bytes) -> str:
+    """Return what stands for a picture."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def told(folder: Path) -> list[Told]:
+    """Return what the model was told by daemons with this $HOME; the last line may be cut off by a kill."""
+    file = folder / "told"
+    lines = file.read_bytes().split(b"\n")[:-1] if file.exists() else []
+    return [msgspec.json.decode(line, type=Told) for line in lines if line]
+
+
+def _write_down(before: tuple[Message, ...], turn: tuple[Message, ...]) -> None:
+    now = tuple(
+        Heard(each.text, tuple(picture(part.data) for part in each.parts if isinstance(part, Image)))
+        for each in turn
+        if each.role == "user"
+    )
+    earlier = tuple(name for each in before for name in names(each.text))
+    with (Path.home() / "told").open("ab", buffering=0) as file:
+        file.write(b"\n" + msgspec.json.encode(Told(now, earlier)) + b"\n")
 
 
 def _calls(wish: Wish) -> tuple[ToolCall, ...]:

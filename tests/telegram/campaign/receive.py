@@ -9,6 +9,7 @@ import trio
 from daycare.testing.telegram_server import FakeTelegram, Fault, bad_gateway, garbage, lost, refused
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.crowd import Crowd
+from tests.telegram.campaign.mind import told
 from tests.telegram.campaign.report import Report, percentile, say
 from tests.telegram.campaign.stage import Stage, open_topics, rooms_of, staged
 
@@ -51,8 +52,11 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
     report = Report("receive", seed)
     rng = random.Random(f"receive/{seed}")
     async with staged(report, poll_s=POLL_S) as stage:
-        groups = max(1, chats // 8)
-        await stage.introduce(rooms_of(stage.server, chats, groups=groups, forums=max(1, groups // 2)))
+        groups = max(2, chats // 8)
+        rooms = rooms_of(stage.server, chats, groups=groups, forums=groups // 2)
+        rooms[groups - 1].addressed = True
+        stage.configure(rooms)
+        await stage.introduce(rooms)
         open_topics(stage.server, stage.rooms)
         crowd = Crowd(stage, rng)
         stage.server.queue.on_confirm.append(crowd.confirmed)
@@ -61,7 +65,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pusher.run)
             nursery.start_soon(_make_trouble, stage.server, pusher, rng, faults, max(1, min(RESTARTS, updates // 100)))
-            await _kill(stage, crowd, rng, kills, updates)
+            killed_at = await _kill(stage, crowd, rng, kills, updates)
             await pusher.done.wait()
             nursery.cancel_scope.cancel()
         stage.server.no_more_faults()
@@ -70,7 +74,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         if await stage.quiet(_QUIET_S):
             assert stage.process is not None
             await stage.process.stop()
-        _judge(stage, crowd, report)
+        _judge(stage, crowd, killed_at, report)
         report.figures = {
             "updates": crowd.updates,
             "chats": chats,
@@ -87,8 +91,9 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
     return report
 
 
-async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int, updates: int) -> None:
-    """Kill the daemon so many times, evenly over the updates, and leave one running."""
+async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int, updates: int) -> list[float]:
+    """Kill the daemon so many times, evenly over the updates, and leave one running; return when."""
+    killed_at: list[float] = []
     for number in range(kills):
         if stage.process is None or number:
             stage.start()
@@ -101,10 +106,12 @@ async def _kill(stage: Stage, crowd: Crowd, rng: random.Random, kills: int, upda
                 await trio.sleep(0.05)
             await trio.sleep(rng.uniform(0.2, 1.5))
         await stage.process.kill()
+        killed_at.append(trio.current_time())
         if (number + 1) % 5 == 0:
             say(f"{number + 1} of {kills} kills, {crowd.updates} updates, {stage.report.harm} findings")
     if kills:
         await stage.up()
+    return killed_at
 
 
 async def _make_trouble(
@@ -150,14 +157,17 @@ def _lower(server: FakeTelegram, rng: random.Random) -> int:
     return rng.randrange(1_000, max(server.next_update_id - 20_000, 2_000))
 
 
-def _judge(stage: Stage, crowd: Crowd, report: Report) -> None:
+def _judge(stage: Stage, crowd: Crowd, killed_at: list[float], report: Report) -> None:
     with stage.store() as db:
         store = judge.read(db)
         judge.left_over(db, report)
     judge.judge_inbox(store, crowd.said, report)
     found = judge.delivered(stage.server, stage.rooms, report)
     judge.judge_answers(store, found, crowd.said, report)
+    judge.judge_told(store, told(stage.home.folder), crowd.said, report)
     crowd.judge_strangers(report)
+    crowd.judge_asides(store, report)
+    crowd.judge_presses(killed_at, report)
     report.figures = {
         "turns": store.turns,
         "answers": found.messages,

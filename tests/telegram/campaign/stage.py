@@ -4,6 +4,7 @@ import shutil
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ default = "mind/names"
 
 [providers.mind]
 kind = "mind"
+models."names" = { images = true }
 """
 _SERVER_MODELS: Final = """\
 [models]
@@ -49,6 +51,7 @@ base_url = "{base_url}"
 base_file_url = "{base_file_url}"
 poll_s = {poll_s}
 groups = "always"
+group_overrides = {{ {addressed} }}
 """
 _MIND: Final = "tests.telegram.campaign.mind:plugin"
 _TELEGRAM: Final = "daycare_plugins.telegram.plugin:plugin"
@@ -63,6 +66,7 @@ class Room:
     writers: list[Person]
     threads: list[int | None] = field(default_factory=lambda: [None])
     said: int = 0  # messages, each with a number of its own
+    addressed: bool = False  # a group in which the bot answers only whoever addresses it
 
     @property
     def id(self) -> int:
@@ -102,7 +106,8 @@ class Stage:
         self.starter: Callable[..., Process] = Process
         self.ready_s: list[float] = []
         self.home = Home()
-        config = _CONFIG.format(
+        self._config = partial(
+            _CONFIG.format,
             models=_MIND_MODELS if models is None else _SERVER_MODELS.format(base_url=models.base_url),
             policy=policy,
             plugins=", ".join(f'"{plugin}"' for plugin in _plugins()),
@@ -110,7 +115,12 @@ class Stage:
             base_file_url=server.base_file_url,
             poll_s=poll_s,
         )
-        (self.home.path / "config.toml").write_text(config)
+        self.configure()
+
+    def configure(self, rooms: Sequence[Room] = ()) -> None:
+        """Write the settings, with those that some of the rooms need."""
+        addressed = ", ".join(f'"{room.id}" = "addressed"' for room in rooms if room.addressed)
+        (self.home.path / "config.toml").write_text(self._config(addressed=addressed))
 
     # -- the daemon --------------------------------------------------------------------------------------------------
 
