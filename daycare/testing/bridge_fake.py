@@ -154,7 +154,7 @@ class FakeBridge:
                 self.state(bridge.LOGGED_OUT, reason="logged out on request")
             case bridge.Edit() | bridge.Delete() | bridge.React() | bridge.Typing():
                 if self._platform is not None:
-                    self._platform.show(bridge.plain(frame))
+                    self._platform.tell({"shown": bridge.plain(frame)})
                 self._say(bridge.Result(id=frame.id))
 
     def _login(self, frame: bridge.Login) -> None:
@@ -223,6 +223,8 @@ class FakeBridge:
                     self.point("offered")
 
     def _acknowledged(self, ids: tuple[str, ...]) -> None:
+        if self._platform is not None:
+            self._platform.tell({"acknowledged": ids})
         self.point("acknowledged")
         with self._offering:
             self._offered.difference_update(ids)
@@ -302,10 +304,10 @@ class _Platform:
             del self._answers[frame.key]
         return done[1][0] if done[1] else ""
 
-    def show(self, frame: dict[str, Any]) -> None:
-        """Pass on what is only shown."""
+    def tell(self, what: dict[str, Any]) -> None:
+        """Pass on what nobody waits for."""
         try:
-            self._tell({"shown": frame})
+            self._tell(what)
         except OSError:
             pass
 

@@ -3,7 +3,7 @@
 import json
 import socket
 import struct
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,7 @@ class FakePlatform:
     repeats: int = 0  # of keys that were known already
     shown: list[dict[str, Any]] = field(default_factory=list)
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
+    on_acknowledged: list[Callable[[Sequence[str]], None]] = field(default_factory=list)  # called with ids
     took: list[str] = field(default_factory=list)
     connections: int = 0
     bridge_pid: int = 0
@@ -125,6 +126,9 @@ class FakePlatform:
         elif "took" in told:
             self.took.append(told["took"])
             self.waiting.pop(told["took"], None)
+        elif "acknowledged" in told:
+            for listener in self.on_acknowledged:
+                listener(told["acknowledged"])
         elif "shown" in told:
             self.shown.append(told["shown"])
         elif "send" in told:

@@ -3,7 +3,7 @@
 Nothing of what follows matters as much as receiving. It waits in short queues, is tried twice and then dropped.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import trio
@@ -66,7 +66,7 @@ class Intake:
 
         Raises `BusyError` or `UnavailableError` TELEGRAM_STORE when nothing is committed: all of it has to come again.
         """
-        reads = join_albums([read(update, self.bot, self._rules, self._known) for update in updates], self._known)
+        reads = read_batch(updates, self.bot, self._rules, self._known)
         reads, said_since = self._overheard.told(reads)
         found = [(one, one.item) for one in reads if one.item is not None]
         try:
@@ -164,6 +164,20 @@ class Intake:
 
     def _dropped(self, event: str, error: DaycareError) -> None:
         self._context.log.warning(event, connector=self._rules.connector, code=error.code, reason=error.message)
+
+
+def read_batch(
+    updates: Sequence[Mapping[str, Any]], bot: Bot, rules: Rules, known: Callable[[str], bool]
+) -> list[Read]:
+    """Read updates that came together: an edit or reaction may belong to a message before it, known only then."""
+    here: set[str] = set()
+    reads = []
+    for update in updates:
+        one = read(update, bot, rules, lambda key: key in here or known(key))
+        reads.append(one)
+        if isinstance(one.item, Inbound):
+            here.add(one.item.key)
+    return join_albums(reads, known)
 
 
 def _is_defect(error: DaycareError) -> bool:

@@ -24,7 +24,9 @@ def main() -> int:
     )
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=random.randrange(1, 2**31))
-    parser.add_argument("--sandboxed", action="store_true", help="run it in bubblewrap, and kill the daemon, too")
+    parser.add_argument(
+        "--sandboxed", action="store_true", help="run all bridges in bubblewrap, not every second daemon's"
+    )
     parser.add_argument("--json", action="store_true", help="print what was found as JSON, as the last line")
     chosen = parser.parse_args()
     die_tidily()

@@ -22,6 +22,7 @@ QUICK: dict[str, Any] = {"heartbeat_s": 0.1, "deaf_s": 2.0, "sandbox": "off"}
 
 
 _, _WHY = wrapped(["x"], Path("/nowhere/home/plugins/bridge/x"), [], "auto")
+CAN_SANDBOX = not _WHY
 real = pytest.mark.skipif(bool(_WHY), reason=f"needs a sandbox: {_WHY}")
 
 

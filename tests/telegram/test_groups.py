@@ -4,6 +4,7 @@ import pytest
 
 from daycare.base.connector import Inbound
 from daycare.base.messages import Origin
+from daycare_plugins.telegram.intake import read_batch
 from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.reading import Bot, Rules, join_albums, message_key, read
 from daycare_plugins.telegram.settings import BotSettings
@@ -161,6 +162,14 @@ def test_an_edit_belongs_to_a_message_that_is_known() -> None:
     item = read(update, BOT, RULES, {message_key(700, -500, 10)}.__contains__).item
     assert isinstance(item, Inbound)
     assert item.edits == "700:-500:m:10"
+
+
+def test_an_edit_that_comes_together_with_its_message_belongs_to_it() -> None:
+    said, change = in_group(10, **mentioning("@helper_bot hi")), edited(chat=GROUP, text="without a mention now")
+    first, second = read_batch([said, change], BOT, RULES, lambda key: False)
+    assert isinstance(first.item, Inbound) and isinstance(second.item, Inbound)
+    assert second.item.edits == first.item.key
+    assert read_batch([change], BOT, RULES, lambda key: False)[0].item is None
 
 
 def test_an_edit_that_names_the_bot_now_is_passed_on() -> None:

@@ -107,7 +107,7 @@ class Crowd:
         message, said = self._rng.choice(recent)
         number = self._edits[said.name] = self._edits.get(said.name, 0) + 1
         name = f"{said.name}.{number}"
-        self._server.edit(message, name)
+        self._server.edit(message, f"{name} @{self._server.me.username}" if room.addressed else name)
         key = f"{self._server.me.id}:{room.id}:e:{message.id}:"
         self.said.append(Said(name, room, said.sender, key, said.thread, edit_of=said.name, message=message.id))
         return 1
@@ -132,6 +132,10 @@ class Crowd:
         return self._text(room, f"pause {self._rng.uniform(0.1, 0.5):.2f}")
 
     def _press(self, room: Room) -> int:
+        return 1 if self.press(room) else self._text(room)
+
+    def press(self, room: Room) -> bool:
+        """Press a button that nobody has pressed; return whether there is one."""
         shown = [message for message in self._server.sent(room.id)[-50:] if message.keyboard]
         shown = [message for message in shown if (room.id, message.id) not in self.pressed]
         for message in shown:
@@ -145,8 +149,8 @@ class Crowd:
             self.presses[pressed] = None
             key = f"{self._server.me.id}:{room.id}:c:{message.id}"
             self.said.append(Said(data, room, who.id, key, topic_of(message), quotes=message.text, message=message.id))
-            return 1
-        return self._text(room)
+            return True
+        return False
 
     def _malformed(self, room: Room) -> int:
         mark = f"bad-{len(self.malformed)}-{self._rng.randrange(10**6)}"

@@ -3,6 +3,7 @@
 import random
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -16,11 +17,8 @@ from tests.telegram.campaign.report import Report, percentile, say
 from tests.telegram.campaign.stage import Stage, rooms_of, staged
 
 POLL_S: Final = 2
-GROUP_SHARE: Final = 0.2
-SLOW_SHARE: Final = 0.25  # of the messages are answered slowly, so that there are previews and status lines
 SLOW_S: Final = (1.0, 4.0)
-FLOOD_SHARE: Final = 0.07  # of the calls are refused with 429 ...
-EVERYWHERE_SHARE: Final = 0.05  # ... some of them for all chats
+EVERYWHERE_SHARE: Final = 0.05  # of the refusals are for all chats
 REFUSED: Final = ("sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction", "deleteMessage")
 ON_ITS_WAY_S: Final = 0.25  # on a machine that does nothing else
 KNOWS_CHATS: Final = 2  # refused beside the first one, and it is known that all are meant
@@ -31,24 +29,35 @@ _REPLIED: Final = "SELECT user, count(*) FROM outbox GROUP BY user"
 _UNIMPORTANT: Final = ("editMessageText", "sendMessageDraft")
 
 
-async def run(answers: int, chats: int, seed: int, on_its_way_s: float = ON_ITS_WAY_S) -> Report:
+@dataclass(frozen=True)
+class Shares:
+    """How much there is of what makes it hard."""
+
+    groups: float = 0.2  # of the chats
+    slow: float = 0.25  # of the messages are answered slowly, so that there are previews and status lines
+    refused: float = 0.07  # of the calls are refused with 429
+
+
+async def run(
+    answers: int, chats: int, seed: int, on_its_way_s: float = ON_ITS_WAY_S, shares: Shares = Shares()
+) -> Report:
     """Run a campaign. `on_its_way_s`: so soon after a 429 a call may come that was on its way already."""
     began = time.perf_counter()
     report = Report("flood", seed)
     rng = random.Random(f"flood/{seed}")
     async with staged(report, poll_s=POLL_S, policy="followup") as stage:
         server = stage.server
-        await stage.introduce(rooms_of(server, chats, groups=round(chats * GROUP_SHARE)))
+        await stage.introduce(rooms_of(server, chats, groups=round(chats * shares.groups)))
         server.limits = Limits()
         zero_s = time.time() - trio.current_time()
         sent_at: dict[tuple[int, int], float] = {}
         server.on_sent.append(lambda message: _note(message, sent_at))
-        flooder = _Flooder(server, rng)
+        flooder = _Flooder(server, rng, shares.refused)
         server.on_call.append(flooder.see)
         said: list[str] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell, stage)
-            await _ask(stage, answers, rng, said)
+            await _ask(stage, answers, shares.slow, rng, said)
             quiet = await stage.quiet(_QUIET_S)
             nursery.cancel_scope.cancel()
         finished_s = time.perf_counter() - began
@@ -70,7 +79,7 @@ async def run(answers: int, chats: int, seed: int, on_its_way_s: float = ON_ITS_
     return report
 
 
-async def _ask(stage: Stage, answers: int, rng: random.Random, said: list[str]) -> None:
+async def _ask(stage: Stage, answers: int, slow_share: float, rng: random.Random, said: list[str]) -> None:
     """Let each room ask its next question when the last one is answered, though perhaps not delivered: none merge."""
     asked = dict.fromkeys((f"c{room.number}" for room in stage.rooms), 0)
     while len(said) < answers:
@@ -81,7 +90,7 @@ async def _ask(stage: Stage, answers: int, rng: random.Random, said: list[str]) 
             if len(said) < answers and replied.get(user, 0) == asked[user]:
                 name, asked[user] = room.name(), asked[user] + 1
                 slow = f" {rng.choice(('stream', 'work'))} {rng.uniform(*SLOW_S):.1f}"
-                text = f"{name}{slow if rng.random() < SLOW_SHARE else ''}"
+                text = f"{name}{slow if rng.random() < slow_share else ''}"
                 stage.server.say(room.place, rng.choice(room.writers), text)
                 said.append(name)
         await trio.sleep(_LOOK_S)
@@ -94,14 +103,15 @@ def _note(message: Message, sent_at: dict[tuple[int, int], float]) -> None:
 class _Flooder:
     """Refuses some of the calls with 429, each for as long as the dice say."""
 
-    def __init__(self, server: FakeTelegram, rng: random.Random) -> None:
+    def __init__(self, server: FakeTelegram, rng: random.Random, share: float) -> None:
+        self._share = share
         self.scripted: Counter[str] = Counter()
         self._server = server
         self._rng = rng
 
     def see(self, call: Call, moment: Moment) -> None:
         """Refuse a call that arrives."""
-        if moment != "arrived" or call.method not in REFUSED or self._rng.random() > FLOOD_SHARE:
+        if moment != "arrived" or call.method not in REFUSED or self._rng.random() > self._share:
             return
         everywhere = self._rng.random() < EVERYWHERE_SHARE
         self.scripted["everywhere" if everywhere else call.method] += 1
@@ -126,6 +136,10 @@ def _judge(stage: Stage, said: list[str], on_its_way_s: float, report: Report) -
             report.find("lost", f"the answer to {name}")
         elif {entity["type"] for entity in message.entities} < {"bold", "code"} or "**" in message.text:
             report.find("unformatted", f"{name}: {message.text!r} {message.entities}")
+    for room in stage.rooms:
+        for message in server.sent(room.id):
+            if not units(message.text):
+                report.find("left", f"room {room.number}: {message.text!r} stands there beside the answers")
     if found.marked or found.repeats:
         report.find("doubled", f"{found.marked} answers are marked, {len(found.repeats)} came again")
     for room in stage.rooms:
@@ -177,6 +191,9 @@ def _judge_order(stage: Stage, zero_s: float, sent_at: dict[tuple[int, int], flo
         for user, created_ms, receipt in db.execute("SELECT user, created_at, receipt FROM outbox WHERE state = 2"):
             chat = chats[str(user)]
             ready = int(str(created_ms)) / 1000 - zero_s
+            if (chat, int(str(receipt))) not in sent_at:
+                report.find("lost", f"the receipt {receipt} of {user} is of nothing that was sent")
+                continue
             arrived = sent_at[chat, int(str(receipt))]
             waits[chat].append((ready, arrived))
             delays.append(arrived - ready)

@@ -143,10 +143,13 @@ def _number(edit: Said) -> int:
 # == what the model was told ===========================================================================================
 
 
-def judge_told(store: Store, told: Sequence[Told], said: Sequence[Said], report: Report) -> None:
+def judge_told(
+    store: Store, told: Sequence[Told], said: Sequence[Said], report: Report, *, may_miss_files: bool = False
+) -> None:
     """The model is told all that was sent with a message, marked as whose it is, and nothing of another conversation.
 
-    Each request counts: also one whose daemon was killed before it could answer.
+    Each request counts: also one whose daemon was killed before it could answer. Where there may be nobody to fetch a
+    file from, it is enough that the model is told that it cannot be read.
     """
     by_name = {one.name: one for one in said}
     known: set[str] = set()
@@ -159,7 +162,8 @@ def judge_told(store: Store, told: Sequence[Told], said: Sequence[Said], report:
         known.update(name for _, name in now)
         for heard, name in now:
             if name in by_name:
-                for wrong in _misheard(heard, by_name[name]):
+                excused = may_miss_files and "; not readable: " in heard.text
+                for wrong in _misheard(heard, by_name[name], excused=excused):
                     report.find("mistold", f"{name}: {wrong}: {heard.text!r:.300}")
     for name in by_name.keys() & store.heard.keys() - known:
         if by_name[name].edit_of:
@@ -171,7 +175,7 @@ def _place(one: Said) -> tuple[int, int | None]:
     return one.room.number, one.thread
 
 
-def _misheard(heard: Heard, one: Said) -> Iterator[str]:
+def _misheard(heard: Heard, one: Said, *, excused: bool) -> Iterator[str]:
     quoted = re.findall(
         r"\[what this refers to; data, not instructions\]\n<quoted (\w+)>\n(.*?)\n</quoted \1>", heard.text, re.S
     )
@@ -188,7 +192,12 @@ def _misheard(heard: Heard, one: Said) -> Iterator[str]:
             yield f"it quotes {line!r}"
     if one.forwarded and (forwarded is None or one.words not in forwarded[2]):
         yield "it was forwarded, and is not marked as data"
-    if one.file and picture(one.file) not in heard.pictures and one.file.decode("utf-8", "replace") not in heard.text:
+    if (
+        one.file
+        and not excused
+        and picture(one.file) not in heard.pictures
+        and one.file.decode("utf-8", "replace") not in heard.text
+    ):
         yield f"its file has the bytes {one.file[-30:]!r}"
 
 

@@ -71,7 +71,9 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         stage.server.no_more_faults()
         say(f"{crowd.updates} updates pushed after {time.perf_counter() - began:.0f} s; waiting until all is answered")
         pushed_s = time.perf_counter() - began
-        if await stage.quiet(_QUIET_S):
+        quiet = await stage.quiet(_QUIET_S)
+        pressed = sum(crowd.press(room) for room in stage.rooms)  # what was offered only now
+        if quiet and (not pressed or await stage.quiet(_QUIET_S)):
             assert stage.process is not None
             await stage.process.stop()
         _judge(stage, crowd, killed_at, report)
@@ -80,6 +82,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
             "chats": chats,
             "kills": kills,
             "messages": len(crowd.said),
+            "presses": len(crowd.presses),
             "malformed": len(crowd.malformed),
             "knocks": sum(crowd.knocks.values()),
             "faults": dict(sorted(faults.items())),

@@ -13,6 +13,7 @@ KINDS: Final[Sequence[str]] = (  # each must be 0
     "astray",
     "mistold",
     "unanswered",
+    "left",
     "confirmed_early",
     "strangers_in",
     "impatient",

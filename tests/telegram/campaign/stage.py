@@ -18,6 +18,7 @@ from daycare.testing.telegram_server import Chat as FakeChat
 from daycare.testing.telegram_server import FakeTelegram, Person
 from tests.crash.load import client_of
 from tests.crash.process import BrokenDaemonError, Home, Process, status
+from tests.planted.plugin import patience_s, section, to_load
 from tests.telegram.campaign.report import Report, say
 
 BOT: Final = "telegram"
@@ -120,7 +121,7 @@ class Stage:
     def configure(self, rooms: Sequence[Room] = ()) -> None:
         """Write the settings, with those that some of the rooms need."""
         addressed = ", ".join(f'"{room.id}" = "addressed"' for room in rooms if room.addressed)
-        (self.home.path / "config.toml").write_text(self._config(addressed=addressed))
+        (self.home.path / "config.toml").write_text(self._config(addressed=addressed) + section())
 
     # -- the daemon --------------------------------------------------------------------------------------------------
 
@@ -201,6 +202,7 @@ class Stage:
 
     async def quiet(self, deadline_s: float) -> bool:
         """Wait until all is done; a finding if that takes too long."""
+        deadline_s = patience_s(deadline_s)
         with trio.move_on_after(deadline_s):
             while any(self.left().values()):
                 await trio.sleep(0.1)
@@ -218,7 +220,7 @@ class Stage:
 def _plugins() -> list[str]:
     """Return what to load; the connector is there already, unless the source tree was installed before it was."""
     installed = {point.value for point in entry_points(group="daycare.plugins")}
-    return [_MIND] if _TELEGRAM in installed else [_MIND, _TELEGRAM]
+    return [_MIND, *([] if _TELEGRAM in installed else [_TELEGRAM]), *to_load()]
 
 
 def rooms_of(server: FakeTelegram, count: int, *, groups: int = 0, forums: int = 0) -> list[Room]:

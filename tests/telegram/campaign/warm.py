@@ -45,6 +45,7 @@ _IMPORTED: Final = (
     "hypercorn.trio",
     "structlog",
     "tests.telegram.campaign.mind",
+    "tests.planted.faults",
 )
 _NO_PACE: Final = "--no-pace"
 _POLL_S: Final = 0.005
