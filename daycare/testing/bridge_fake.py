@@ -34,9 +34,10 @@ PLATFORM_S: Final = 10.0  # for the platform to take something
 class FakeBridge:
     """The process. Threads read standard input and the platform; `_say` writes."""
 
-    def __init__(self, platform: str, hello: bridge.Hello, codes: int = 0) -> None:
+    def __init__(self, platform: str, hello: bridge.Hello, codes: int = 0, record: str = "") -> None:
         self._out = os.fdopen(os.dup(1), "wb", buffering=0)
         self._writing = threading.Lock()
+        self._recorded = Path(record) if record else None
         self._stating = threading.RLock()
         self._spool = Spool(Path("spool.jsonl"))
         self._sent = SentKeys(Path("sent.jsonl"))
@@ -63,6 +64,7 @@ class FakeBridge:
         lines = bridge.Lines()
         while data := os.read(0, 65_536):
             for line in lines.feed(data):
+                self._record("to_bridge", line)
                 try:
                     frame = bridge.to_bridge(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -219,7 +221,7 @@ class FakeBridge:
                     return
                 if id_ not in self._offered:
                     self._offered.add(id_)
-                    self._raw(json.dumps(data).encode() + b"\n")
+                    self._write(json.dumps(data).encode() + b"\n")
                     self.point("offered")
 
     def _acknowledged(self, ids: tuple[str, ...]) -> None:
@@ -235,7 +237,17 @@ class FakeBridge:
         self._offer()
 
     def _say(self, frame: bridge.Frame) -> None:
-        self._raw(bridge.encode(frame))
+        self._write(bridge.encode(frame))
+
+    def _write(self, line: bytes) -> None:
+        """Say a frame; what a test makes it say beside these is not recorded."""
+        self._record("from_bridge", line)
+        self._raw(line)
+
+    def _record(self, direction: str, line: bytes) -> None:
+        if self._recorded is not None:
+            with self._recorded.open("ab", buffering=0) as file:
+                file.write(json.dumps([direction, line.decode("utf-8", "replace")]).encode() + b"\n")
 
     def _raw(self, line: bytes) -> None:
         if not self._mute:
@@ -325,11 +337,14 @@ def main() -> None:
     parser.add_argument("--platform", default="")
     parser.add_argument("--without", default="", help="capabilities to leave out, with commas")
     parser.add_argument("--codes", type=int, default=0, help="not paired at first; so many codes are shown")
+    parser.add_argument("--record", default="", help="a file for the lines of both directions, with their direction")
     chosen = parser.parse_args()
     able = tuple(one for one in ABLE if one not in chosen.without.split(","))
     if chosen.platform:
         able = tuple(one for one in able if one != bridge.ECHO)
-    FakeBridge(chosen.platform, bridge.Hello(version=1, name="fake", capabilities=able), chosen.codes).run()
+    FakeBridge(
+        chosen.platform, bridge.Hello(version=1, name="fake", capabilities=able), chosen.codes, chosen.record
+    ).run()
 
 
 if __name__ == "__main__":

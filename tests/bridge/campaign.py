@@ -26,6 +26,7 @@ from daycare.testing.telegram_server import Person
 from tests.bridge.helpers import CAN_SANDBOX, to_load
 from tests.crash.load import client_of
 from tests.crash.process import BrokenDaemonError, Home, Process
+from tests.judges.bridge import RECORDED, faults_of
 from tests.planted import plugin as planted
 from tests.telegram.campaign import judge, mind
 from tests.telegram.campaign.judge import Said
@@ -59,7 +60,7 @@ kind = "mind"
 load = [{plugins}]
 
 [plugins.bridge.to.fake]
-command = ["{python}", "-m", "daycare.testing.bridge_fake", "--platform", "{socket}"]
+command = ["{python}", "-m", "daycare.testing.bridge_fake", "--platform", "{socket}", "--record", "{record}"]
 heartbeat_s = 0.3
 deaf_s = 1.5
 exits_max = 0
@@ -127,6 +128,7 @@ class Campaign:
         config = _CONFIG.format(
             plugins=", ".join(f'"{plugin}"' for plugin in plugins),
             python=sys.executable,
+            record=RECORDED,
             socket=self._home.folder / "p.sock",
             path=os.environ.get("PYTHONPATH", ""),
             folder=self._home.folder,
@@ -299,6 +301,8 @@ class Campaign:
         return {unit for one in there.sent for unit in units(one.text)}
 
     def _judge(self, there: FakePlatform) -> None:
+        for wrong in faults_of(self._home.path / "plugins" / "bridge" / "fake"):
+            self.report.find("broken", f"a line that is not in the schema: {wrong}")
         db = apsw.Connection(str(self._home.database), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             store = judge.read(db)

@@ -15,6 +15,7 @@ from daycare.testing.bridge_platform import FakePlatform, platform
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted
 from daycare_plugins.bridge.sandbox import wrapped
+from tests.judges.bridge import RECORDED, faults_of
 
 _PLUGIN = "daycare_plugins.bridge.plugin:plugin"
 FAKE = [sys.executable, "-m", "daycare.testing.bridge_fake"]
@@ -61,13 +62,17 @@ async def bridged(
 async def staged(
     tmp: Path, model: Scripted, *more: str, **settings: Any
 ) -> AsyncGenerator[tuple[House, FakePlatform], None]:
-    """Open a platform and a house with a bridge to it; the platform is outside of the home, which a sandbox hides."""
+    """Open a platform and a house with a bridge to it; the platform is outside of the home, which a sandbox hides.
+
+    At the end every line of both directions must be in the protocol's published schema.
+    """
     home = tmp / "home"
     home.mkdir(exist_ok=True)
     async with platform(tmp / "p.sock") as there:
-        command = [*FAKE, "--platform", str(tmp / "p.sock"), *more]
+        command = [*FAKE, "--platform", str(tmp / "p.sock"), "--record", RECORDED, *more]
         async with bridged(home, model, command, **settings) as house:
             yield house, there
+    assert faults_of(home / "plugins" / "bridge" / "fake") == []
 
 
 def health(house: House) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.bridge import campaign as bridge
 from tests.planted import faults
 from tests.planted.plugin import planted
-from tests.telegram.campaign import flood, receive, send
+from tests.telegram.campaign import approve, flood, receive, send
 from tests.telegram.campaign.report import Report
 
 Campaign = Callable[[int], Awaitable[Report]]  # takes a seed
@@ -18,6 +18,7 @@ CAMPAIGNS: Final[Mapping[str, Campaign]] = {
     "receive": lambda seed: receive.run(updates=160, chats=8, kills=0, seed=seed),
     "send": lambda seed: send.run(kills=2, chats=2, seed=seed),
     "flood": lambda seed: flood.run(answers=24, chats=6, seed=seed, on_its_way_s=3.0, shares=_HARD),
+    "approve": lambda seed: approve.run(kills=2, chats=4, seed=seed),
     "bridge": lambda seed: bridge.run(3, seed),
 }
 
@@ -52,6 +53,8 @@ TABLE: Final[Sequence[Planted]] = (
     Planted(faults.long_replies_end_first, "send", ("reordered",)),
     Planted(faults.replies_refused_for_their_pace_are_lost, "flood", ("lost",)),
     Planted(faults.previews_stay, "flood", ("left",)),
+    Planted(faults.answers_to_another, "approve", ("astray",)),
+    Planted(faults.pressed_buttons_spin, "approve", ("unanswered",)),
     Planted(faults.some_bridge_answers_to_another, "bridge", ("astray",)),
     Planted(faults.quotes_are_dropped, "bridge", ("mistold",)),
     Planted(faults.forwards_are_ones_own_words, "bridge", ("mistold",)),

@@ -17,6 +17,7 @@ from daycare.base import bridge
 from daycare.base.spool import SentKeys, Spool
 from daycare_plugins.whatsapp.identities import Me, NotYetError
 from daycare_plugins.whatsapp.process import WhatsApp
+from tests.judges.bridge import faults
 from tests.whatsapp.library import ANN, ME, event, jid, needs_library, text
 
 COMMAND = [sys.executable, "-m", "daycare_plugins.whatsapp"]
@@ -39,6 +40,7 @@ class Running:
     def until(self, **fields: Any) -> dict[str, Any]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
+            assert faults("from_bridge", line) == []
             frame: dict[str, Any] = json.loads(line)
             self.heard.append(frame)
             if all(frame.get(name) == value for name, value in fields.items()):
@@ -159,7 +161,9 @@ class Table:
             data = os.read(self._read, 1 << 20)
         except BlockingIOError:
             return []
-        return [bridge.from_bridge(line) for line in self._lines.feed(data)]
+        lines = self._lines.feed(data)
+        assert [wrong for line in lines for wrong in faults("from_bridge", line)] == []
+        return [bridge.from_bridge(line) for line in lines]
 
     def ask(self, frame: bridge.Request) -> Any:
         self.whatsapp._answer(frame)

@@ -15,9 +15,11 @@ import trio
 
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.testing.openai_server import FakeOpenAI
+from tests.planted.plugin import patience_s
 from tests.telegram.campaign import papers
 from tests.telegram.campaign.killer import Asked, Call, Commit, Killer, Point
 from tests.telegram.campaign.phone import Deed, Phone, Plan
+from tests.telegram.campaign.presses import Presses
 from tests.telegram.campaign.proposer import TOLD, Proposer
 from tests.telegram.campaign.report import Report, say
 from tests.telegram.campaign.stage import Stage, rooms_of, staged
@@ -118,10 +120,12 @@ async def run(kills: int, chats: int, seed: int) -> Report:
     async with FakeOpenAI.serve(reply=proposer) as models, staged(report, poll_s=POLL_S, models=models) as stage:
         await stage.introduce(rooms_of(stage.server, chats or max(4, kills // KILLS_A_PERSON)))
         await stage.down()
-        killer = Killer(stage)
+        killer, presses = Killer(stage), Presses(stage.server)
+        killed_at: list[float] = []
         proposer.on_asked.append(killer.asked)
         phones = [
-            Phone(stage, room, random.Random(rng.random()), _patience_s(rng), stuck_s=STUCK_S) for room in stage.rooms
+            Phone(stage, room, random.Random(rng.random()), _patience_s(rng), stuck_s=patience_s(STUCK_S))
+            for room in stage.rooms
         ]
         people = _People(phones, rng)
         hits: Counter[str] = Counter()
@@ -129,6 +133,7 @@ async def run(kills: int, chats: int, seed: int) -> Report:
             nursery.start_soon(people.run)
             for number in range(kills):
                 hits[await _kill(stage, killer, rng)] += 1
+                killed_at.append(trio.current_time())
                 if (number + 1) % 10 == 0:
                     proposals = sum(len(phone.deeds) for phone in phones)
                     stuck = sum(bool(deed.stuck) for phone in phones for deed in phone.deeds)
@@ -144,6 +149,7 @@ async def run(kills: int, chats: int, seed: int) -> Report:
         with stage.store() as db:
             papers.left_over(db, report)
         counted = papers.judge(found, deeds, stage.server, report)
+        presses.judge(killed_at, report)
         report.figures = {
             "kills": kills,
             "chats": len(phones),
@@ -165,7 +171,7 @@ def _patience_s(rng: random.Random) -> float:
 async def at_rest(stage: Stage, deeds: Sequence[Deed]) -> papers.Papers:
     """Return what the store says once no decided request has buttons any more; a finding if that takes too long."""
     left: list[int] = []
-    with trio.move_on_after(REST_S):
+    with trio.move_on_after(patience_s(REST_S)):
         while True:
             with stage.store() as db:
                 found = papers.read(db)

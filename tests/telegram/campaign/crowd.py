@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-import trio
 
 from daycare.testing.telegram_server import FakeTelegram, Message, Person
 from daycare.testing.telegram_updates import Update
@@ -17,7 +16,6 @@ from tests.telegram.campaign.stage import BOT, FIRST_STRANGER, Room, Stage
 
 STRANGERS: Final = 12
 PRIVATE_WEIGHT: Final = 3  # against a group's, where a bot may answer 20 times a minute only
-ANSWER_S: Final = 10.0  # for so long an answer to a press may be on its way when the daemon is killed
 RECENT: Final = 12  # messages of a room that may be edited, quoted or forwarded
 BYSTANDERS: Final = "m998-1"  # what is said to somebody else begins so
 _PNG: Final = b"\x89PNG\r\n\x1a\n" + b"\x00" * 60
@@ -36,7 +34,6 @@ class Crowd:
         self.knocks: dict[int, int] = {}
         self.asides: list[str] = []  # keys of what is said to others, in the room where the bot has to be addressed
         self.pressed: set[tuple[int, int]] = set()
-        self.presses: dict[str, float | None] = {}  # by callback query: when it was confirmed
         self._chosen: set[str] = set()
         self.updates = 0
         self.strange_files: set[str] = set()
@@ -145,8 +142,7 @@ class Crowd:
             who = self._rng.choice(room.writers)
             self.pressed.add((room.id, message.id))
             self._chosen.add(data)
-            pressed = self._server.press(message, data, who)
-            self.presses[pressed] = None
+            self._server.press(message, data, who)
             key = f"{self._server.me.id}:{room.id}:c:{message.id}"
             self.said.append(Said(data, room, who.id, key, topic_of(message), quotes=message.text, message=message.id))
             return True
@@ -212,8 +208,6 @@ class Crowd:
         with self._stage.store() as db:
             for update in updates:
                 tree = msgspec.json.decode(update.raw)
-                if (pressed := tree.get("callback_query")) is not None and pressed.get("id") in self.presses:
-                    self.presses[pressed["id"]] = trio.current_time()
                 where, bindings = _trace_of(tree, self._server.me.id)
                 if not db.execute(f"SELECT 1 FROM {where} LIMIT 1", bindings).fetchall():
                     self._stage.report.find("confirmed_early", f"update {update.update_id}: {tree}"[:300])
@@ -226,14 +220,6 @@ class Crowd:
         heard = store.heard.get(BYSTANDERS, [])
         if heard:
             report.find("strangers_in", f"turns {heard[:5]} know what was said to others")
-
-    def judge_presses(self, killed_at: Sequence[float], report: Report) -> None:
-        """Each press is answered, else a button spins: unless the daemon that had confirmed it was killed then."""
-        answered = {call.params.get("callback_query_id") for call in self._server.called("answerCallbackQuery")}
-        for pressed, at in self.presses.items():
-            if pressed in answered or (at is not None and any(at <= kill <= at + ANSWER_S for kill in killed_at)):
-                continue
-            report.find("unanswered", f"the press {pressed} of a button, confirmed at {at}")
 
     def judge_strangers(self, report: Report) -> None:
         """Strangers are counted, told once at most, and nothing else; malformed updates are dead letters, once each."""

@@ -26,8 +26,11 @@ KINDS: Final = (  # of findings; each must be 0
     "follow_ups_missing",
     "history_broken",
     "doubled",
+    "astray",
+    "unanswered",
     "broken",
 )
+_PROPOSED: Final = re.compile(r"\bp(\d+)-\d+")  # what is to be remembered; its number is that of the room
 _DONE: Final = ("approved", "edited")
 _SENDER: Final = "/system/approvals"
 _SENT, _DEAD = 2, 3
@@ -254,6 +257,10 @@ def _judge_phones(papers: Papers, rooms: dict[str, int], server: FakeTelegram, r
     for user, numbers in papers.sent:
         replies[user].append(numbers)
     for user, chat in rooms.items():
+        for message in server.sent(chat):
+            others = {name for name in _PROPOSED.findall(message.text) if f"c{name}" != user}
+            if others:
+                report.find("astray", f"{user} was sent what is for {sorted(others)}: {message.text[:200]!r}")
         shown = {message.id: message for message in server.sent(chat)}
         wanted: Counter[str] = Counter()
         for numbers in replies[user]:

@@ -10,6 +10,7 @@ from daycare.testing.telegram_server import FakeTelegram, Fault, bad_gateway, ga
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.crowd import Crowd
 from tests.telegram.campaign.mind import told
+from tests.telegram.campaign.presses import Presses
 from tests.telegram.campaign.report import Report, percentile, say
 from tests.telegram.campaign.stage import Stage, open_topics, rooms_of, staged
 
@@ -58,7 +59,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         stage.configure(rooms)
         await stage.introduce(rooms)
         open_topics(stage.server, stage.rooms)
-        crowd = Crowd(stage, rng)
+        crowd, presses = Crowd(stage, rng), Presses(stage.server)
         stage.server.queue.on_confirm.append(crowd.confirmed)
         pusher = _Pusher(stage, crowd, updates, max(_MIN_PER_S, updates / max(kills * A_LIFE_S, 1.0)))
         faults: dict[str, int] = {}
@@ -76,13 +77,13 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         if quiet and (not pressed or await stage.quiet(_QUIET_S)):
             assert stage.process is not None
             await stage.process.stop()
-        _judge(stage, crowd, killed_at, report)
+        _judge(stage, crowd, presses, killed_at, report)
         report.figures = {
             "updates": crowd.updates,
             "chats": chats,
             "kills": kills,
             "messages": len(crowd.said),
-            "presses": len(crowd.presses),
+            "presses": len(crowd.pressed),
             "malformed": len(crowd.malformed),
             "knocks": sum(crowd.knocks.values()),
             "faults": dict(sorted(faults.items())),
@@ -160,7 +161,7 @@ def _lower(server: FakeTelegram, rng: random.Random) -> int:
     return rng.randrange(1_000, max(server.next_update_id - 20_000, 2_000))
 
 
-def _judge(stage: Stage, crowd: Crowd, killed_at: list[float], report: Report) -> None:
+def _judge(stage: Stage, crowd: Crowd, presses: Presses, killed_at: list[float], report: Report) -> None:
     with stage.store() as db:
         store = judge.read(db)
         judge.left_over(db, report)
@@ -170,7 +171,7 @@ def _judge(stage: Stage, crowd: Crowd, killed_at: list[float], report: Report) -
     judge.judge_told(store, told(stage.home.folder), crowd.said, report)
     crowd.judge_strangers(report)
     crowd.judge_asides(store, report)
-    crowd.judge_presses(killed_at, report)
+    presses.judge(killed_at, report)
     report.figures = {
         "turns": store.turns,
         "answers": found.messages,

@@ -1,0 +1,35 @@
+"""Pressed buttons: each is answered, or it spins on somebody's phone until Telegram gives up."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import trio
+
+from daycare.testing.telegram_server import FakeTelegram
+from daycare.testing.telegram_updates import Update
+from tests.telegram.campaign.report import Report
+
+ANSWER_S: Final = 10.0  # for so long an answer may be on its way when the daemon is killed
+
+
+class Presses:
+    """Notes when each press is confirmed: from then on nobody but that daemon can answer it."""
+
+    def __init__(self, server: FakeTelegram) -> None:
+        self._server = server
+        self._confirmed: dict[str, float] = {}
+        server.queue.on_confirm.append(self._see)
+
+    def judge(self, killed_at: Sequence[float], report: Report) -> None:
+        """Each press is answered, unless the daemon was killed right after it had confirmed it."""
+        answered = {call.params.get("callback_query_id") for call in self._server.called("answerCallbackQuery")}
+        for press, at in self._confirmed.items():
+            if press not in answered and not any(at <= kill <= at + ANSWER_S for kill in killed_at):
+                report.find("unanswered", f"the press {press} of a button was confirmed and never answered")
+
+    def _see(self, updates: list[Update]) -> None:
+        for update in updates:
+            query = msgspec.json.decode(update.raw).get("callback_query", {})
+            if "message" in query:  # else it is malformed
+                self._confirmed[query["id"]] = trio.current_time()
