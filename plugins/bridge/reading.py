@@ -25,11 +25,13 @@ def read(
     """Return what it is for the host, None if it is nothing to it. It may read files: call it in a thread."""
     match frame:
         case Unread():
-            return Unreadable(key=_key(frame.id), reason=one_line(frame.reason, 300), body=frame.body[:BODY_MAX_CHARS])
+            return Unreadable(
+                key=key_of(frame.id), reason=one_line(frame.reason, 300), body=frame.body[:BODY_MAX_CHARS]
+            )
         case Moved():
             return None
         case _ if not is_key(frame.sender) or (frame.chat and not is_key(frame.chat)):
-            return Unreadable(key=_key(frame.id), reason="it has no usable sender or chat", body="")
+            return Unreadable(key=key_of(frame.id), reason="it has no usable sender or chat", body="")
         case Said():
             return _said(frame, connector, groups, folder)
         case Reacted():
@@ -62,7 +64,7 @@ def _said(frame: Said, connector: str, groups: str, folder: Folder) -> Inbound |
         message=_name(frame.message),
         replies_to=_name(frame.replies_to),
         album=_name(frame.album),
-        edits=_key(frame.edits) if frame.edits else "",
+        edits=key_of(frame.edits) if frame.edits else "",
         origin=Origin.FORWARD if frame.forwarded else item.origin,
     )
 
@@ -76,7 +78,7 @@ def _told(frame: Said | Reacted | Deleted, connector: str, text: str) -> Inbound
         connector=connector,
         sender=f"{connector}:{frame.sender}",
         chat=f"{connector}:{frame.chat}" if frame.chat else "",
-        key=_key(frame.id),
+        key=key_of(frame.id),
         text=text,
         name=one_line(frame.name, NAME_MAX_CHARS),
         chat_name=one_line(frame.chat_name, NAME_MAX_CHARS),
@@ -115,7 +117,8 @@ def _name(reference: str) -> str:
     return "" if names_known(reference) else reference[:KEY_MAX_CHARS]
 
 
-def _key(id_: str) -> str:
+def key_of(id_: str) -> str:
+    """Return the key under which the host knows what has this id: another one where it cannot be a key."""
     if id_ and len(id_) <= ID_MAX_CHARS and id_.isprintable() and not names_known(id_):
         return id_
     return f"digest:{hashlib.blake2b(id_.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"

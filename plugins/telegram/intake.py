@@ -84,6 +84,10 @@ class Intake:
         for (one, item), outcome in zip(found, outcomes, strict=True):
             self._follow(one, item, outcome)
         for one in reads:
+            if one.why_ignored:
+                self._context.log.debug(
+                    "telegram_ignored", connector=self._rules.connector, update=one.update_id, why=one.why_ignored
+                )
             if one.press is not None:
                 self._queue(self._buttons, one.press)
         return any(outcome.state != "repeated" for outcome in outcomes)

@@ -2,15 +2,21 @@
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
 
+import msgspec
 import trio
 
 from daycare.base import bridge
+from daycare.testing.house import House
+from daycare_plugins.bridge import reading, session
 from tests.bridge.helpers import QUICK
 from tests.hostile import texts, values
+from tests.hostile.accounts import Accounts, accounts, logged
 from tests.hostile.messages import echo
 from tests.hostile.stage import PEOPLE, Streaming, count, opened
 from tests.hostile.trial import Prepared, Trial
@@ -38,6 +44,10 @@ class Bridge(Prepared):
                 await house.store.people.link(f"{NAME}:{sender}", PEOPLE[number % len(PEOPLE)])
 
         settings = {"bridge": {"to": {NAME: own}}}
+        with patch.object(session, "LINES_A_MINUTE", 1_000_000), accounts() as kept:  # each line is to be accounted for
+            await self._play(trial, folder, settings, prepare, kept)
+
+    async def _play(self, trial: Trial, folder: Path, settings: Any, prepare: Any, kept: Accounts) -> None:
         async with opened(trial, folder, Streaming(echo), settings=settings, prepare=prepare) as house:
             with trio.move_on_after(DEADLINE_S) as late:
                 while not (folder / "done").exists():
@@ -48,9 +58,16 @@ class Bridge(Prepared):
                 trial.harm("no end", f"after {DEADLINE_S:g} s not all lines were taken, or not all messages answered")
                 return
             states = {str(row[0]): row[1] for row in house.store._db.execute("SELECT key, state FROM inbox")}
+            acknowledged = set((folder / "plugins" / "bridge" / NAME / "acknowledged").read_text().split("\n"))
+            garbage = logged(folder, "bridge_garbage", "line")
             for number in trial.numbers:
                 found = [state for key, state in states.items() if key.endswith(f"n{number}")]
-                trial.end(number, "refused" if not found else "answered" if found[0] == 1 else "dead")
+                said = _said(line(trial.draw(number), number), house, kept, acknowledged, garbage)
+                if not said:
+                    trial.harm("vanished", self.shown(trial.draw(number)), number)
+                trial.end(
+                    number, "refused" if not found else "answered" if found[0] == 1 else "dead", "" if found else said
+                )
 
     def shown(self, rng: Random) -> str:
         """Return its line."""
@@ -72,6 +89,40 @@ def line(rng: Random, number: int) -> bytes:
     if isinstance(found, dict) and found.get("state") in (bridge.LOGGED_OUT, bridge.REPLACED, bridge.RESTART_REQUIRED):
         found["state"] = bridge.UNREACHABLE  # else it is ended, or not started again: rightly
     return values.body(rng, found).replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _said(data: bytes, house: House, kept: Accounts, acknowledged: set[str], garbage: Counter[str]) -> str:
+    """Return what the daemon said of a line, empty for nothing. `garbage` is what its log holds of others."""
+    if not data.strip():
+        return "ignored: it is empty"
+    if len(data) > bridge.LINE_MAX_BYTES:
+        return _took(garbage, f"a line of more than {bridge.LINE_MAX_BYTES} bytes") and "garbage"
+    try:
+        frame = bridge.from_bridge(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _took(garbage, str(error)[: session.REASON_MAX_CHARS]) and "garbage"
+    if isinstance(frame, bridge.Hello):
+        return _took(garbage, "a second hello") and "garbage"
+    if not isinstance(frame, bridge.Inward):
+        return f"of the bridge itself: {frame.__struct_config__.tag}"
+    if json.dumps(frame.id) not in acknowledged:
+        return ""
+    if isinstance(frame, bridge.Moved):
+        return "a chat has moved"
+    if frame.__class__ is not bridge.Unread and frame.chat and not _is_meant(frame):  # type: ignore[union-attr]
+        return kept.said(house, reading.key_of(frame.id)) or "ignored: said to others in a group"
+    return kept.said(house, reading.key_of(frame.id))
+
+
+def _is_meant(frame: bridge.Said | bridge.Reacted | bridge.Deleted) -> bool:
+    """Return whether we are meant in a group, as far as the protocol tells that."""
+    return (isinstance(frame, bridge.Said) and frame.addressed) or (isinstance(frame, bridge.Reacted) and frame.to_us)
+
+
+def _took(garbage: Counter[str], words: str) -> bool:
+    """Take one line from the log's, if there is one with these words."""
+    garbage[words] -= 1
+    return garbage[words] >= 0
 
 
 def _frame(rng: Random, id_: str) -> dict[str, Any]:
@@ -165,7 +216,7 @@ def main() -> None:
 
     seed, numbers, done = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     first, last = (int(word) for word in numbers.split("-"))
-    at_file = Path("at")
+    at_file, acknowledged = Path("at"), Path("acknowledged")
     at = int(at_file.read_text()) if at_file.exists() else first
     out = sys.stdout.buffer
 
@@ -201,20 +252,22 @@ def main() -> None:
                     {"type": "message", "id": pending, "sender": f"s{at % 400}", "text": "are you there?"}
                 ).encode()
             )
-        if pending == _read(next(frames, b""), say, pending):
+        if pending == _read(next(frames, b""), say, pending, acknowledged):
             pending = ""
     done.touch()
     while data := next(frames, b""):
-        _read(data, say, "")
+        _read(data, say, "", acknowledged)
 
 
-def _read(data: bytes, say: Any, pending: str) -> str:
+def _read(data: bytes, say: Any, pending: str, acknowledged: Path) -> str:
     if not data:
         sys.exit(0)
     frame = json.loads(data)
     if frame["type"] == "stop":
         sys.exit(0)
     if frame["type"] == "ack":
+        with acknowledged.open("a") as file:
+            file.writelines(f"{json.dumps(id_)}\n" for id_ in frame["ids"])
         return pending if pending in frame["ids"] else ""
     if frame["type"] == "ping":
         say(json.dumps({"type": "result", "id": frame["id"], "state": "connected"}).encode())

@@ -63,8 +63,10 @@ class Figures(msgspec.Struct, kw_only=True):
     part_crashed: int = 0
     errors_5xx: int = 0
     no_end: int = 0
+    vanished: int = 0
     held: int = 0
     other_harm: int = 0
+    why_refused: dict[str, dict[str, int]] = {}  # by kind, of those kinds that look at it
     unrepeated: int = 0
     rows_set_aside: int = 0
     held_ms_max: float = 0.0
@@ -76,6 +78,7 @@ class Figures(msgspec.Struct, kw_only=True):
 _COUNTED: Final = {
     "ended": "ended_daemons", "hung": "hung", "LaneBroke": "lane_broke", "PartCrashed": "part_crashed",
     "5xx": "errors_5xx", "no end": "no_end", "held": "held",
+    "vanished": "vanished",
 }  # fmt: skip
 
 
@@ -131,6 +134,8 @@ def _figures(seed: int, tallies: dict[str, Tally]) -> Figures:
         figures.answered += tally.answered
         figures.refused += tally.refused
         figures.dead += tally.dead
+        if tally.why:
+            figures.why_refused[name] = dict(sorted(tally.why.items()))
         figures.unrepeated += tally.unrepeated
         figures.rows_set_aside += tally.set_aside
         figures.failures = [*figures.failures, *tally.failures]

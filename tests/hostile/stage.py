@@ -57,11 +57,12 @@ async def opened(
     settings: dict[str, Any] | None = None,
     disable: tuple[str, ...] = (),
     prepare: Callable[[House], Awaitable[object]] | None = None,
+    level: str = "info",
 ) -> AsyncIterator[House]:
     """Open a daemon with sixteen people; each second one is answered by rules, the others by `model`."""
     config = replace(CONFIG, plugins=PluginsSection(disable=disable, settings=settings or {}))
     virtual = trial.kind.virtual
-    log.configure("info", folder / "daycare.log")
+    log.configure(level, folder / "daycare.log")
     # Nobody sets right what an imported agent lacks, so that it is given up after an hour instead of a week.
     with patch.object(failures, "SETUP_MAX_S", 3_600.0):
         async with open_house(
@@ -74,6 +75,7 @@ async def opened(
             curates=True,
             inline=virtual,
         ) as house:
+            house.daemon.reloading._watched.take()  # there is no file: its settings are not taken back after a while
             _listen(house, trial)
             _write_aside(house, trial)
             for number, name in enumerate(PEOPLE):

@@ -1,11 +1,13 @@
 """The whole way over Telegram: what people write, and updates as no server sends them; answers echo what was said."""
 
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Final
+from unittest.mock import patch
 
 import trio
 from msgspec.structs import replace
@@ -14,10 +16,13 @@ from daycare.plugin import Plugin, PluginContext
 from daycare.testing.house import OWNER, House
 from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram import intake
 from daycare_plugins.telegram import serving as _serving
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.plugin import plugin as real
+from daycare_plugins.telegram.reading import Read
 from tests.hostile import texts, values
+from tests.hostile.accounts import Accounts, accounts, logged
 from tests.hostile.messages import echo
 from tests.hostile.stage import DEADLINE_S, PEOPLE, Streaming, count, opened
 from tests.hostile.trial import Prepared, Trial
@@ -40,7 +45,9 @@ class Telegram(Prepared):
     async def play(self, trial: Trial, folder: Path) -> None:
         """Let each be said by a person of its own, so that no pace is in its way."""
         server = FakeTelegram()
+        updates: dict[int, range] = {}
         async with (
+            _keeping() as (kept, reads),
             _network(server) as network,
             opened(
                 trial,
@@ -52,19 +59,28 @@ class Telegram(Prepared):
                 },
                 disable=("telegram",),
                 prepare=lambda house: _prepare(house, trial, server),
+                level="debug",
             ) as house,
         ):
             for number in trial.numbers:
+                first = server.queue.next_id
                 self.say(server, FIRST + number, trial.draw(number))
+                updates[number] = range(first, server.queue.next_id)
             last = server.queue.next_id
             with trio.move_on_after(DEADLINE_S):
                 while server.confirmed < last or count(house, WAITS) or count(house, OUT):
                     await trio.sleep(5.0)
             if server.confirmed < last:
                 trial.harm("no end", f"updates up to {last} were sent, and up to {server.confirmed} taken")
+            ignored = logged(folder, "telegram_ignored", "update")
             for number in trial.numbers:
                 states = _states(house, f"telegram:{FIRST + number}")
-                trial.end(number, "answered" if 1 in states else "dead" if states else "refused")
+                said = {update: _said(house, kept, reads.get(update), ignored) for update in updates[number]}
+                why = "" if states else ", ".join(sorted(set(said.values())))
+                trial.end(number, "answered" if 1 in states else "dead" if states else "refused", why)
+                for update, word in said.items():
+                    if not word:
+                        trial.harm("vanished", f"update {update}: {reads.get(update)}", number)
                 if 0 in states:
                     trial.harm("no end", "its message waits", number)
 
@@ -146,6 +162,30 @@ async def _prepare(house: House, trial: Trial, server: FakeTelegram) -> None:
     await house.store.secrets.put("telegram", OWNER, house.daemon.services.vault.seal(server.token))
     for number in trial.numbers:
         await house.store.people.link(f"telegram:{FIRST + number}", PEOPLE[number % len(PEOPLE)])
+
+
+@asynccontextmanager
+async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
+    """Keep accounts, and what each update was read as."""
+    reads: dict[int | None, Read] = {}
+    read = intake.read_batch
+
+    def reading(*arguments: Any) -> list[Read]:
+        found = read(*arguments)
+        reads.update({one.update_id: one for one in found})
+        return found
+
+    with accounts() as kept, patch.object(intake, "read_batch", reading):
+        yield kept, reads
+
+
+def _said(house: House, kept: Accounts, read: Read | None, ignored: Counter[int]) -> str:
+    """Return what the daemon said of an update, empty for nothing."""
+    if read is None:
+        return ""
+    if read.item is not None:
+        return kept.said(house, read.item.key)
+    return f"ignored: {read.why_ignored}" if read.update_id in ignored else ""
 
 
 def _states(house: House, sender: str) -> set[int]:

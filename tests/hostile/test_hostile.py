@@ -2,11 +2,16 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
+from daycare_plugins.bridge import intake as bridge_intake
+from daycare_plugins.telegram import intake as telegram_intake
+from daycare_plugins.telegram.reading import Read
 from tests.chance import SEED, WHOLE
 from tests.hostile.campaign import KINDS, SLICE, warm
 from tests.hostile.held import HELD_MAX_MS
@@ -71,6 +76,25 @@ def test_the_one_input_that_does_harm_is_found_among_others(how: str) -> None:
     tally = play(Harmful(how), 1, range(16))
     assert [(each.what, each.inputs) for each in tally.failures] == [(how, [7])]
     assert tally.inputs == 16 and tally.answered == (15 if how != "held" else 16)
+
+
+def test_a_line_of_a_bridge_that_is_lost_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bridge_intake, "read", lambda *_: None)  # it is acknowledged, and nothing comes of it
+    trial = Trial(KINDS["bridge"], SEED, range(20))
+    trial.run()
+    assert {harm.what for harm in trial.harms} == {"vanished"}
+
+
+def test_an_update_that_is_lost_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = telegram_intake.read_batch
+
+    def lossy(*arguments: Any) -> list[Read]:
+        return [replace(one, item=None) for one in read(*arguments)]
+
+    monkeypatch.setattr(telegram_intake, "read_batch", lossy)
+    trial = Trial(KINDS["telegram"], SEED, range(5))
+    trial.run()
+    assert {harm.what for harm in trial.harms} == {"vanished"}
 
 
 def test_where_there_is_no_harm_none_is_found() -> None:

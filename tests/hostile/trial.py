@@ -69,6 +69,7 @@ class Trial:
         self.seed = seed
         self.numbers = numbers
         self.ended: dict[int, Ending] = {}
+        self.why: dict[int, str] = {}
         self.harms: list[Harm] = []
         self.holds: list[Hold] = []
         self.set_aside = 0
@@ -81,9 +82,11 @@ class Trial:
         """Return what decides an input: always the same for the same seed, kind and number."""
         return drawn(self.kind.name, self.seed, number)
 
-    def end(self, number: int, how: Ending) -> None:
-        """Note how an input ended."""
+    def end(self, number: int, how: Ending, why: str = "") -> None:
+        """Note how an input ended, and for one that was refused what the daemon said of it, where that is looked at."""
         self.ended[number] = how
+        if why:
+            self.why[number] = why
 
     def harm(self, what: str, text: str, number: int | None = None) -> None:
         """Note harm."""
@@ -195,6 +198,7 @@ class Tally(msgspec.Struct):
     answered: int = 0
     refused: int = 0
     dead: int = 0
+    why: dict[str, int] = {}  # of what was refused, where that is looked at
     held_ms: float = 0.0
     held_by: str = ""
     held_input: str = ""
@@ -208,6 +212,7 @@ class Tally(msgspec.Struct):
         self.answered += other.answered
         self.refused += other.refused
         self.dead += other.dead
+        self.why = {why: self.why.get(why, 0) + other.why.get(why, 0) for why in {**self.why, **other.why}}
         self.unrepeated += other.unrepeated
         self.set_aside += other.set_aside
         self.failures = [*self.failures, *other.failures]
@@ -275,6 +280,7 @@ def _counted(trial: Trial) -> Tally:
         answered=trial.count("answered"),
         refused=trial.count("refused"),
         dead=trial.count("dead"),
+        why=dict(Counter(trial.why.values())),
         set_aside=trial.set_aside,
         held_ms=round(trial.longest_ms, 1),
         held_by=trial.longest_task,
