@@ -96,20 +96,20 @@ def _said(data: bytes, house: House, kept: Accounts, acknowledged: set[str], gar
     if not data.strip():
         return "ignored: it is empty"
     if len(data) > bridge.LINE_MAX_BYTES:
-        return _took(garbage, f"a line of more than {bridge.LINE_MAX_BYTES} bytes") and "garbage"
+        return _garbage(garbage, f"a line of more than {bridge.LINE_MAX_BYTES} bytes")
     try:
         frame = bridge.from_bridge(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _took(garbage, str(error)[: session.REASON_MAX_CHARS]) and "garbage"
+        return _garbage(garbage, str(error)[: session.REASON_MAX_CHARS])
     if isinstance(frame, bridge.Hello):
-        return _took(garbage, "a second hello") and "garbage"
+        return _garbage(garbage, "a second hello")
     if not isinstance(frame, bridge.Inward):
         return f"of the bridge itself: {frame.__struct_config__.tag}"
     if json.dumps(frame.id) not in acknowledged:
         return ""
     if isinstance(frame, bridge.Moved):
         return "a chat has moved"
-    if frame.__class__ is not bridge.Unread and frame.chat and not _is_meant(frame):  # type: ignore[union-attr]
+    if not isinstance(frame, bridge.Unread) and frame.chat and not _is_meant(frame):
         return kept.said(house, reading.key_of(frame.id)) or "ignored: said to others in a group"
     return kept.said(house, reading.key_of(frame.id))
 
@@ -119,10 +119,10 @@ def _is_meant(frame: bridge.Said | bridge.Reacted | bridge.Deleted) -> bool:
     return (isinstance(frame, bridge.Said) and frame.addressed) or (isinstance(frame, bridge.Reacted) and frame.to_us)
 
 
-def _took(garbage: Counter[str], words: str) -> bool:
+def _garbage(garbage: Counter[str], words: str) -> str:
     """Take one line from the log's, if there is one with these words."""
     garbage[words] -= 1
-    return garbage[words] >= 0
+    return "garbage" if garbage[words] >= 0 else ""
 
 
 def _frame(rng: Random, id_: str) -> dict[str, Any]:

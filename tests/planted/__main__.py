@@ -67,7 +67,7 @@ async def _all(wanted: list[Planted], seed: int, jobs: int) -> tuple[list[Outcom
 
     async def without(name: str) -> None:
         async with free:
-            false[name] = (await sound(name, seed)).harm
+            false[name] = len(await sound(name, seed))
 
     async with trio.open_nursery() as nursery:
         for name in {fault.campaign: None for fault in wanted}:

@@ -166,7 +166,7 @@ def updates_are_never_confirmed() -> None:
     async def without(self: Client, offset: int | None, *rest: Any) -> Any:
         return await poll(self, None, *rest)
 
-    Client.poll = without  # type: ignore[method-assign]
+    Client.poll = without  # type: ignore[method-assign, assignment]
 
 
 def bridges_are_acknowledged_before_the_commit() -> None:

@@ -12,7 +12,7 @@ from tests.telegram.campaign.report import Report
 
 Campaign = Callable[[int], Awaitable[Report]]  # takes a seed
 
-_HARD: Final = flood.Shares(groups=0.5, slow=0.6, refused=0.2)
+_HARD: Final = flood.Shares(groups=0.8, slow=0.9, refused=0.2)
 # As short as they can be and still see what is planted; without a fault each finds nothing.
 CAMPAIGNS: Final[Mapping[str, Campaign]] = {
     "receive": lambda seed: receive.run(updates=160, chats=8, kills=0, seed=seed),
@@ -99,6 +99,10 @@ async def run(fault: Planted, seed: int) -> Outcome:
     return Outcome(fault, report.findings)
 
 
-async def sound(name: str, seed: int) -> Report:
-    """Run a campaign without a fault."""
-    return await CAMPAIGNS[name](seed)
+async def sound(name: str, seed: int) -> Sequence[tuple[str, str]]:
+    """Run a campaign without a fault; return findings that would have passed for a fault of it that is caught.
+
+    What only tells how fast the machine is does not count: several campaigns run at a time.
+    """
+    kinds = {kind for fault in TABLE if fault.campaign == name for kind in fault.kinds}
+    return [each for each in (await CAMPAIGNS[name](seed)).findings if each[0] in kinds]
