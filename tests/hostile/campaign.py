@@ -2,6 +2,7 @@
 
 import multiprocessing
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -91,14 +92,15 @@ def run(seed: int, inputs: int, only: Sequence[str], jobs: int, held_ms: float =
         chunk = KINDS[name].chunk
         work += [(name, seed, range(at, min(at + chunk, wanted)), held_ms) for at in range(0, wanted, chunk)]
     tallies: dict[str, Tally] = {name: Tally() for name in only}
+    left = Counter(name for name, *_ in work)
     if jobs == 1:
         warm(only)
         for each in work:
-            _told(tallies, *_chunk(each))
+            _told(tallies, left, *_chunk(each))
     else:
         with multiprocessing.get_context("fork").Pool(jobs, initializer=warm, initargs=(only,)) as pool:
             for name, tally in pool.imap_unordered(_chunk, work):
-                _told(tallies, name, tally)
+                _told(tallies, left, name, tally)
     return _figures(seed, tallies)
 
 
@@ -120,11 +122,16 @@ def _chunk(work: tuple[str, int, range, float]) -> tuple[str, Tally]:
     return name, play(KINDS[name], seed, numbers, held_ms=held_ms)
 
 
-def _told(tallies: dict[str, Tally], name: str, tally: Tally) -> None:
+def _told(tallies: dict[str, Tally], left: Counter[str], name: str, tally: Tally) -> None:
     tallies[name].add(tally)
+    left[name] -= 1
     for failure in tally.failures:
         where = "-".join(map(str, failure.inputs))
         print(f"{failure.what}: --only {name} --input {where}: {failure.text}", file=sys.stderr, flush=True)
+    if not left[name]:
+        it = tallies[name]
+        ends = f"{it.answered} answered, {it.refused} refused, {it.dead} dead, {len(it.failures)} harms"
+        print(f"{name}: {it.inputs} inputs, {ends}, {it.held_ms:.0f} ms at most", file=sys.stderr, flush=True)
 
 
 def _figures(seed: int, tallies: dict[str, Tally]) -> Figures:
