@@ -190,7 +190,8 @@ class Daemon:
             self.router.post,
             lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
             self.directory.all_of,
-            self.file,
+            self.files.get,
+            self.files.read,
             store.files.put,
             lambda *call: self.remembering.of(*call),
             reacting.check,
@@ -389,7 +390,7 @@ class Daemon:
 
     async def file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
         """Return a file of a user with what is in it, or None."""
-        file, data = await self.store.files.get(file_id, user), await self.files.read(file_id, user)
+        file, data = await self.files.get(file_id, user), await self.files.read(file_id, user)
         return None if file is None or data is None else (file, data)
 
     async def status(self) -> Mapping[str, Any]:

@@ -53,11 +53,11 @@ from daycare.base.limits import (
     RETRY_MAX_S,
     SPLIT_INLINE_MAX_CHARS,
 )
-from daycare.base.messages import EnvelopeKind, File
+from daycare.base.messages import EnvelopeKind
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
-from daycare.plugin import Attachment, Connector, Inbound, InferRequest, Outcome, Outgoing, Unreadable
+from daycare.plugin import Connector, Inbound, InferRequest, Outcome, Outgoing, Unreadable
 from daycare.store.contract import Store
 from daycare.store.records import (
     Agent,
@@ -283,6 +283,7 @@ class Flow:
             parts = await self._parts(row, target)
             if (wait_s := self._connector(row, lambda it: it.delay_s(target))) > 0:
                 return wait_s
+            part = await self.files.loaded(parts[row.parts_sent], row.user)
         except StoreAwayError:
             raise  # the courier puts it off, and no try is counted
         except (BusyError, UnavailableError) as error:  # one of its files is not to be had: that may pass, or not
@@ -294,7 +295,7 @@ class Flow:
         if attempt == 0:
             return None  # confirmed or given up meanwhile
         try:
-            receipt = await self._send(row, parts[row.parts_sent])
+            receipt = await self._send(row, part)
         except UnavailableError as error:
             return await self._try_later(row, attempt, error)
         except BusyError as error:
@@ -323,16 +324,15 @@ class Flow:
         """Return what goes out, in parts that the platform takes; always the same for the same reply."""
         if row.damaged:
             raise InvalidError("OUTBOX_UNREADABLE", f"reading reply {row.seq}: only its text is left")
-        found = [await self._attachment(row, file) for file in row.files]
-        missing = [f"[{name} is kept no longer]" for name in found if isinstance(name, str)]
+        files, missing = await self.files.outgoing(row.files, row.user)
         outgoing = Outgoing(
             outbox=row.seq,
             key=f"{row.agent_id}:{row.seq}",
             path=row.path,
             user=row.user,
             target=target,
-            text="\n\n".join((row.text, *missing)) if missing else row.text,
-            files=tuple(file for file in found if isinstance(file, Attachment)),
+            text="\n\n".join((row.text, *(f"[{name} is kept no longer]" for name in missing))),
+            files=files,
             choices=row.choices,
             reply_to=row.reply_to,
             silent=row.silent,
@@ -350,14 +350,6 @@ class Flow:
             replace(part, key=f"{outgoing.key}:{n}" if n else outgoing.key, maybe_duplicate=again)
             for n, part in enumerate(parts)
         ]
-
-    async def _attachment(self, row: OutboxRow, file: File) -> Attachment | str:
-        """Return a file with its bytes, or the name of one that is not to be had."""
-        try:
-            data = await self.files.read(file.id, row.user)
-        except NotFoundError:
-            data = None
-        return file.name if data is None else Attachment(name=file.name, media_type=file.media_type, data=data)
 
     def _connector(self, row: OutboxRow, ask: Callable[[Connector], T]) -> T:
         """Ask a connector for what needs no waiting; what it raises by mistake gives the reply up."""

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from daycare.base.consent import ApprovalsSection
 from daycare.base.cron import CronSection as CronSection
-from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
+from daycare.base.limits import AWAKE_IDLE_S, DONE_KEEP_S, IMAGES_MAX_BYTES, SHUTDOWN_GRACE_S, TURNS_MAX_RUNNING
 from daycare.base.permission import Rule
 from daycare.base.recollection import MemorySection
 
@@ -72,6 +72,7 @@ class ModelSection(msgspec.Struct, frozen=True, kw_only=True):
     context_tokens: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = msgspec.field(default=None, name="context")
     output_tokens: Annotated[int, Meta(ge=16, le=100_000_000)] | None = msgspec.field(default=None, name="output")
     images: bool | None = None
+    image_max_bytes: Annotated[int, Meta(ge=1_000, le=IMAGES_MAX_BYTES)] | None = None
     input_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
     cached_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None
     cache_write_usd: Annotated[float, Meta(ge=0, le=100_000)] | None = None

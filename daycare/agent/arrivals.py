@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import check
-from daycare.agent.attachments import keep
+from daycare.agent.attachments import keep, too_large
 from daycare.agent.commands import is_command
 from daycare.agent.kinds import conversation
 from daycare.agent.pace import Pace
@@ -107,7 +107,7 @@ class Arrivals:
             self.pace.forgive(connector, item.sender)
             raise
         shared = item.within != "" and item.chat not in user.keys
-        return Entry(arrival, say=_SHARED if shared else "", counted=item.sender)
+        return Entry(arrival, say=_SHARED if shared else too_large(arrival.envelope.files), counted=item.sender)
 
     def once(self, whom: str, words: str) -> str:
         """Return what somebody is told of something of theirs, empty if they were told so within the hour."""

@@ -116,8 +116,11 @@ class Contexts:
         )
         first = [recalled(summary)] if summary else []
         messages = [*first, *(message for turn in past.turns for message in turn.messages), *said]
-        sees = self.pool.facts(plan[0]).images
-        flat = await shown(self.files, agent.user, stamped(messages, user.zone), sees=sees)
+        facts = [self.pool.facts(choice) for choice in plan]
+        most = min(each.image_max_bytes for each in facts)  # a stand-in is sent the same
+        flat = await shown(
+            self.files, agent.user, stamped(messages, user.zone), sees=facts[0].images, image_max_bytes=most
+        )
         return _viewed(request, bool(first), past.turns, flat, whole=past.whole and left_out <= mark)
 
 

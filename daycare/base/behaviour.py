@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import Choice, File, Origin
 
 Sort = Literal["message", "reminder", "notice"]
@@ -55,8 +56,11 @@ class BehaviourContext(Protocol):
         """Let the reply come with answers to choose from."""
         ...
 
-    async def read(self, file_id: int) -> tuple[File, bytes]:
-        """Return a file of this user, such as one that came with a message. Raises `NotFoundError`."""
+    async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:
+        """Return a file of this user, such as one that came with a message, and bytes of it.
+
+        Raises `NotFoundError`; past its end there are none.
+        """
         ...
 
     async def write(self, name: str, media_type: str, data: bytes) -> File:

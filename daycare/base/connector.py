@@ -19,11 +19,22 @@ UNREACHABLE: Final = frozenset({"CHAT_GONE", "NO_ADDRESS", "RECIPIENT_GONE"})
 
 
 class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A file with its bytes. `media_type` as the platform says, empty if it does not."""
+    """A file with its bytes. `media_type` as the platform says, empty if it does not.
+
+    In a reply that is to be split it has its `size` only, and the `number` under which it is kept: its bytes are read
+    when the part that carries it goes out.
+    """
 
     name: str
     media_type: str = ""
-    data: bytes
+    data: bytes = b""
+    size: int = 0
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        """With its bytes a file has as many."""
+        if self.data:
+            msgspec.structs.force_setattr(self, "size", len(self.data))
 
 
 class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ _TEXT_MAX: Final = sys.maxsize
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _CUT_SIGNS: Final = ".… \n"  # what stands behind a text that was cut
+_WINDOW_CHARS: Final = 32 * 1024  # of a long text looked at in one go: other threads wait for some 10 ms
+_ESCAPED: Final = 8  # characters that one may take as an escape, such as \\u0041 in JSON within JSON
 
 
 class Needle(NamedTuple):
@@ -136,8 +138,20 @@ class Forms:
         self._tail = max((len(each) for each in lower), default=0)
 
     def spans(self, text: str, *, short: bool = True) -> list[tuple[int, int]]:
-        """Return where secrets stand in a text, in order and apart; not `short` without those that may be words."""
+        """Return where secrets stand in a text, in order and apart; not `short` without those that may be words.
+
+        A long text is looked at in windows. Each begins before the last one's end, by as much as a secret may take.
+        """
+        overlap = _ESCAPED * (self._tail + 16)
+        size = max(_WINDOW_CHARS, 4 * overlap)
         found = list(self._cut(text))
+        for start in range(0, max(len(text) - overlap, 1), size - overlap):
+            found += ((start + first, start + end) for first, end in self._within(text[start : start + size], short))
+        return _merged(found)
+
+    def _within(self, text: str, short: bool) -> list[tuple[int, int]]:
+        """Return where whole secrets stand, as they are or behind escapes."""
+        found: list[tuple[int, int]] = []
         maps: list[_Map] = []
         level = text
         while True:
@@ -152,7 +166,7 @@ class Forms:
                 break
             maps.append(undone)
             level = undone.text
-        return _merged(found)
+        return found
 
     def _at(self, text: str, short: bool) -> Iterator[tuple[int, int]]:
         for needle in self._exact if short else ():
@@ -174,13 +188,13 @@ class Forms:
 
     def _cut(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where a secret begins that the end of the text cuts."""
-        lower = lowered(text).rstrip(_CUT_SIGNS)
-        first = max(0, len(lower) - self._tail)
-        tail = lower[first:]
+        end = len(text.rstrip(_CUT_SIGNS))
+        first = max(0, end - self._tail)
+        tail = lowered(text[first:end])
         for at in range(len(tail) - _HEAD_CHARS + 1):
             for needle in self._heads.get(tail[at : at + _HEAD_CHARS], ()):
                 if needle.startswith(tail[at:]):
-                    yield first + at, len(lower)
+                    yield first + at, end
 
 
 class _Map:

@@ -5,6 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.memory import Memory
 from daycare.base.messages import Chains, Choice, File
 
@@ -78,8 +79,11 @@ class ToolContext(Protocol):
         """Let people who watch know how far a long call is: an event, kept nowhere."""
         ...
 
-    async def read(self, file_id: int) -> tuple[File, bytes]:
-        """Return a file of this user, an attachment or a kept result. Raises `NotFoundError`."""
+    async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:
+        """Return a file of this user, an attachment or a kept result, and bytes of it.
+
+        Raises `NotFoundError`; past its end there are none.
+        """
         ...
 
     def offer(self, choices: Sequence[Choice]) -> None:

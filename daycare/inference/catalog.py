@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.limits import MODEL_CONTEXT_TOKENS, MODEL_OUTPUT_TOKENS
 from daycare.base.messages import Usage
 
+IMAGE_MAX_BYTES: Final = (
+    5 * 1024 * 1024 // 4 * 3
+)  # in base64 the 5 MB that Anthropic takes, of the large ones the least
 _DATED: Final = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8}|latest)$")
 
 
@@ -24,12 +28,13 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What one model takes, gives and costs. The numbers of an unknown model are cautious ones.
 
     `context_tokens` is prompt and reply together. Prices are US dollars for a million tokens, None where unknown;
-    `images` None: nobody knows whether it sees them.
+    `images` None: nobody knows whether it sees them; one has `image_max_bytes` at most.
     """
 
     context_tokens: int = msgspec.field(default=MODEL_CONTEXT_TOKENS, name="context")
     output_tokens: int = msgspec.field(default=MODEL_OUTPUT_TOKENS, name="output")
     images: bool | None = None
+    image_max_bytes: int = IMAGE_MAX_BYTES
     input_usd: float | None = None
     cached_usd: float | None = None
     cache_write_usd: float | None = None
@@ -71,13 +76,14 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     source: str
     date: str
     begin: tuple[str, ...] = ()
+    image_max_bytes: int = IMAGE_MAX_BYTES
     models: dict[str, ModelFacts]
 
 
 def facts(vendor: str, model: str, corrections: Mapping[str, Any] | None = None) -> ModelFacts:
     """Return what is known of a vendor's model; `corrections` are fields of ModelFacts that are known better."""
     known = _known(vendor, model) or ModelFacts()
-    return msgspec.structs.replace(known, **corrections) if corrections else known
+    return replace(known, **corrections) if corrections else known
 
 
 def vendor_of(model: str) -> str | None:
@@ -96,8 +102,9 @@ def _known(vendor: str, model: str) -> ModelFacts | None:
     if vendor == "openrouter":  # resells at the vendors' prices under `vendor/model`, and writes 4.5 for 4-5
         vendor, _, model = model.partition("/")
         return None if vendor == "openrouter" else _known(vendor, model) or _known(vendor, model.replace(".", "-"))
-    models = vendors()[vendor].models if vendor in vendors() else {}
-    return models.get(model) or models.get(_DATED.sub("", model))
+    known = vendors().get(vendor)
+    found = None if known is None else known.models.get(model) or known.models.get(_DATED.sub("", model))
+    return None if found is None or known is None else replace(found, image_max_bytes=known.image_max_bytes)
 
 
 def _exact(price: float) -> Decimal:

@@ -23,7 +23,7 @@ from daycare.plugin import Attachment, Health, Inbound, RemoteFile, Unreadable
 from daycare.tools import lengthy
 
 _NAMES: Final = ("connector", "sender", "chat", "within", "album", "message", "replies_to", "edits", "trace", "path")
-_ATTACHED_MAX_BYTES: Final = 4 * FILE_MAX_BYTES  # what is too large to be kept is named, up to this
+_ATTACHED_MAX_BYTES: Final = 2 * FILE_MAX_BYTES  # what is too large to be kept is named, up to this
 _BARE: Final[Any] = msgspec.defstruct(  # an Inbound whose fields can be told apart by their types
     "Inbound",
     [

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from daycare.base.errors import DaycareError
+from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
 from daycare.store.contract_approvals import ApprovalStore
@@ -157,8 +158,8 @@ class FileStore(Protocol):
     async def get(self, file_id: int, user: str) -> File | None:
         """Return what is known of a user's file, None for another's, an unknown or an expired one."""
 
-    async def read(self, file_id: int, user: str) -> bytes | None:
-        """Return the bytes of a user's file, None as `get`, and for one that is still with its platform."""
+    async def read(self, file_id: int, user: str, offset: int = 0, length: int = FILE_MAX_BYTES) -> bytes | None:
+        """Return bytes of a user's file, of which no others are read; None as `get`, and for one still elsewhere."""
 
     async def announce(
         self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str

@@ -1,12 +1,13 @@
 """The tools every agent has: messages, reminders, questions, helpers, files, choices, the time, and its memory."""
 
+import codecs
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
 from daycare.base.errors import InvalidError
-from daycare.base.limits import CHOICES_MAX, READ_MAX_CHARS, WAIT_MAX_S
+from daycare.base.limits import CHOICES_MAX, READ_MAX_BYTES, WAIT_MAX_S
 from daycare.base.times import local_time
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools import memory
@@ -56,7 +57,7 @@ class ReadResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Read on in a long tool result or in an attached text file, by its number."""
 
     file: int
-    offset: Annotated[int, msgspec.Meta(ge=0, description="Character to begin with")] = 0
+    offset: Annotated[int, msgspec.Meta(ge=0, description="Byte to begin with, as told where it was cut")] = 0
 
 
 class OfferChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,13 +111,13 @@ async def _list_agents(context: ToolContext, arguments: ListAgents) -> str:
 
 
 async def _read_result(context: ToolContext, arguments: ReadResult) -> str:
-    file, data = await context.read(arguments.file)
-    text = data.decode(errors="replace")
-    end = arguments.offset + READ_MAX_CHARS
-    if arguments.offset >= len(text) > 0:
-        raise InvalidError("FILE_END", f"reading {file.name} from {arguments.offset}: it has {len(text)} characters")
-    more = f"\n[{len(text) - end} characters more, from offset {end}]" if end < len(text) else ""
-    return text[arguments.offset : end] + more
+    file, data = await context.read(arguments.file, arguments.offset, READ_MAX_BYTES)
+    if arguments.offset >= file.size > 0:
+        raise InvalidError("FILE_END", f"reading {file.name} from {arguments.offset}: it has {file.size} bytes")
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data, arguments.offset + len(data) >= file.size)
+    end = arguments.offset + len(data) - len(decoder.getstate()[0])  # a character that is cut is for the next call
+    return f"{text}\n[{file.size - end} bytes more, from offset {end}]" if end < file.size else text
 
 
 async def _offer_choices(context: ToolContext, arguments: OfferChoices) -> str:

@@ -25,7 +25,8 @@ class Reach(msgspec.Struct, frozen=True):
 
     `admit(message)` returns who gets a message that is committed later, or raises; `post` commits one at once;
     `help(parent, config, born, task, kind)` makes a helper or a search, once for each `born`; `agents(user)` lists the
-    living ones; `file(id, user)` returns a user's file, `keep(key, user, origin, name, media_type, data)` keeps one;
+    living ones; `file(id, user)` returns a user's file, `read(id, user, offset, length)` bytes of it,
+    `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
     no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all.
     """
@@ -34,7 +35,8 @@ class Reach(msgspec.Struct, frozen=True):
     post: Callable[[Envelope], Awaitable[object]]
     help: Callable[[Agent, AgentConfig, str, Envelope, Kind], Awaitable[Agent]]
     agents: Callable[[str], Awaitable[list[Agent]]]
-    file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+    file: Callable[[int, str], Awaitable[File | None]]
+    read: Callable[[int, str, int, int], Awaitable[bytes | None]]
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
     memory: Callable[[Agent, User, Turn, int], Memory]
     reactable: Callable[[Agent, User, Turn], Awaitable[None]]
@@ -159,8 +161,13 @@ class Context:
         meta = asking(wait, self._agent.id, self._session)
         return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
 
-    async def read(self, file_id: int) -> tuple[File, bytes]:
-        """Return a file of this user."""
+    async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:
+        """Return a file of this user, and bytes of it."""
+        file = await self._file(file_id)
+        data = await self._reach.read(file_id, self.user, offset, length)
+        return file, data or b""
+
+    async def _file(self, file_id: int) -> File:
         found = await self._reach.file(file_id, self.user)
         if found is None:
             raise NotFoundError("FILE_UNKNOWN", f"reading file {file_id}: there is none, or it is kept no longer")
@@ -185,7 +192,7 @@ class Context:
 
     async def attach(self, file_id: int) -> File:
         """Let the turn's reply come with a file of this user."""
-        file, _ = await self.read(file_id)
+        file = await self._file(file_id)
         if len(self._files) >= FILES_MAX:
             raise InvalidError("FILES_MAX", f"attaching {file.name}: {FILES_MAX} files are the most for one reply")
         self._files.append(file)

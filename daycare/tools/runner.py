@@ -163,7 +163,8 @@ class Runner:
         except DaycareError as error:
             more = f"the rest could not be kept: {error.message}"
         else:
-            more = f"read on with read_result, file {file.id}, from offset {TOOL_RESULT_MAX_CHARS}"
+            read = len(text[:TOOL_RESULT_MAX_CHARS].encode(errors="replace"))
+            more = f"read on with read_result, file {file.id}, from offset {read}"
         return f"{text[:TOOL_RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all; {more}]"
 
 

@@ -104,7 +104,7 @@ class BridgeConnector(BaseConnector):
                 FileAt(
                     name=file.name,
                     media_type=file.media_type,
-                    size=len(file.data),
+                    size=file.size,
                     path=folder.put(outgoing.key, number, file),
                 )
                 for number, file in enumerate(outgoing.files)

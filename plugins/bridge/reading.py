@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from daycare.base.bridge import ID_MAX_CHARS, Deleted, FileAt, Inward, Moved, Reacted, Said, Unread
 from daycare.base.connector import Attachment, Inbound, RemoteFile, Unreadable
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
-from daycare.base.messages import Origin
+from daycare.base.messages import File, Origin
 from daycare.base.secrecy import names_known, without_known
 from daycare_plugins.bridge.folder import Folder
 
@@ -98,11 +98,16 @@ def _context(frame: Said) -> str:
     return "\n".join(told)
 
 
-def _file(file: FileAt, key: str, folder: Folder) -> Attachment | RemoteFile:
+def _file(file: FileAt, key: str, folder: Folder) -> Attachment | RemoteFile | File:
     name = one_line(file.name, NAME_MAX_CHARS).replace("/", "_") or "file"
     kind = file.media_type[:NAME_MAX_CHARS]
     if file.path:
-        return Attachment(name=name, media_type=kind, data=folder.read(file.path, FILE_MAX_BYTES))
+        try:
+            return Attachment(name=name, media_type=kind, data=folder.read(file.path, FILE_MAX_BYTES))
+        except InvalidError as error:
+            if error.code != "FILE_TOO_LARGE":
+                raise
+            return File(id=0, name=name, media_type=kind, size=max(file.size, FILE_MAX_BYTES + 1))
     return RemoteFile(name=name, media_type=kind, size=max(file.size, 0), reference=file.reference, key=file.key or key)
 
 

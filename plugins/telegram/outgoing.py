@@ -113,7 +113,7 @@ def _albums(files: Sequence[Attachment], *, alone: bool) -> list[tuple[Attachmen
             and kind
             and kind == _together(albums[-1][-1])
             and len(albums[-1]) < ALBUM_MAX_FILES
-            and sum(len(one.data) for one in (*albums[-1], file)) <= ALBUM_MAX_BYTES
+            and sum(one.size for one in (*albums[-1], file)) <= ALBUM_MAX_BYTES
             and not (alone and number == len(files))
         ):
             albums[-1].append(file)
@@ -245,7 +245,7 @@ def _media(file: Attachment | None) -> tuple[str, str]:
     if file is None:
         return "sendMessage", ""
     kind = file.media_type.partition(";")[0].strip().lower()
-    if kind in _PHOTOS and len(file.data) <= PHOTO_MAX_BYTES:
+    if kind in _PHOTOS and file.size <= PHOTO_MAX_BYTES:
         return "sendPhoto", "photo"
     if kind in _VOICES:
         return "sendVoice", "voice"

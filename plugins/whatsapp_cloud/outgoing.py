@@ -141,11 +141,11 @@ def template(who: str, name: str, language: str, key: str) -> dict[str, Any]:
 def media_kind(file: Attachment) -> tuple[str, str]:
     """Return what a file is sent as, and the media type it is uploaded with. Raises `InvalidError` for what is none."""
     kind = file.media_type.partition(";")[0].strip().lower()
-    if kind in _IMAGES and len(file.data) <= IMAGE_MAX_BYTES:
+    if kind in _IMAGES and file.size <= IMAGE_MAX_BYTES:
         return "image", kind
-    if kind in _AUDIO and len(file.data) <= SOUND_MAX_BYTES:
+    if kind in _AUDIO and file.size <= SOUND_MAX_BYTES:
         return "audio", kind
-    if kind in _VIDEOS and len(file.data) <= SOUND_MAX_BYTES:
+    if kind in _VIDEOS and file.size <= SOUND_MAX_BYTES:
         return "video", kind
     if kind in _DOCUMENTS or kind in _IMAGES:
         return "document", kind

@@ -1,19 +1,25 @@
 """What is attached reaches the model as what it can read, or by name with why it cannot."""
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.fence import fence
 from daycare.base.limits import FILE_MAX_BYTES, FILE_TEXT_MAX_BYTES, FILES_MAX
-from daycare.base.messages import File, Image, Message
+from daycare.base.messages import File, Image, Message, Text
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
-from daycare.plugin import Attachment, Inbound
+from daycare.plugin import Attachment, Inbound, Outgoing
 from daycare.store.records import Receipt, User
 from daycare.testing.house import House, open_house
+from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
+from tests.flow.platform import answered, inbound, people, receive
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -89,6 +95,77 @@ async def test_a_long_text_is_cut_and_the_model_can_read_on(tmp_path: Path, auto
         )
         assert await house.hear(await _send(house, Attachment(name="a", data=data))) == "the end"
         assert f"from offset {FILE_TEXT_MAX_BYTES}]" in house.model.history[0].messages[-1].text
+
+
+class Readings:
+    """Notes how many bytes are asked for of a house's files."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lengths: list[int] = []
+        read = house.store.files.read
+
+        async def noted(file_id: int, user: str, offset: int = 0, length: int = FILE_MAX_BYTES) -> bytes | None:
+            self.lengths.append(length)
+            return await read(file_id, user, offset, length)
+
+        monkeypatch.setattr(house.store.files, "read", noted)
+
+
+async def test_of_a_large_file_is_read_what_is_shown_and_what_is_asked_for(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_house(tmp_path, config=_config(context_tokens=500_000)) as house:
+        readings = Readings(house, monkeypatch)
+        text = ("äöü€ 😀 words\n" * (FILE_MAX_BYTES // 20))[: FILE_MAX_BYTES // 3]
+        await house.hear(await _send(house, Attachment(name="a.txt", data=text.encode())))
+        [shown] = re.findall(r"^<[^>]*>\n(.*)\n<[^>]*>\n\[cut", _asked(house.model).text, re.DOTALL | re.MULTILINE)
+        assert text.startswith(shown) and len(shown.encode()) in range(FILE_TEXT_MAX_BYTES - 3, FILE_TEXT_MAX_BYTES + 1)
+        read, offset = "", 0
+        for number in range(5):
+            house.model.enqueue(
+                call(("read_result", {"file": 1, "offset": offset})),
+                lambda request: say(request.messages[-1].parts[0].text),  # type: ignore[union-attr]
+            )
+            answer = await house.hear(await _send(house, text="on", key=f"k{number}"))
+            part, _, rest = answer.rpartition("\n[")
+            [after] = re.findall(r"^\d+ bytes more, from offset (\d+)\]$", rest)
+            read, offset = read + part, int(after)
+        assert text.startswith(read) and len(read.encode()) == offset, "no character is lost between two readings"
+        assert max(readings.lengths) == FILE_TEXT_MAX_BYTES
+
+
+async def test_a_reply_reads_each_of_its_files_once(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Post(Pigeon):
+        def split(self, outgoing: Outgoing) -> Sequence[Outgoing]:
+            """One part a file, told by their sizes."""
+            assert [file.size for file in outgoing.files] == [5] * FILES_MAX
+            return [replace(outgoing, text=file.name, files=(file,)) for file in outgoing.files]
+
+    post = Post()
+    async with open_house(tmp_path, plugins=[post.plugin()]) as house:
+        await people(house)
+        readings = Readings(house, monkeypatch)
+        attach = [("send_file", {"name": f"{n}.txt", "text": "words"}) for n in range(FILES_MAX)]
+        house.model.enqueue(call(*attach), say("there"))
+        [outcome] = await receive(house, inbound("a", "send them"))
+        await answered(house, outcome)
+        await trio.sleep(60)
+        assert [(each.text, [file.data for file in each.files]) for each in post.arrived] == [
+            (f"{n}.txt", [b"words"]) for n in range(FILES_MAX)
+        ]
+        assert len(readings.lengths) == FILES_MAX
+
+
+@pytest.mark.parametrize(("more", "seen"), [({"image_max_bytes": 10_000}, False), ({}, True)])
+async def test_a_picture_too_large_for_the_model_is_named_with_what_it_takes(
+    tmp_path: Path, autojump_clock: object, more: dict[str, int], seen: bool
+) -> None:
+    async with open_house(tmp_path, config=_config(images=True, **more)) as house:
+        await house.hear(await _send(house, Attachment(name="p.png", media_type="image/png", data=PNG + bytes(20_000))))
+        assert [type(part) for part in _asked(house.model).parts if not isinstance(part, Text)] == [Image] * seen
+        assert seen or "this model takes pictures of up to 9.766 KB" in _asked(house.model).text
 
 
 async def test_a_file_alone_is_a_message_and_a_repeat_keeps_it_once(tmp_path: Path, autojump_clock: object) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.base.errors import BusyError, ConflictError
 from daycare.base.fence import fence
 from daycare.base.limits import (
-    READ_MAX_CHARS,
+    READ_MAX_BYTES,
     TIMERS_MAX_PER_AGENT,
     TOOL_CALLS_MAX,
     TOOL_DEADLINE_S,
@@ -83,7 +83,8 @@ async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, auto
         rest = await _result(house, model, "read_result", {"file": 1, "offset": TOOL_RESULT_MAX_CHARS})
         assert rest.text == "the end"
         begin = await _result(house, model, "read_result", {"file": 1})
-        assert begin.text.endswith(f"[{TOOL_RESULT_MAX_CHARS + 7 - READ_MAX_CHARS} characters more, from offset 8000]")
+        more = TOOL_RESULT_MAX_CHARS + 7 - READ_MAX_BYTES
+        assert begin.text.endswith(f"[{more} bytes more, from offset {READ_MAX_BYTES}]")
         wrongs: list[dict[str, object]] = [{"file": 1, "offset": 99_999}, {"file": 2}]
         for wrong in wrongs:
             assert (await _result(house, model, "read_result", wrong)).status == "error"

@@ -214,6 +214,15 @@ def test_twenty_secrets_cost_a_line_of_the_log_little() -> None:
     assert any(cost(read_often) < 10 * of_one for _ in range(ROUNDS))
 
 
+@pytest.mark.parametrize("form", [KEY, KEY.encode().hex(), "".join(f"\\u{ord(sign):04x}" for sign in KEY)])
+def test_a_secret_is_found_wherever_it_stands_in_a_long_text(form: str) -> None:
+    hide(KEY)
+    text = "so many words. " * 8_000
+    for at in range(0, len(text), 1_997):
+        assert without_known(text[:at] + form + text[at:]) == text[:at] + SECRET + text[at:]
+        assert without_known(text[:at] + form[:-1] + "#" + text[at:]).count(SECRET) == 0
+
+
 async def test_a_long_text_from_outside_is_looked_through_without_holding_others_up() -> None:
     hide("a secret that nobody may see")
     escaped = "%41" * 200_000

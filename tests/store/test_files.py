@@ -60,6 +60,23 @@ async def test_a_file_that_came_with_its_bytes_stays_as_it_is(store: Store) -> N
     assert (await store.files.read(file.id, "ann"), await store.files.remote(file.id, "ann")) == (b"abc", None)
 
 
+async def test_a_portion_of_a_file_is_read_without_the_rest(store: Store) -> None:
+    data = bytes(range(256)) * 1_024
+    file = await store.files.put("k", "ann", Origin.PERSON, "a.bin", "", data)
+    for offset, length in (
+        (0, 10),
+        (5, 0),
+        (100_001, 7),
+        (len(data) - 3, 10),
+        (len(data), 10),
+        (0, len(data)),
+        (1, 10**9),
+    ):
+        assert await store.files.read(file.id, "ann", offset, length) == data[offset : offset + length]
+    assert await store.files.read(file.id, "bob", 0, 10) is None
+    assert await store.files.read(file.id + 1, "ann", 0, 10) is None
+
+
 async def test_too_many_bytes_are_refused(store: Store) -> None:
     file = await announce(store)
     with pytest.raises(InvalidError) as caught:

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from daycare.base.fence import fence
+from daycare.base.limits import FILE_TEXT_MAX_BYTES
 from daycare.base.messages import Image, Message, Part
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
@@ -18,6 +19,7 @@ from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from daycare.testing.telegram_faults import flood, lost
 from daycare.testing.telegram_server import FakeTelegram
+from daycare.testing.telegram_world import DOWNLOAD_MAX_BYTES
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from tests.telegram.bots import until
 
@@ -184,6 +186,35 @@ async def test_bytes_of_a_file_sent_over_telegram_reach_the_prompt(
     assert len(model.history) == 1
     assert found == pictures
     assert words in text
+
+
+async def test_a_file_of_20_mb_is_read_in_portions(locks: Path) -> None:
+    model = Scripted()
+    data = (b"one line of a long story\n" * (DOWNLOAD_MAX_BYTES // 24))[: DOWNLOAD_MAX_BYTES - 7] + b"the end"
+    async with FakeTelegram.serve() as server, daemon(locks, server, model):
+        last = call(("read_result", {"file": 1, "offset": DOWNLOAD_MAX_BYTES - 7}))
+        model.enqueue(last, lambda request: say(request.messages[-1].parts[0].text))  # type: ignore[union-attr]
+        server.document(5, 5, data, "story.txt", mime="text/plain")
+        await until(lambda: server.sent(5), 60)
+        assert [message.text for message in server.sent(5)] == ["the end"]
+        _, text = _shown(model.history[0].messages[-1].parts)
+        assert f"[cut: {DOWNLOAD_MAX_BYTES} bytes in all; read on with read_result, file 1, from offset" in text
+        assert len(text) < 2 * FILE_TEXT_MAX_BYTES
+
+
+async def test_a_file_of_21_mb_is_told_to_its_sender_and_to_the_model(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model):
+        model.enqueue(say("Send me a part of it."))
+        server.document(5, 5, bytes(21 * 1024 * 1024), "film.bin", mime="application/x", caption="look")
+        await until(lambda: len(server.sent(5)) == 2)
+        assert {message.text for message in server.sent(5)} == {
+            'I cannot read "film.bin" (21 MB): I take files of up to 20 MB.',
+            "Send me a part of it.",
+        }
+        _, text = _shown(model.history[-1].messages[-1].parts)
+        assert '"film.bin", application/x, 22020096 bytes; not readable: it is larger than 20 MB]' in text
+        assert "look" in text
 
 
 async def test_a_429_and_a_lost_answer_lose_nothing(locks: Path) -> None:

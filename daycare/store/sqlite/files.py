@@ -1,19 +1,28 @@
 """Files: what people attach, and tool results too long for a prompt. They expire like other finished rows."""
 
+from typing import Final
+
 import apsw
+import trio
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import File, Origin
+from daycare.store.sqlite.database import describing
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Tx, Writer
+
+_AT_ONCE_BYTES: Final = 64 * 1024  # read in the loop's thread; a thread of its own costs as much
 
 
 class Files:
     """See `contract.FileStore`."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
+    def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
+        self._inline = writer.inline
         self._reader = reader
+        self._readers = readers
 
     async def put(self, key: str, user: str, origin: Origin, name: str, media_type: str, data: bytes) -> File:
         """Keep a file, or find the user's one with this key."""
@@ -51,10 +60,16 @@ class Files:
         ).fetchone()
         return None if row is None else File(id=row[0], name=row[1], media_type=row[2], size=row[3])
 
-    async def read(self, file_id: int, user: str) -> bytes | None:
-        """Return the bytes of a user's file; None if there is none (any more), or if they are not here yet."""
-        row = self._reader.execute("SELECT data FROM files WHERE id = ? AND user = ?", (file_id, user)).fetchone()
-        return None if row is None or row[0] is None else bytes(row[0])
+    async def read(self, file_id: int, user: str, offset: int = 0, length: int = FILE_MAX_BYTES) -> bytes | None:
+        """Return bytes of a user's file; None if there is none (any more), or if they are not here yet."""
+        if self._inline or length <= _AT_ONCE_BYTES:
+            return _read(self._reader, file_id, user, offset, length)
+
+        def apart() -> bytes | None:
+            with self._readers.lent() as db:
+                return _read(db, file_id, user, offset, length)
+
+        return await trio.to_thread.run_sync(apart)
 
     async def remote(self, file_id: int, user: str) -> str | None:
         """Return where a file is whose bytes are not here."""
@@ -62,6 +77,19 @@ class Files:
             "SELECT remote FROM files WHERE id = ? AND user = ? AND data IS NULL", (file_id, user)
         ).fetchone()
         return None if row is None else str(row[0])
+
+
+def _read(db: apsw.Connection, file_id: int, user: str, offset: int, length: int) -> bytes | None:
+    """Read a portion without what stands before and behind it."""
+    found = db.execute("SELECT length(data) FROM files WHERE id = ? AND user = ? AND data IS NOT NULL", (file_id, user))
+    size = next((row[0] for row in found), None)
+    data = None if size is None else b""
+    if size is not None and offset < size:  # the statement is still open, so the file stays as it is
+        with describing(db.filename), db.blob_open("main", "files", "data", file_id, False) as blob:
+            blob.seek(offset)
+            data = bytes(blob.read(min(length, size - offset)))
+    found.close()
+    return data
 
 
 def _insert(

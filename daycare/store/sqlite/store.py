@@ -60,7 +60,7 @@ class SqliteStore:
         self.turns = Turns(*parts)
         self.summaries = Summaries(*parts)
         self.outbox = Outbox(*parts)
-        self.files = Files(*parts)
+        self.files = Files(*parts, self._readers)
         self.documents = Documents(*parts, self._readers)
         self.memories = Memories(*parts, self._readers, clock)
         self.approvals = Approvals(*parts)
