@@ -11,6 +11,7 @@ import trio
 
 REQUEST_S: Final = 15.0  # for a request to arrive whole, and for an answer to be taken
 _PIECE_BYTES: Final = 65_536
+_LINGER_S: Final = 1.0
 
 
 class Door(Protocol):
@@ -108,6 +109,8 @@ class _Connection:
             self.known = False
             self._begun(self)
         status, answer = self._door.before_body(request)
+        if _announced(request) > self._bounds.body_max_bytes:
+            status = status if status >= 400 else 413
         if not status:
             body = await self._body()
             status = 413 if body is None else await self._door.after_body(request, body)
@@ -118,6 +121,8 @@ class _Connection:
             await self._body()
         with trio.fail_after(REQUEST_S):
             await self._answer(status, answer)
+        if self._http.their_state is h11.SEND_BODY:
+            await self._linger()
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     async def _event(self) -> object:
@@ -147,9 +152,20 @@ class _Connection:
         data += self._http.send(h11.EndOfMessage()) or b""
         await self._stream.send_all(data)
 
+    async def _linger(self) -> None:
+        """Let somebody whose body nobody wants see the answer: closed at once, the connection would lose it."""
+        with trio.move_on_after(_LINGER_S):
+            while await self._stream.receive_some(_PIECE_BYTES):
+                pass
+
     async def _refuse_garbage(self, error: h11.RemoteProtocolError) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             try:
                 await self._answer(error.error_status_hint)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass
+
+
+def _announced(request: h11.Request) -> int:
+    """Return how long a body is said to be; h11 has refused what is no number."""
+    return next((int(value) for name, value in request.headers if name == b"content-length"), 0)

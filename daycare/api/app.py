@@ -95,9 +95,11 @@ class BodyBound:
             await self._app(scope, receive, send)
             return
         try:
-            is_file = scope["path"] == routes_files.FILES
+            most = FILE_MAX_BYTES if scope["path"] == routes_files.FILES else API_BODY_MAX_BYTES
+            if _announced(scope) > max(API_BODY_READ_MAX_BYTES, most):
+                raise _too_large(most)
             with trio.fail_after(API_BODY_DEADLINE_S):
-                body = await _read(receive, FILE_MAX_BYTES if is_file else API_BODY_MAX_BYTES)
+                body = await _read(receive, most)
         except trio.TooSlowError:
             late = InvalidError("BODY_LATE", f"reading a body: it was not complete after {API_BODY_DEADLINE_S:g} s")
             await _refuse(late, scope, receive, send)
@@ -123,12 +125,19 @@ async def _read(receive: Receive, max_bytes: int) -> bytes | None:
             body += part
         more = message.get("more_body", False)
     if size > max_bytes:
-        raise errors.BodyTooLargeError(
-            "BODY_TOO_LARGE",
-            f"reading a body: it has over {max_bytes} bytes",
-            hint="split it, or put it into a file",
-        )
+        raise _too_large(max_bytes)
     return bytes(body)
+
+
+def _announced(scope: Scope) -> int:
+    """Return how long a body is said to be; the server has refused what is no number."""
+    return next((int(value) for name, value in scope["headers"] if name == b"content-length"), 0)
+
+
+def _too_large(max_bytes: int) -> errors.BodyTooLargeError:
+    return errors.BodyTooLargeError(
+        "BODY_TOO_LARGE", f"reading a body: it has over {max_bytes} bytes", hint="split it, or put it into a file"
+    )
 
 
 async def _refuse(error: DaycareError, scope: Scope, receive: Receive, send: Send) -> None:

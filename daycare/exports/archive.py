@@ -5,9 +5,10 @@ import hashlib
 import io
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 import msgspec
 from msgspec import Meta
@@ -45,6 +46,7 @@ MANIFEST: Final = "manifest.json"
 END: Final = "end.json"
 _MANIFEST_MAX_BYTES: Final = 1024 * 1024
 _LEVEL: Final = 6
+_DROPPED: Final = ("username", "workspace")  # settings of agents that older versions exported, and nothing ever read
 _encode = msgspec.json.Encoder().encode
 
 
@@ -182,6 +184,7 @@ class Archive:
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self.dropped: Counter[str] = Counter()  # settings of older versions that `read` found and left out
 
     def manifest(self) -> Manifest:
         """Return what stands first."""
@@ -195,7 +198,9 @@ class Archive:
             if part.name == FILES:
                 return
             if part.name != MANIFEST:
-                yield from (_DECODERS[part.name](line) for line in part.lines(EXPORT_LINE_MAX_BYTES))
+                yield from (
+                    _DECODERS[part.name](_today(part.name, line)[0]) for line in part.lines(EXPORT_LINE_MAX_BYTES)
+                )
 
     def files(self) -> Iterator[tuple[int, FileRecord, bytes]]:
         """Yield the files with their places. For an archive that was read whole before."""
@@ -215,12 +220,14 @@ class Archive:
         found = self._parts()
         manifest, head = _manifest(_next(found, MANIFEST))
         files: list[FileRecord] = []
+        self.dropped.clear()
         for info in manifest.parts:
             part = _next(found, info.name)
             hashed = _Hashed(part)
             count = 0
             for count, line in enumerate(tar.Part(hashed, part.name, part.size).lines(EXPORT_LINE_MAX_BYTES), 1):
-                record = _record(part.name, count, line)
+                record, dropped = _record(part.name, count, line)
+                self.dropped.update(dropped)
                 try:
                     take(record)
                 except InvalidError as error:
@@ -329,12 +336,25 @@ def _tail(part: tar.Part) -> _End:
         raise wrong(f"its end: {error}") from None
 
 
-def _record(part: str, number: int, line: bytes) -> Anything | FileRecord:
+def _record(part: str, number: int, line: bytes) -> tuple[Anything | FileRecord, list[str]]:
     try:
+        line, dropped = _today(part, line)
         record: Anything | FileRecord = _DECODERS[part](line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise wrong(f"line {number} of {part}: {error}") from None
-    return record
+    return record, dropped
+
+
+def _today(part: str, line: bytes) -> tuple[bytes, list[str]]:
+    """Return a line as this version writes it, and the names of what an older one wrote beside that."""
+    if PARTS[part] is not AgentRecord or not any(f'"{name}"'.encode() in line for name in _DROPPED):
+        return line, []
+    tree = msgspec.json.decode(line)
+    config = tree.get("config") if isinstance(tree, dict) else None
+    if not isinstance(config, dict):
+        return line, []
+    found = [name for name in _DROPPED if isinstance(config.get(name), str)]
+    return _encode(tree | {"config": {name: config[name] for name in config if name not in found}}), found
 
 
 def wrong(what: str) -> InvalidError:

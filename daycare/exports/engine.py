@@ -254,11 +254,15 @@ class Exports:
         for agent, at in zip(checker.agents, checker.paths, strict=True):  # before anything is kept
             settings.fit(arriving.agent(renaming.agent(agent), at).config)
         approved = self._owner if approve else ""
+        older = tuple(
+            LeftOut(what=f"setting `{name}`", count=count, why="only older versions of daycare had it")
+            for name, count in archive.dropped.items()
+        )
         report = _told(manifest, str(root))
         held = () if approve or trusted else tuple(sorted(set(checker.identity)))
         report = replace(report, agents=tuple(map(str, checker.paths)), held=held)
         if dry_run:
-            return replace(report, dry_run=True, left_out=(*report.left_out, *settings.left_out))
+            return replace(report, dry_run=True, left_out=(*report.left_out, *older, *settings.left_out))
         await self._store.exports.sweep()
         key = new_trace_id()
         progress.stage, progress.done = "files", 0
@@ -289,7 +293,7 @@ class Exports:
         brought = await self._store.exports.bring_in(incoming, records)
         self._spending()
         progress.stage = "done"
-        left_out = (*manifest.left_out, *brought.left_out, *settings.left_out)
+        left_out = (*manifest.left_out, *older, *brought.left_out, *settings.left_out)
         return replace(report, taken=brought.taken, left_out=left_out)
 
     def _place(self, root: Path, below: str) -> Path:

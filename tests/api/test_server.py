@@ -82,6 +82,14 @@ async def test_body_over_the_bound_is_refused_and_the_sender_learns_it(api: Api,
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "BODY_TOO_LARGE")
 
 
+@pytest.mark.parametrize("route", ["/v1/messages", "/v1/files?name=a"])
+async def test_body_that_is_said_to_be_far_too_large_is_refused_unread(api: Api, route: str) -> None:
+    async with await trio.open_unix_socket(str(api.socket)) as stream:
+        await stream.send_all(f"POST {route} HTTP/1.1\r\nHost: x\r\nContent-Length: 99000000\r\n\r\n".encode())
+        with trio.fail_after(5):  # the body would be waited for longer
+            assert b" 413 " in await stream.receive_some()
+
+
 async def test_endless_body_is_cut_off(api: Api) -> None:
     stream = await trio.open_unix_socket(str(api.socket))
     await stream.send_all(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")

@@ -107,7 +107,7 @@ class FakeDaemon:
     def finish(self, message: Json, reply: str, *, stopped: bool = False) -> None:
         row = self.reply(reply, message["path"], message["turn"])
         with self.changed:
-            message.update(state="done", result=reply, replies=[row])
+            message.update(state="stopped" if stopped else "done", result=reply, replies=[row])
         self.emit(
             "turn.finished", message["path"], turn=message["turn"], reply=reply, seqs=[message["seq"]], stopped=stopped
         )
@@ -168,7 +168,7 @@ class FakeDaemon:
                 self.changed.wait_for(lambda: message["state"] != "waiting" or self.closing, body["wait_s"])
         answer = {name: message[name] for name in ("seq", "agent_id", "path", "trace", "state", "result")}
         answer["duplicate"] = duplicate
-        done = body.get("wait_s") and message["state"] == "done"
+        done = body.get("wait_s") and message["state"] in ("done", "stopped")
         return (200, answer | {"replies": message["replies"]}) if done else (202, answer)
 
     def _take_turn(self, message: Json) -> None:

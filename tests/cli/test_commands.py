@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,19 @@ def test_send_repeats_a_message_under_the_same_key_when_the_connection_breaks(
     assert done.stdout == "echo: hello\n"
     assert len(fake.messages) == 1
     assert len(fake.called("POST", "/v1/messages")) == 3
+
+
+def test_send_with_wait_of_a_message_that_is_stopped_exits_6(fake: FakeDaemon, daycare: Daycare) -> None:
+    fake.held = True
+    with ThreadPoolExecutor(1) as aside:
+        done = aside.submit(daycare, "send", "--wait", "--json", "dig a hole")
+        fake.wait_for(lambda: fake.messages)
+        assert daycare("send", "--wait", "/stop").returncode == 0
+    assert done.result().returncode == 6
+    said = json.loads(done.result().stdout)
+    assert (said["state"], said["result"]) == ("stopped", "[stopped]"), "what there was is printed all the same"
+    assert json.loads(done.result().stderr)["error"]["code"] == "MESSAGE_STOPPED"
+    assert fake.unconfirmed == []
 
 
 def test_send_that_gets_no_answer_in_time_exits_75_and_the_message_stays(fake: FakeDaemon, daycare: Daycare) -> None:

@@ -1,6 +1,7 @@
 """What an import lets live, and what it holds back."""
 
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 import trio
@@ -28,6 +29,7 @@ from tests.exports.houses import (
     of_kind,
     records,
 )
+from tests.exports.test_hostile import lines, packed, unpacked
 
 BOBS = "/bob/agent/second"
 
@@ -224,3 +226,28 @@ async def test_to_forget_a_turn_of_a_clone_is_to_forget_that_one(tmp_path: Path,
         first = (await exported(house))[1]
         assert dict(files(first))["search-2.txt"].startswith(b"very long"), "the first one has not forgotten"
         assert not any("[forgotten]" in str(turn.messages) for turn in records(first) if isinstance(turn, TurnRecord))
+
+
+OLD: Final = {"username": "annie", "workspace": "/home/ann/work"}  # settings that nothing ever read
+
+
+async def test_an_export_of_an_older_version_is_taken_without_the_settings_that_are_no_more(
+    tmp_path: Path, life: bytes, autojump_clock: object
+) -> None:
+    def age(found: list[Any]) -> None:
+        for number, agent in enumerate(found):
+            agent["config"] |= OLD if number == 0 else {"username": "helper"}
+
+    members = unpacked(life)
+    lines("agents.jsonl", age)(members)
+    async with house_at(tmp_path) as house:
+        for dry_run in (True, False):
+            report = await imported(house, packed(members), BOBS, dry_run=dry_run)
+            left = {item.what: item.count for item in report.left_out if item.what.startswith("setting `")}
+            assert left == {"setting `username`": len(report.agents), "setting `workspace`": 1}
+        assert await house.talk("who is my sister?", path=BOBS, user="bob")
+    strange = unpacked(life)
+    lines("agents.jsonl", lambda found: found[0]["config"].update(nickname="annie"))(strange)
+    async with house_at(tmp_path / "other") as house:
+        with pytest.raises(InvalidError, match="unknown field `nickname`"):
+            await imported(house, packed(strange), BOBS)

@@ -30,7 +30,7 @@ from daycare.plugin import (
 )
 from tests.observe.encodings import shown
 
-_OWN = ("password", "pem", "webhook", "verify", "app", "session", "hex")
+_OWN = ("password", "pem", "webhook", "verify", "app", "session", "hex", "jwt")
 
 
 class Leaking(BaseConnector):

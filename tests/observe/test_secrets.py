@@ -1,4 +1,4 @@
-"""14 planted secrets, each in every form, in every output that a daemon has: not one is found."""
+"""15 planted secrets, each in every form, in every output that a daemon has: not one is found."""
 
 import json
 import os
@@ -47,6 +47,7 @@ OWN = {  # the names under which they are stored
     "leaky.app": letters(32, "0123456789abcdef"),
     "leaky.session": "s%3A" + letters(30) + "==",
     "leaky.hex": letters(64, "0123456789ABCDEF"),
+    "leaky.jwt": f"eyJ{letters(33)}.eyJ{letters(60)}.{letters(43)}",  # a signed web token
     "unused": letters(20),
 }
 PASSPHRASE = f"correct {letters(6)} battery {letters(6)}"
@@ -195,7 +196,7 @@ passphrase_file = "passphrase"
 endpoint = "{collector.endpoint}"
 """,
         )
-        assert len(secrets) == 14
+        assert len(secrets) == 15
         everything = " ".join(text for _, text in shown(OWN["openai"]))
         token = " ".join(text for _, text in shown(OWN["telegram"]))
         async with daemon.running():

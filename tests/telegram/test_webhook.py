@@ -104,6 +104,16 @@ async def test_a_body_that_is_too_large_is_not_read(stage: Stage) -> None:
         assert (await stream.receive_some()).startswith(b"HTTP/1.1 413")
 
 
+async def test_a_body_that_is_said_to_be_too_large_is_refused_unread(stage: Stage) -> None:
+    for more in ("", "Expect: 100-continue\r\n"):
+        head = f"POST /hook HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n{more}"
+        async with await trio.open_tcp_stream("127.0.0.1", stage.port) as stream:
+            await stream.send_all(f"{head}{SECRET_HEADER}: {stage.secret}\r\n\r\n".encode())
+            with trio.fail_after(5):  # the body would be waited for longer
+                answer = b"".join([piece async for piece in stream])
+            assert answer.startswith(b"HTTP/1.1 413") and b"Connection: close" in answer
+
+
 async def test_what_is_no_update_is_parked_and_not_sent_again(stage: Stage) -> None:
     assert await stage.post(b"{nonsense", stage.secret) == 200
     assert await stage.post(b'{"update_id":1,"message":[]}', stage.secret) == 200

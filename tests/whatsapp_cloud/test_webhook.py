@@ -214,6 +214,11 @@ async def test_garbage_and_half_requests_harm_nobody(stage: Stage) -> None:
         async with await trio.open_tcp_stream("127.0.0.1", stage.port) as stream:
             await stream.send_all(f"{head}Content-Length: 9000000\r\n\r\n".encode() + bytes(3 * 1024 * 1024 + 1))
             assert (await stream.receive_some()).startswith(b"HTTP/1.1 413")
+        async with await trio.open_tcp_stream("127.0.0.1", stage.port) as stream:
+            await stream.send_all(f"{head}Content-Length: 9000000\r\n\r\n".encode())
+            with trio.fail_after(5):  # the body would be waited for longer
+                answer = b"".join([piece async for piece in stream])
+            assert answer.startswith(b"HTTP/1.1 413"), "refused unread, and the connection closed"
         stage.graph.say(ANN, "hi")
         await stage.sent(1)
 
