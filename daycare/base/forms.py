@@ -11,6 +11,7 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ _HEX_MIN_BYTES: Final = 6
 _BASE64_MIN_CHARS: Final = 10
 _LINE_MIN_CHARS: Final = 16  # of a secret of many lines, each of which may be shown alone
 _HEAD_CHARS: Final = 10  # that tell a secret which was cut at the end of a text ...
+HEAD_CHARS: Final = 3  # of every needle
 _CUT_MIN_CHARS: Final = 16  # ... if it has as many
 _DEPTH_MAX: Final = 4  # JSON in JSON in a URL ...
 
@@ -136,6 +138,13 @@ class Forms:
             if len(each) >= _CUT_MIN_CHARS:
                 self._heads.setdefault(each[:_HEAD_CHARS], []).append(each)
         self._tail = max((len(each) for each in lower), default=0)
+        self._lower = (*lower, *map(lowered, self._exact), *self._parted)
+
+    @cached_property
+    def needles(self) -> tuple[list[str], frozenset[str]]:
+        """All that is looked for, in small letters, each once and in order; and their first `HEAD_CHARS`."""
+        needles = sorted(set(self._lower))
+        return needles, frozenset(each[:HEAD_CHARS] for each in needles)
 
     def spans(self, text: str, *, short: bool = True) -> list[tuple[int, int]]:
         """Return where secrets stand in a text, in order and apart; not `short` without those that may be words.

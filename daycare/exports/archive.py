@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, cast
+from typing import Annotated, Any, BinaryIO, Final
 
 import msgspec
 from msgspec import Meta

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from daycare.base.errors import UnavailableError
 from daycare.base.limits import MODEL_FIRST_TOKEN_S, MODEL_NEXT_TOKEN_S, REPLY_MAX_CHARS
 from daycare.base.messages import Text
+from daycare.base.veil import Veil
 from daycare.inference.thoughts import Spoken, spoken
 from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
 
@@ -30,7 +31,7 @@ async def call(
 
     `answered` gets the whole reply as soon as it is there: it was paid for, even if the call fails or is cancelled yet.
 
-    Thoughts within the text (`thoughts`) are left out of both.
+    Thoughts within the text (`thoughts`) are left out of both, and known secrets of the pieces.
 
     Raises what the provider raises, and `UnavailableError` for one that stays silent (MODEL_SILENT), is not done at
     `ends_at` on trio's clock (MODEL_LATE), talks without end (REPLY_TOO_LARGE) or ends otherwise than with one
@@ -38,7 +39,7 @@ async def call(
     """
     completion: Completion | None = None
     chars = pieces = 0
-    said = Spoken()
+    said, veil = Spoken(), Veil()
     wait_s = MODEL_FIRST_TOKEN_S
     async with aclosing(provider.infer(request)) as events:
         while True:
@@ -61,7 +62,7 @@ async def call(
                 chars += len(event.text)
                 if chars > REPLY_MAX_CHARS:
                     raise _failed("REPLY_TOO_LARGE", provider, request, f"it is longer than {REPLY_MAX_CHARS}")
-                if words := said.feed(event.text):  # none is a sign of life
+                if words := veil.feed(said.feed(event.text)):  # none is a sign of life
                     on_delta(words)
             wait_s = MODEL_NEXT_TOKEN_S
             pieces += 1
@@ -69,7 +70,7 @@ async def call(
                 await trio.lowlevel.checkpoint()
     if completion is None:
         raise _failed("STREAM_CUT", provider, request, "the stream ended before the reply did")
-    if words := said.end():
+    if words := veil.feed(said.end()) + veil.end():
         on_delta(words)
     return completion
 

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import UnavailableError
 from daycare.base.limits import MODEL_STEPS_MAX
+from daycare.base.secrecy import SECRET, hide
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.inference.thoughts import Spoken, spoken
+from daycare.plugin import TextDelta
 from daycare.testing.anthropic_server import FakeAnthropic
 from daycare.testing.house import open_house
 from daycare.testing.misbehaving import PROBES, Probe
@@ -90,6 +92,17 @@ def test_however_a_text_is_cut_its_words_are_the_same(parts: list[str], data: st
 )
 def test_only_thoughts_are_left_out(text: str, words: str) -> None:
     assert spoken(text) == words
+
+
+async def test_a_secret_that_the_pieces_of_a_stream_cut_is_in_no_preview(autojump_clock: object) -> None:
+    hide("hunter22hunter22")
+    pieces = ["The word is hun", "ter22hun", "ter22 and ", "<thi", "nk>hm</th", "ink>no other", " hunter"]
+    provider = Scripted([*(TextDelta(piece) for piece in pieces), DONE])
+    models = pool({"default": "x/small"}, x=provider)
+    shown: list[str] = []
+    await models.infer(await models.plan("user"), ASKED, shown.append)
+    assert "".join(shown) == f"The word is {SECRET} and no other hunter"
+    assert len(shown) > 3, "and it grows"
 
 
 async def test_one_models_rate_limit_leaves_the_others_of_its_provider_alone(autojump_clock: object) -> None:

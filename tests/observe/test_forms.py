@@ -3,6 +3,7 @@
 import base64
 import json
 import logging
+import random
 import threading
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from daycare.base.events import DeliveryFailed, Notice, ToolProgress, TurnFinish
 from daycare.base.limits import LOG_VALUE_MAX_CHARS
 from daycare.base.messages import Message, ToolCall, Usage
 from daycare.base.secrecy import SECRET, forget_hidden, hide, hide_key, without_known
+from daycare.base.veil import Veil
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.streams import Redacted
@@ -221,6 +223,30 @@ def test_a_secret_is_found_wherever_it_stands_in_a_long_text(form: str) -> None:
     for at in range(0, len(text), 1_997):
         assert without_known(text[:at] + form + text[at:]) == text[:at] + SECRET + text[at:]
         assert without_known(text[:at] + form[:-1] + "#" + text[at:]).count(SECRET) == 0
+
+
+def test_a_secret_that_comes_in_pieces_is_in_nothing_that_is_let_through() -> None:
+    secrets = [KEY, ODD, "hunter22hunter22", "my verify word 7", "aabaabaabaac"]
+    for secret in secrets:
+        hide(secret)
+    words = [*secrets, *(each.encode().hex() for each in secrets), KEY[:12], "aab", "sk-", " and ", "ü\n"]
+    chance = random.Random(3)
+    for _ in range(2_000):
+        text = rest = "".join(chance.choices(words, k=chance.randint(0, 8)))
+        veil, shown = Veil(), ""
+        while rest:
+            at = chance.randint(1, 12)
+            shown, rest = shown + veil.feed(rest[:at]), rest[at:]
+        shown += veil.end()
+        assert not [secret for secret in secrets if secret in shown or secret.encode().hex() in shown], text
+        if without_known(text) == text:
+            assert shown == text, "what is no secret is let through, all of it"
+
+
+def test_of_words_that_are_no_secret_only_the_end_is_held_back() -> None:
+    hide(KEY)
+    text = "The agent writes some words, and then a few more. " * 9
+    assert len(Veil().feed(text)) >= len(text) - 8
 
 
 async def test_a_long_text_from_outside_is_looked_through_without_holding_others_up() -> None:
