@@ -30,7 +30,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Usage
 from daycare.base.path import Kind
 from daycare.inference.catalog import ModelFacts
-from daycare.inference.metering import Bill, Payer
+from daycare.inference.metering import Bill, Grant, Payer
 from daycare.inference.names import Choice
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
@@ -44,6 +44,7 @@ from daycare.store.retry import with_retry
 
 _PARENTS_MAX: Final = 16  # users above users that are looked at
 _FULL: Final = 100
+_ANSWER_MIN_TOKENS: Final = 256  # a paragraph: what is shorter is not worth what reading the prompt costs
 
 
 class _Known(msgspec.Struct):
@@ -83,22 +84,29 @@ class Budgets:
 
     async def reserve(
         self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> int:
-        """Return the number of a committed reservation, 0 if no limit binds this call; see `Gate.reserve`."""
+    ) -> Grant:
+        """Return the number of a committed reservation, 0 if no limit binds this call; see `Gate.reserve`.
+
+        Where a budget has no room for the longest answer, and none is to come, a shorter one is allowed.
+        """
         if choice.provider == OFFLINE:
-            return 0
+            return Grant()
         user = await self._user(payer)
         scopes = await self.scopes(payer.path, user)
         if not _may_bind(scopes, facts):
-            return 0
+            return Grant()
         give_up_at = min(trio.current_time() + BUDGET_ROOM_S, ends_at)
-        most = _most(facts, request, payer.ratio)
+        # As far as can be told before: our estimate, and the longest answer.
+        read = math.ceil(tokens.of_request(request) * max(payer.ratio, 1.0))
+        wrote = request.max_output_tokens or min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS)
+        most = _most(facts, read, wrote)
+        shorter: int | None = None
         background = payer.background or rules.is_background(payer.path)
         while True:
             day = day_of(self._clock.now_ms(), user.zone)
             ceilings = rules.ceilings_of(scopes, day, most, background=background)
             if not ceilings:
-                return 0
+                return Grant()
             new = NewReservation(
                 path=payer.path, user=user.id, day=day, provider=choice.provider, model=choice.model, most=most
             )
@@ -107,7 +115,14 @@ class Budgets:
             stop = rules.tightest(reserved.standings)
             if stop is None:
                 await self._warn(payer, user, day, reserved.standings)
-                return reserved.no
+                return Grant(reserved.no, shorter)
+            # Workers in the background are asked for whole lists and documents: a part of one is no use.
+            shorten = stop.used_up and not background
+            fits = _fitting(facts, read, wrote, reserved.standings) if shorten else None
+            if fits is not None:
+                wrote = shorter = fits
+                most = _most(facts, read, wrote)
+                continue
             if stop.used_up:
                 await self._warn(payer, user, day, [it for it in reserved.standings if not it.reached or background])
                 await self._refuse(payer, user, day, stop, background=background)
@@ -355,8 +370,25 @@ def _may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:
     return bool(measures - {"usd"}) or (bool(measures) and facts.most_micros(1_000_000, 1_000_000) > 0)
 
 
-def _most(facts: ModelFacts, request: InferRequest, ratio: float) -> Use:
-    """Return what a call takes at most, as far as can be told before: our estimate, and the longest answer."""
-    read = math.ceil(tokens.of_request(request) * max(ratio, 1.0))
-    wrote = request.max_output_tokens or min(facts.output_tokens, CONTEXT_OUTPUT_TOKENS)
+def _most(facts: ModelFacts, read: int, wrote: int) -> Use:
+    """Return what a call takes at most."""
     return Use(usd=facts.most_micros(read, wrote), tokens=read + wrote, calls=1, minutes=int(1000 * BUDGET_CALL_S))
+
+
+def _fitting(facts: ModelFacts, read: int, wrote: int, standings: Sequence[Standing]) -> int | None:
+    """Return how long an answer may be that what is left has room for, None if none is worth the call.
+
+    What calls that run have reserved counts as left: it is waited for. Other limits a shorter answer does not help.
+    """
+    fits = wrote
+    price = facts.most_micros(0, 1_000_000) / 1_000_000
+    for it in standings:
+        room = it.ceiling.most - it.used
+        match it.ceiling.measure:
+            case "tokens":
+                fits = min(fits, room - read)
+            case "usd" if price > 0:
+                fits = min(fits, math.floor((room - 1 - facts.most_micros(read, 0)) / price))
+            case _ if it.used_up:
+                return None
+    return fits if _ANSWER_MIN_TOKENS <= fits < wrote else None

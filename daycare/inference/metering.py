@@ -6,10 +6,11 @@ later can lose it. What holds the limits and the books is handed in as a `Gate`.
 
 from contextlib import suppress
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError
 from daycare.base.messages import Usage
@@ -52,13 +53,23 @@ class Bill(msgspec.Struct, frozen=True, kw_only=True):
     reservation: int = 0
 
 
+class Grant(NamedTuple):
+    """What a gate allows: the number of a committed reservation, 0 if no limit binds this call.
+
+    `output_tokens` is what the answer may have where the budget has no room for more, else None.
+    """
+
+    reservation: int = 0
+    output_tokens: int | None = None
+
+
 class Gate(Protocol):
     """What decides whether a call may be made."""
 
     async def reserve(
         self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> int:
-        """Return the number of a committed reservation, 0 if no limit binds this call.
+    ) -> Grant:
+        """Return what is allowed.
 
         Waits for room while calls that run have reserved what is left, until `ends_at` on trio's clock at most. Raises
         `BudgetError` when a budget is used up, `AwayError` when no room came.
@@ -84,9 +95,9 @@ class Open:
 
     async def reserve(
         self, payer: Payer, choice: Choice, facts: ModelFacts, request: InferRequest, ends_at: float
-    ) -> int:
+    ) -> Grant:
         """Let it through."""
-        return 0
+        return Grant()
 
     async def release(self, reservation: int) -> None:
         """There is none."""
@@ -116,7 +127,7 @@ class Meter:
         self._asked = (payer, choice, facts, request, ends_at)
         self._choice = choice
         self._facts = facts
-        self._request = request
+        self.request = request  # as it is to be made: its answer may have to be shorter
         self._reservation = 0
         self._began = 0.0
         self.reserved = False
@@ -124,7 +135,9 @@ class Meter:
         self.bill: Bill | None = None
 
     async def __aenter__(self) -> Self:
-        self._reservation = await self._gate.reserve(*self._asked)
+        self._reservation, room = await self._gate.reserve(*self._asked)
+        if room is not None:
+            self.request = replace(self.request, max_output_tokens=room)
         self.reserved = True
         self._began = trio.current_time()
         return self
@@ -154,7 +167,7 @@ class Meter:
         """Know what the call took: the whole reply is there."""
         usage = completion.usage
         if not (usage.input_tokens or usage.output_tokens):
-            usage = self._gate.counted(self._choice, self._request, completion)
+            usage = self._gate.counted(self._choice, self.request, completion)
         self.bill = Bill(
             usage=usage,
             cost_micros=self._facts.cost_micros(usage),

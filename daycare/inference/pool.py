@@ -275,7 +275,7 @@ class Pool:
         with permit:
             try:
                 async with meter:
-                    completion = await call(provider, request, on_delta, answered, meter.answered, ends_at)
+                    completion = await call(provider, meter.request, on_delta, answered, meter.answered, ends_at)
             except DaycareError as caught:
                 error = _scrubbed(caught)
                 if not meter.reserved:

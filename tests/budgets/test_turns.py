@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import InvalidError, UnavailableError
+from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.messages import Usage
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import InferRequest, Plugin, ProviderConfig
@@ -358,3 +359,34 @@ async def test_the_longest_answer_is_what_is_reserved(tmp_path: Path, autojump_c
         tokens, micros = seen
         assert micros == pytest.approx((tokens - 16) * 0.001 + 16 * 500, abs=1)
         assert house.store._db.execute("SELECT count(*) FROM reservations").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("limit", "answer"),
+    [
+        ("100000tokens a day", None),
+        ("7000tokens a day", "shorter"),
+        ("300tokens a day", "refused"),
+        ("1usd a day", "shorter"),
+    ],
+)
+async def test_a_budget_smaller_than_the_longest_answer_allows_a_shorter_one(
+    tmp_path: Path, autojump_clock: object, limit: str, answer: str | None
+) -> None:
+    model = Scripted()
+    setup = config(**operator(limit))
+    section = ModelSection(context_tokens=32_000, output_tokens=5_000, input_usd=0.001, output_usd=500.0)
+    providers = {"scripted": ProviderSection(kind="scripted", models={"model": section})}
+    async with open_house(tmp_path, model, config=msgspec.structs.replace(setup, providers=providers)) as house:
+        model.enqueue(say_with("short", Usage(input_tokens=100, output_tokens=20)))
+        if answer == "refused":
+            with pytest.raises(ConflictError, match="has 300 tokens left"):
+                await house.talk("tell me")
+            assert not model.history
+            return
+        assert await house.talk("tell me") == "short"
+        [asked] = model.history
+        granted = asked.max_output_tokens
+        assert granted is not None and (granted == 5_000 if answer is None else 256 <= granted < 5_000)
+        [counted] = (await used(house)).values()
+        assert counted in (120, 20 * 500 + 1), "charged is what it took"

@@ -1,6 +1,8 @@
 """What every store promises of those who knocked: a counter, few codes, and nobody in without one."""
 
+from itertools import permutations
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -90,6 +92,21 @@ async def test_a_connector_shows_so_many_codes_a_minute_whoever_knocks(store: St
     assert await knock(store, "slack:1", connector="slack"), "another connector has its own"
     clock.ms += 60_000
     assert await knock(store, "telegram:new")
+
+
+async def test_a_flood_of_strangers_leaves_room_for_groups_and_one_of_groups_for_people(
+    store: Store, clock: HandClock
+) -> None:
+    kinds: tuple[Literal["person", "group"], ...] = ("person", "group")
+    for flooding, other in permutations(kinds):
+        flood = [
+            Knock(key=f"telegram:{flooding}{n}", connector=BOT, kind=flooding, name="", code_hash=f"{n:064x}")
+            for n in range(PAIR_NOTICES_MAX + 5)
+        ]
+        assert sum(it.show_code for it in await store.intake.take(BOT, flood)) == PAIR_NOTICES_MAX
+        honest = Knock(key=f"telegram:{other}-honest", connector=BOT, kind=other, name="", code_hash="f" * 64)
+        assert [it.show_code for it in await store.intake.take(BOT, [honest])] == [True]
+        clock.ms += 60_000
 
 
 async def test_the_bound_forgets_those_without_a_code_first(

@@ -103,8 +103,8 @@ def knock(tx: Tx, who: Knock) -> bool:
     if row is None or row[1] or since < row[0] <= tx.now:
         return False
     shown = tx.one(
-        "SELECT count(*) FROM strangers WHERE connector = ? AND noticed_at > ? AND noticed_at <= ?",
-        (who.connector, tx.now - _FLOOD_MS, tx.now),
+        "SELECT count(*) FROM strangers WHERE connector = ? AND kind = ? AND noticed_at > ? AND noticed_at <= ?",
+        (who.connector, who.kind, tx.now - _FLOOD_MS, tx.now),
     )
     assert shown is not None
     if shown[0] >= PAIR_NOTICES_MAX:
