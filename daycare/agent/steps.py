@@ -180,12 +180,12 @@ class Thinker:
     async def _replay_waiting(self, course: Course, step: Step, rows: Sequence[InboxRow]) -> None:
         """A call had asked another agent: its answer is among the rows, or still to come."""
         call = course.open_calls.pop(0)
-        answer = next((row.envelope for row in rows if is_answer(row, step)), None)
+        answer = _answer_to(step, rows)
         if answer is None:
             course.results.append(step)
             return
-        status = "ok" if answer.meta.get("status") == "ok" else "error"
-        message = tool_message(call, f"{answer.sender}: {answer.text}", status, self._clock.now_ms())
+        text, status = answer
+        message = tool_message(call, text, status, self._clock.now_ms())
         await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
         self._tool_finished(course, step.step, call, status)
@@ -397,7 +397,10 @@ def _says_nothing(course: Course, completion: Completion) -> bool:
 
 
 def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_ms: int) -> Thought:
-    """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole."""
+    """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole.
+
+    An answer that came for a call is its result, whether or not the turn got as far as to journal it.
+    """
     answers = answers_among(rows, steps)
     rows = [row for row in rows if row not in answers]
     said = messages_of(rows)
@@ -410,9 +413,10 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
             open_calls = list(step.message.tool_calls)
         elif step.kind == "tool":
             call = open_calls.pop(0)
-            status = "error" if step.idempotent else "uncertain"
             while_ = "before it was answered" if step.wait else "while it ran"
-            message = step.message or tool_message(call, f"{ending} {while_}", status, now_ms)
+            unread = _answer_to(step, answers)
+            text, status = unread or (f"{ending} {while_}", "error" if step.idempotent else "uncertain")
+            message = step.message or tool_message(call, text, status, now_ms)
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))
@@ -432,6 +436,14 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
 def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[InboxRow]:
     """Return the rows that hold results of the steps' calls."""
     return [row for row in rows if any(is_answer(row, step) for step in steps)]
+
+
+def _answer_to(step: Step, rows: Sequence[InboxRow]) -> tuple[str, str] | None:
+    """Return the text and the status of the answer to a step's call, None if it is not among the rows."""
+    answer = next((row.envelope for row in rows if is_answer(row, step)), None)
+    if answer is None:
+        return None
+    return f"{answer.sender}: {answer.text}", "ok" if answer.meta.get("status") == "ok" else "error"
 
 
 def is_answer(row: InboxRow, step: Step) -> bool:

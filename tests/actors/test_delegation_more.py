@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 
-from daycare.base.errors import UnavailableError
+from daycare.agent.sections import Prompts
+from daycare.base.errors import BudgetError, DaycareError, UnavailableError
 from daycare.base.limits import CHILD_IDLE_S
 from daycare.plugin import Completion, InferRequest
-from daycare.store.records import AgentConfig, Policy
+from daycare.store.records import Agent, AgentConfig, Policy
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, bare, call, echo, say
@@ -99,6 +101,49 @@ async def test_an_answer_in_hand_is_not_lost_when_its_turn_is_interrupted(
         assert await house.talk("hello") == "echo: hello"
         await trio.sleep(100)
         assert any("done" in text for text in await said_to(house))
+
+
+async def _then(house: House, ending: str) -> None:
+    if ending in ("/stop", "hello"):
+        await house.talk(ending)
+    await trio.sleep(600)
+
+
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        ("/stop", None),
+        ("hello", None),  # the policy is to interrupt
+        ("given up", UnavailableError("AWAY", "the disk is away")),
+        ("no budget", BudgetError("BUDGET_SPENT", "nothing is left")),
+    ],
+)
+async def test_an_answer_that_came_is_in_the_history_of_a_turn_that_ends_before_reading_it(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch, ending: str, error: DaycareError | None
+) -> None:
+    """The turn goes on with its helper's answer, and ends while its prompt is made: before it journals the answer."""
+    of = Prompts.of
+    goes_on = False
+
+    async def trouble(self: Prompts, agent: Agent, *rest: Any) -> Any:
+        if goes_on and agent.path == "/ann/direct":
+            if error is not None:
+                raise error
+            await trio.sleep(10)
+        return await of(self, agent, *rest)
+
+    monkeypatch.setattr(Prompts, "of", trouble)
+    async with open_house(tmp_path, Slow(think_s=5)) as house:
+        await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
+        await house.say("go")
+        await trio.sleep(2)
+        goes_on = True
+        await trio.sleep(4)
+        await _then(house, ending)
+        agent = await house.daemon.directory.at("/ann/direct")
+        messages = await house.store.turns.history(agent.id, agent.session, 200)
+        results = [part.text for message in messages if message.role == "tool" for part in message.parts]  # type: ignore[union-attr]
+        assert results == [f"{SUB}: done"], ending
 
 
 async def test_a_helper_that_waits_for_another_is_not_idle(tmp_path: Path, autojump_clock: object) -> None:
