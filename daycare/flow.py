@@ -219,7 +219,7 @@ class Flow:
             assert lane.turn is not None
             return await self._journaled(lane, lane.turn, rows)
         with trio.CancelScope(shield=True):
-            turn, rows, steps = await self.store.turns.resume(lane.turn.turn)
+            turn, rows, steps = await self.store.turns.resume(lane.turn.turn, alone=lane.alone)
         lane.drop({row.seq for row in rows})
         if turn.state != "open":
             lane.turn = None
@@ -227,7 +227,7 @@ class Flow:
         lane.turn = turn
         if turn.attempt > ATTEMPTS_MAX:
             raise UnavailableError(
-                "TURN_POISON", f"turn {turn.turn} of {agent.path} was interrupted {turn.attempt - 1} times by crashes"
+                "TURN_POISON", f"the daemon died each time that turn {turn.turn} of {agent.path} alone was at work"
             )
         if turn.attempt > 2 and len(rows) > 1 and not steps:
             await with_retry(lambda: self.store.turns.split(turn))  # perhaps only one of them is bad

@@ -40,12 +40,14 @@ class Activation:
     the highest seq taken of the messages, `heard` that of the control lane. When more waits than memory holds, `behind`
     (of messages) or `deaf` (of the control lane) is set and the rest is read later, in order. `begun` are the rows of
     `turn` when it was journaled with the end of the one before and has not been tried yet. `trying` says that a try
-    runs, which `scope` can cancel. `beside` is the control message that is obeyed beside the running turn. `retry_at`
-    is the turn that failed last, and when by trio's clock it may be tried again.
+    runs, which `scope` can cancel; `alone`, that no other lane tries a turn meanwhile. `beside` is the control message
+    that is obeyed beside the running turn. `retry_at` is the turn that failed last, and when by trio's clock it may be
+    tried again.
     """
 
     __slots__ = (
         "agent_id",
+        "alone",
         "aside",
         "begun",
         "behind",
@@ -72,6 +74,7 @@ class Activation:
     def __init__(self, agent_id: str) -> None:
         self.agent_id = agent_id
         self.life = Life.ASLEEP
+        self.alone = False
         self.rows: list[InboxRow] = []
         self.begun: list[InboxRow] = []
         self.control: list[InboxRow] = []

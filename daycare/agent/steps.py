@@ -397,10 +397,7 @@ def _says_nothing(course: Course, completion: Completion) -> bool:
 
 
 def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_ms: int) -> Thought:
-    """Return what a turn came to that ends without an answer: every call has a result, so that the history is whole.
-
-    An answer that came for a call is its result, whether or not the turn got as far as to journal it.
-    """
+    """Return what a turn came to that ends early: every call has a result, an answer that came for it if any did."""
     answers = answers_among(rows, steps)
     rows = [row for row in rows if row not in answers]
     said = messages_of(rows)

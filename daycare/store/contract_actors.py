@@ -164,8 +164,18 @@ class TurnStore(Protocol):
     async def open_turn(self, agent_id: str) -> Turn | None:
         """Return the turn that this agent has not finished, if any."""
 
-    async def resume(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
-        """Count a new attempt, then `load`. Not idempotent; an ended turn is returned as it is."""
+    async def recover(self) -> list[str]:
+        """Look after a start, before any turn is tried, which open turns were at work when the process before died.
+
+        That costs a turn no attempt, unless it ran alone: then two. Returns the agents whose turn was found so twice,
+        the least suspicious first: one of them may be what the process dies of.
+        """
+
+    async def resume(self, turn: int, *, alone: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """Count a new attempt unless the last was interrupted, then `load`. An ended turn is returned as it is.
+
+        `alone` says that no other turn runs meanwhile. Not idempotent.
+        """
 
     async def load(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
         """Return a turn, those of its rows (steered ones included) that wait, and its steps in order.

@@ -29,7 +29,7 @@ default = "mind/errands"
 kind = "mind"
 
 [plugins]
-load = ["daycare.testing.tools:plugin", "tests.crash.mind:plugin"]
+load = ["daycare.testing.tools:plugin", "tests.crash.MIND:plugin"]
 """
 
 
@@ -59,14 +59,17 @@ class Child(Protocol):
 
 
 class Home:
-    """A folder with a home in it, the tools' ledger beside it, and what the daemon wrote to stderr."""
+    """A folder with a home in it, the tools' ledger beside it, and what the daemon wrote to stderr.
 
-    def __init__(self) -> None:
+    `mind` is the module here whose plugin brings the model.
+    """
+
+    def __init__(self, mind: str = "mind") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="dc-crash-"))
         self.path = self.folder / "h"
         self.path.mkdir(mode=0o700)
         self.ledger_file = self.folder / "tools"
-        (self.path / "config.toml").write_text(_CONFIG)
+        (self.path / "config.toml").write_text(_CONFIG.replace("MIND", mind))
 
     @property
     def socket(self) -> Path:

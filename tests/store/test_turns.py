@@ -46,12 +46,15 @@ async def test_a_turn_begins_in_the_current_session_even_if_the_caller_knows_an_
     assert turn.session == 2
 
 
-async def test_resuming_counts_an_attempt_and_suspending_takes_one_back(store: Store) -> None:
+async def test_resuming_counts_a_failed_attempt_and_suspending_takes_one_back(store: Store) -> None:
     agent, turn, rows = await begin(store, "a")
     resumed, again, _ = await store.turns.resume(turn.turn)
-    assert (resumed.attempt, again) == (2, rows)
+    assert (resumed.attempt, again) == (1, rows), "it was interrupted"
+    await store.turns.retry(turn.turn, "model away", 0)
+    assert (await store.turns.resume(turn.turn))[0].attempt == 2
     await store.turns.suspend(turn.turn)
     assert (await store.turns.load(turn.turn))[0].attempt == 1
+    assert (await store.turns.resume(turn.turn))[0].attempt == 2, "and it is the same attempt again"
     for _ in range(3):
         await store.turns.suspend(turn.turn)
     assert (await store.turns.load(turn.turn))[0].attempt == 0, "never below zero"
@@ -59,6 +62,24 @@ async def test_resuming_counts_an_attempt_and_suspending_takes_one_back(store: S
     assert (await store.turns.resume(turn.turn))[0].attempt == 0, "an ended turn is not tried again"
     with pytest.raises(ConflictError):
         await store.turns.resume(999_999)
+
+
+async def test_only_the_turn_that_is_alone_pays_for_a_death(store: Store) -> None:
+    agent, turn, _ = await begin(store, "a")
+    assert await store.turns.recover() == [], "one death is nobody's fault"
+    await store.turns.resume(turn.turn)
+    assert await store.turns.recover() == [agent.id]
+    assert (await store.turns.resume(turn.turn, alone=True))[0].attempt == 1
+    assert await store.turns.recover() == [agent.id]
+    assert (await store.turns.load(turn.turn))[0].attempt == 3
+    await store.turns.retry(turn.turn, "model away", 0)
+    assert await store.turns.recover() == [], "it waited for its next try"
+    await store.turns.resume(turn.turn)
+    await store.turns.suspend(turn.turn)
+    assert await store.turns.recover() == [], "the stop was an orderly one"
+    await store.turns.resume(turn.turn)
+    await store.turns.finish(agent, turn, end(turn))
+    assert await store.turns.recover() == []
 
 
 async def test_a_failed_try_leaves_its_reason_and_the_time_of_the_next(store: Store) -> None:
@@ -160,6 +181,7 @@ async def test_a_timer_that_is_refused_at_the_end_becomes_a_dead_letter_and_the_
 
 async def test_parking_makes_dead_letters_of_the_messages_and_tells_their_senders(store: Store) -> None:
     agent, turn, rows = await begin(store, "a", "b")
+    await store.turns.retry(turn.turn, "no answer", 0)
     resumed, _, _ = await store.turns.resume(turn.turn)
     seen = commits(store)
     await store.turns.park(
@@ -185,6 +207,7 @@ async def test_parking_makes_dead_letters_of_the_messages_and_tells_their_sender
 
 async def test_splitting_gives_each_row_the_attempts_of_the_turn(store: Store) -> None:
     agent, turn, rows = await begin(store, "a", "b")
+    await store.turns.retry(turn.turn, "no answer", 0)
     resumed, _, _ = await store.turns.resume(turn.turn)
     await store.turns.split(resumed)
     split = await store.inbox.waiting(agent.id)
@@ -220,6 +243,7 @@ async def test_a_new_session_hides_the_old_one(store: Store) -> None:
 async def test_a_finished_step_starts_the_count_of_attempts_anew(store: Store) -> None:
     _, turn, _ = await begin(store, "a")
     for _ in range(3):
+        await store.turns.retry(turn.turn, "no answer", 0)
         await store.turns.resume(turn.turn)
     await store.turns.journal([tool_step(turn, 0, state="started")])
     assert (await store.turns.load(turn.turn))[0].attempt == 4, "a start is no progress"

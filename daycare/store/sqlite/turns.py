@@ -1,7 +1,7 @@
 """Turns and their journal: begun before they work, resumed after a crash, committed once."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -30,6 +30,9 @@ _ROW = (
     " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1), 'open')"
 )
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
+_RUNS, _ALONE = 1, 2
+_INTERRUPTED_MAX: Final = 2  # deaths of the process with a turn at work, before the turn is tried while no other runs
+_ALONE_DEATH_TRIES: Final = 2  # attempts that a death costs the turn which ran alone, so that five deaths end it
 _encode = msgspec.json.Encoder().encode
 _decode_seqs = msgspec.json.Decoder(tuple[int, ...]).decode
 _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
@@ -54,11 +57,36 @@ class Turns:
         ).fetchone()
         return _turn(row) if row and row[9] == "open" else None
 
-    async def resume(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
-        """Count a new attempt; return the turn with its rows and the steps journaled so far."""
+    async def recover(self) -> list[str]:
+        """Count which turns the death of a process has interrupted; return whose are to run alone, in that order."""
+
+        def run(tx: Tx) -> list[str]:
+            rows = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
+                "SELECT turn, agent_id, trying, attempt, interrupted FROM turns WHERE trying > 0 AND turn IN (SELECT"  # noqa: S608
+                " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0)"
+                f" GROUP BY agent_id) AND {_OPEN}"
+            ).fetchall()
+            suspects = []
+            for turn, agent_id, trying, attempt, interrupted in rows:
+                attempt += _ALONE_DEATH_TRIES if trying == _ALONE else 0
+                tx.run(
+                    "UPDATE turns SET trying = ?, retry_at = 0, attempt = ?, interrupted = ? WHERE turn = ?",
+                    (_RUNS, attempt, interrupted + 1, turn),
+                )
+                if interrupted + 1 >= _INTERRUPTED_MAX:
+                    suspects.append((attempt, turn, agent_id))
+            return [agent_id for _, _, agent_id in sorted(suspects)]
+
+        return await self._write(run)
+
+    async def resume(self, turn: int, *, alone: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """Count a new attempt unless the last was interrupted; return the turn with its rows and its steps so far."""
 
         def run(tx: Tx) -> tuple[Turn, list[InboxRow], list[Step]]:
-            tx.run(f"UPDATE turns SET attempt = attempt + 1 WHERE turn = ? AND {_OPEN}", (turn,))  # noqa: S608
+            tx.run(
+                f"UPDATE turns SET attempt = attempt + (trying = 0), trying = ? WHERE turn = ? AND {_OPEN}",  # noqa: S608
+                (_ALONE if alone else _RUNS, turn),
+            )
             return _load(tx, turn)
 
         return await self._write(run)
@@ -127,14 +155,17 @@ class Turns:
     async def suspend(self, turn: int) -> None:
         """Take back the attempt of a turn that an orderly stop interrupts."""
         await self._write(
-            lambda tx: tx.run(f"UPDATE turns SET attempt = max(attempt - 1, 0) WHERE turn = ? AND {_OPEN}", (turn,))  # noqa: S608
+            lambda tx: tx.run(
+                f"UPDATE turns SET attempt = max(attempt - 1, 0), trying = 0 WHERE turn = ? AND {_OPEN}",  # noqa: S608
+                (turn,),
+            )
         )
 
     async def retry(self, turn: int, error: str, retry_at: int, *, uncounted: bool = False) -> None:
         """Record why a try failed and when the next may start; `uncounted` takes its attempt back."""
         await self._write(
             lambda tx: tx.run(
-                "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0)"  # noqa: S608
+                "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0), trying = 0"  # noqa: S608
                 f" WHERE turn = ? AND {_OPEN}",
                 (error, retry_at, int(uncounted), turn),
             )
@@ -228,9 +259,9 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         session = int(row[0])
         tx.memory.remember_session(agent.id, session)
     tx.run(
-        "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, seqs, started_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (agent.id, session, agent.user, first.origin, trace, attempt, _encode(seqs).decode(), tx.now),
+        "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (agent.id, session, agent.user, first.origin, trace, attempt, attempt > 1, _encode(seqs).decode(), tx.now),
     )
     turn = tx.db.last_insert_rowid()
     if tx.memory.tasks:
