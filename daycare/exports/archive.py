@@ -33,6 +33,7 @@ from daycare.store.records_exports import (
     LeftOut,
     MarkRecord,
     MemoryRecord,
+    ReceiptRecord,
     Record,
     ReminderRecord,
     SessionRecord,
@@ -41,7 +42,7 @@ from daycare.store.records_exports import (
 )
 
 FORMAT: Final = "daycare-export"
-VERSION: Final = 2  # since 2 what narrows a job or stands in config.toml comes along
+VERSION: Final = 3  # since 2 what narrows a job or stands in config.toml comes along, since 3 answered messages
 MANIFEST: Final = "manifest.json"
 END: Final = "end.json"
 _MANIFEST_MAX_BYTES: Final = 1024 * 1024
@@ -51,10 +52,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 FILES: Final = "files.jsonl"
+RECEIPTS: Final = "receipts.jsonl"
 PARTS: Final[dict[str, type[Record]]] = {
     "agents.jsonl": AgentRecord,
     "sessions.jsonl": SessionRecord,
     "turns.jsonl": TurnRecord,
+    RECEIPTS: ReceiptRecord,
     "summaries.jsonl": SummaryRecord,
     "documents.jsonl": DocumentRecord,
     "memories.jsonl": MemoryRecord,
@@ -320,8 +323,9 @@ def _manifest(part: tar.Part) -> tuple[Manifest, bytes]:
         raise wrong(f"its manifest: {error}") from None
     if manifest.format != FORMAT or not 1 <= manifest.version <= VERSION:
         raise wrong(f"its manifest is of another format, {manifest.format!a} {manifest.version}")
-    if [each.name for each in manifest.parts] != list(PARTS):
-        raise wrong(f"its manifest names other parts than {', '.join(PARTS)}")
+    expected = [name for name in PARTS if name != RECEIPTS or manifest.version >= 3]
+    if [each.name for each in manifest.parts] != expected:
+        raise wrong(f"its manifest names other parts than {', '.join(expected)}")
     if sum(each.bytes for each in manifest.parts) > EXPORT_RECORDS_MAX_BYTES:
         raise wrong(f"its records have over {EXPORT_RECORDS_MAX_BYTES} bytes")
     if manifest.parts[-1].records > EXPORT_FILES_MAX:

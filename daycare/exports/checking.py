@@ -41,6 +41,7 @@ from daycare.store.records_exports import (
     JobRecord,
     MarkRecord,
     MemoryRecord,
+    ReceiptRecord,
     ReminderRecord,
     SessionRecord,
     SummaryRecord,
@@ -50,6 +51,7 @@ from daycare.store.records_exports import (
 _MOST: Final[dict[type, int]] = {
     AgentRecord: EXPORT_AGENTS_MAX,
     TurnRecord: EXPORT_TURNS_MAX,
+    ReceiptRecord: EXPORT_TURNS_MAX,
     MemoryRecord: EXPORT_MEMORIES_MAX,
     FileRecord: EXPORT_FILES_MAX,
 }
@@ -109,6 +111,9 @@ class Checker:
                 _must(record.session <= self.agents[record.agent].session, "its agent has not had this session yet")
             case TurnRecord():
                 self._turn(record)
+            case ReceiptRecord():
+                self._its(record.agent)
+                _must(max(record.turn, record.trace) <= len(self._turns), "it is of a turn that is not there")
             case SummaryRecord():
                 self._summary(record)
             case DocumentRecord():

@@ -42,6 +42,7 @@ from daycare.store.records_exports import (
     Incoming,
     JobRecord,
     LeftOut,
+    ReceiptRecord,
     Snapshot,
     TurnRecord,
 )
@@ -145,7 +146,7 @@ class Exports:
         try:
             with self._store.exports.snapshot(path, shared=shared) as it:
                 leaving = Leaving(self._rules(), self._approvals(), list(map(path_of, it.paths())), to)
-                ids = _write_records(it, spool, progress, leaving)
+                ids = _write_records(it, spool, progress, leaving, receipts=to is None)
                 progress.stage, progress.done = "packing", 0
                 return spool.write(
                     target,
@@ -311,8 +312,11 @@ class Exports:
         return found
 
 
-def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leaving) -> list[int]:
-    """Put all records into the spool; return the ids of the files, in the order of theirs."""
+def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leaving, *, receipts: bool) -> list[int]:
+    """Put all records into the spool; return the ids of the files, in the order of theirs.
+
+    Without `receipts` a message is none that was answered: a clone is another agent beside the one that answered it.
+    """
     places: dict[int, int] = {}
     records: list[FileRecord] = []
     for file_id, file in it.files_of_turns():
@@ -329,6 +333,8 @@ def _write_records(it: Snapshot, spool: Spool, progress: Progress, leaving: Leav
         return places[file_id]
 
     for progress.done, record in enumerate(it.records(), 1):
+        if isinstance(record, ReceiptRecord) and not receipts:
+            continue
         if isinstance(record, TurnRecord):
             record = replace(record, messages=with_files(record.messages, place_of))
             if len(msgspec.json.encode(record)) > EXPORT_LINE_MAX_BYTES:

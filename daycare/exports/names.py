@@ -12,7 +12,7 @@ from daycare.base.limits import DOCUMENT_PROVENANCE_MAX, DOCUMENT_REASON_MAX_CHA
 from daycare.base.messages import File, Message, Part, ToolCall, ToolResult
 from daycare.base.path import Kind, Path
 from daycare.base.permission import OwnRule, Permissions, Rule
-from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, JobRecord, TurnRecord
+from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, JobRecord, ReceiptRecord, TurnRecord
 
 Files = Callable[[int], int]  # from the number of a file to another, 0 for one that is not there
 
@@ -48,6 +48,8 @@ class Renaming:
             case TurnRecord():
                 said = with_files(record.messages, files)
                 return replace(record, messages=tuple(replace(it, sender=self.path(it.sender)) for it in said))
+            case ReceiptRecord():
+                return replace(record, sender=self.path(record.sender))
             case DocumentRecord():
                 return self._document(record)
             case JobRecord():

@@ -18,11 +18,12 @@ from daycare.base.limits import (
     BEHAVIOUR_STATE_MAX_BYTES,
     DOCUMENT_REASON_MAX_CHARS,
     FILE_MAX_BYTES,
+    KEY_MAX_CHARS,
     MEMORY_TEXT_MAX_CHARS,
     MESSAGE_MAX_BYTES,
     RULES_MAX,
 )
-from daycare.base.messages import EnvelopeKind, Message, Origin
+from daycare.base.messages import EnvelopeKind, Lane, Message, Origin
 from daycare.base.permission import OwnRule, Permissions, Rule
 from daycare.base.times import LATEST_MS, is_moment, is_time, moment, nearest
 from daycare.store.records import AgentConfig
@@ -102,6 +103,25 @@ class TurnRecord(Record, frozen=True, kw_only=True, tag="turn"):
     messages: tuple[Message, ...]
     error: Annotated[str, Meta(max_length=100_000)] | None = None
     logged: bool = False
+
+
+class ReceiptRecord(Record, frozen=True, kw_only=True, tag="receipt"):
+    """A message that was answered, without its words: a repeat of it, which has its key, gets this answer.
+
+    `turn` answered it and `trace` is the first turn that came of the same thing; 0 for one that is not there.
+    """
+
+    agent: Agents
+    key: Annotated[str, Meta(min_length=1, max_length=KEY_MAX_CHARS)]
+    lane: Lane
+    kind: EnvelopeKind
+    origin: Origin
+    sender: Name
+    turn: Any0 = 0
+    trace: Any0 = 0
+    created_at: Ms
+    done_at: Ms
+    result: str
 
 
 class SummaryRecord(Record, frozen=True, kw_only=True, tag="summary"):
@@ -217,6 +237,7 @@ Anything = (
     AgentRecord
     | SessionRecord
     | TurnRecord
+    | ReceiptRecord
     | SummaryRecord
     | DocumentRecord
     | MemoryRecord
@@ -228,6 +249,7 @@ ORDER: Final[tuple[type[Record], ...]] = (
     AgentRecord,
     SessionRecord,
     TurnRecord,
+    ReceiptRecord,
     SummaryRecord,
     DocumentRecord,
     MemoryRecord,
@@ -237,7 +259,7 @@ ORDER: Final[tuple[type[Record], ...]] = (
 )  # in which they come: what a record names stands before it
 
 
-_MOMENTS: Final = ("created_at", "started_at", "ended_at", "at_ms", "due_at")
+_MOMENTS: Final = ("created_at", "started_at", "ended_at", "done_at", "at_ms", "due_at")
 
 
 def in_time(it: Anything) -> Anything:

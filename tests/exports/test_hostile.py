@@ -28,6 +28,15 @@ def unpacked(data: bytes) -> Members:
         return {each.name: found.extractfile(each).read() for each in found}  # type: ignore[union-attr]
 
 
+def of_version(version: int, members: Members) -> Members:
+    """Make members of an export as a version before 3 has written them."""
+    manifest = json.loads(members[MANIFEST])
+    manifest["parts"] = [part for part in manifest["parts"] if part["name"] != archive.RECEIPTS]
+    members[MANIFEST] = json.dumps(manifest | {"version": version}).encode()
+    del members[archive.RECEIPTS]
+    return members
+
+
 def packed(members: Members, *, honest: bool = True) -> bytes:
     """Make an export of members; an honest one says of them what they are."""
     if honest:
@@ -102,6 +111,9 @@ LIES = {
         lines("turns.jsonl", with_(0, messages=[{"role": "user", "parts": [
             {"type": "file", "id": 99, "name": "x", "media_type": "x", "size": 1}]}])), "names file 99"
     ),
+    "a message of no agent": (lines("receipts.jsonl", with_(0, agent=99)), "there is no agent 99"),
+    "a message of no turn": (lines("receipts.jsonl", with_(0, turn=4_000)), "a turn that is not there"),
+    "a key that is none": (lines("receipts.jsonl", with_(0, key="")), "line 1 of receipts.jsonl"),
     "a summary of another's turn": (lines("summaries.jsonl", with_(0, through=11)), "not of this session"),
     "a document that climbs out": (lines("documents.jsonl", with_(0, name="../../../etc/passwd")), "documents.jsonl"),
     "a document with a name that is none": (lines("documents.jsonl", with_(0, name="MEMORY.MD")), "documents.jsonl"),

@@ -28,7 +28,6 @@ from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.exports.archive import MANIFEST
 from daycare.exports.engine import Progress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
@@ -39,7 +38,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.scripted import call, say
 from tests.backup.homes import make
 from tests.exports.houses import exported, exports_of, imported
-from tests.exports.test_hostile import lines, packed, unpacked, with_
+from tests.exports.test_hostile import lines, of_version, packed, unpacked, with_
 
 WORK, SCRIBE, NOTES = "/ann/agent/work", "/ann/agent/scribe", "/ann/app/notes"
 ORPHAN = "sub/1/sub/0"
@@ -531,8 +530,7 @@ async def test_a_job_of_an_older_export_is_bound_as_its_maker(tmp_path: Path, au
             found[0].pop(name, None)
 
     data = await edited(tmp_path, "jobs.jsonl", older)
-    members = unpacked(data)
-    members[MANIFEST] = members[MANIFEST].replace(b'"version": 2', b'"version": 1')
+    members = of_version(1, unpacked(data))
     async with house_at(tmp_path / "there") as house:
         await imported(house, packed(members), "/bob/agent/x")
         [job] = await house.store.cron.find("bob")

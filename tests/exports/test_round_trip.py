@@ -4,9 +4,21 @@ from pathlib import Path
 
 from daycare.base.messages import Origin
 from daycare.exports.archive import PARTS
+from daycare.exports.engine import Progress
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.document_versions import NEWEST_KEPT
-from tests.exports.houses import WORK, as_it_should_be, exported, files, house_at, imported, lived, records
+from tests.exports.houses import (
+    WORK,
+    as_it_should_be,
+    exported,
+    exports_of,
+    files,
+    house_at,
+    imported,
+    lived,
+    records,
+)
+from tests.exports.test_hostile import of_version, packed, unpacked
 
 BOBS = "/bob/agent/second"
 
@@ -26,6 +38,26 @@ async def test_an_import_elsewhere_and_an_export_of_it_give_the_same_content(
     assert records(twice) == as_it_should_be(data, BOBS)
     assert files(twice) == files(data)
     assert there.taken == again.taken == report.taken
+
+
+async def test_a_repeat_of_a_message_after_a_move_gets_the_answer_it_had(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with house_at(tmp_path / "here") as house:
+        await house.agent(WORK)
+        answer = await house.talk("I love green tea.", key="tea", path=WORK)
+        _, data = await exported(house)
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        twin = await house.say("I love green tea.", key="tea", path="/ann/agent/twin")
+        assert not twin.duplicate, "a clone is another agent, beside the one that answered"
+    for old in (data, packed(of_version(2, unpacked(data)))):
+        async with house_at(tmp_path / f"there-{len(old)}") as house:
+            await imported(house, old, WORK)
+            repeat = await house.say("I love green tea.", key="tea", path=WORK)
+            assert repeat.duplicate == (old is data), "an older export does not say what was answered"
+            if old is data:
+                assert (repeat.state, repeat.result) == ("done", answer)
+                assert not (await house.say("And coffee.", key="coffee", path=WORK)).duplicate
 
 
 async def test_two_exports_of_the_same_have_the_same_records(tmp_path: Path, autojump_clock: object) -> None:

@@ -12,6 +12,7 @@ TAKEN: Final = {
     "sessions": "session",
     "turns": "turn",
     "history": "turn",
+    "inbox": "receipt",
     "summaries": "summary",
     "documents": "document",
     "memories": "memory",
@@ -47,11 +48,6 @@ class Left(NamedTuple):
 _OF = "agent_id IN (SELECT id FROM exported)"
 
 LEFT_OUT: Final[dict[str, Left]] = {
-    "inbox": Left(
-        "they are not answered yet: let the agent answer first",
-        "waiting messages",
-        f"SELECT count(*) FROM inbox WHERE state IN (0, 3) AND {_OF}",  # noqa: S608
-    ),
     "outbox": Left(
         "they are on their way from here",
         "undelivered replies",

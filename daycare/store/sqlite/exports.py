@@ -39,7 +39,7 @@ from daycare.store.records_exports import (
     TurnRecord,
     in_time,
 )
-from daycare.store.sqlite import imports
+from daycare.store.sqlite import export_receipts, imports
 from daycare.store.sqlite.database import connect_reader, count
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_from
@@ -136,6 +136,8 @@ class Subtree:
         for table in LEFT_OUT.values():
             if table.query:
                 self._leave(table.what, count(db, table.query), table.why)
+        waiting = "SELECT count(*) FROM inbox WHERE state IN (0, 3) AND agent_id IN (SELECT id FROM exported)"
+        self._leave("waiting messages", count(db, waiting), "they are not answered yet: let the agent answer first")
         self._leave(
             "unfinished turns",
             count(db, "SELECT count(*) FROM turns t JOIN exported e ON e.id = t.agent_id"
@@ -163,7 +165,7 @@ class Subtree:
 
     def records(self) -> Iterator[Anything]:
         """Yield the records in their order."""
-        parts = (self._agents, self._sessions, self._turns, self._summaries, self._documents)
+        parts = (self._agents, self._sessions, self._turns, self._receipts, self._summaries, self._documents)
         for part in (*parts, self._memories, self._marks, self._reminders, self._jobs):
             yield from map(in_time, part())
 
@@ -251,6 +253,9 @@ class Subtree:
                 error=error,
                 logged=bool(logged),
             )
+
+    def _receipts(self) -> Iterator[Anything]:
+        return map(export_receipts.read, self._rows(export_receipts.SELECT))
 
     def _summaries(self) -> Iterator[SummaryRecord]:
         last = (-1, 0, 0)

@@ -23,13 +23,14 @@ from daycare.store.records_exports import (
     LeftOut,
     MarkRecord,
     MemoryRecord,
+    ReceiptRecord,
     ReminderRecord,
     SessionRecord,
     SummaryRecord,
     TurnRecord,
 )
 from daycare.store.records_memories import NewMemory, Tier
-from daycare.store.sqlite import budgets, documents, memory_rows, timers
+from daycare.store.sqlite import budgets, documents, export_receipts, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
 from daycare.store.sqlite.memory_curation import renew_mark
 from daycare.store.sqlite.writer import Tx
@@ -128,6 +129,8 @@ class _Arrivals:
                 self._add_session(record)
             case TurnRecord():
                 self._add_turn(record)
+            case ReceiptRecord():
+                self._add_receipt(record)
             case SummaryRecord():
                 self._add_summary(record)
             case DocumentRecord():
@@ -215,6 +218,11 @@ class _Arrivals:
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*of, record.state, record.ended_at, record.error, _encode(record.messages).decode()),
         )
+
+    def _add_receipt(self, record: ReceiptRecord) -> None:
+        self._count("receipt")
+        turn = self._turns + record.turn if record.turn else None
+        export_receipts.add(self._tx, self._at(record.agent), self._new.user, record, turn, self._trace(record.trace))
 
     def _add_summary(self, record: SummaryRecord) -> None:
         self._count("summary")
