@@ -15,6 +15,7 @@ app = typer.Typer(rich_markup_mode=None)
 
 LOOK_S: Final = 0.5  # between two looks whether there is another code
 AGAIN_S: Final = 10.0  # without a code that is still good: bridges bring the next one before the last has expired
+ANSWER_S: Final = 120.0  # a bridge may take 40 s to start, and 60 s to answer
 LOGIN_S: Final = 600.0  # somebody has to find their telephone
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A connector: whatsapp, or one of [plugins.bridge.to].")]
@@ -64,7 +65,7 @@ def login(
 def logout(cli: Cli, name: Name) -> None:
     """Give a bridge's account back: the telephone no longer lists it, and what was stored for it is deleted."""
     with cli.connect(work=True) as client:
-        done = client.call("DELETE", f"/v1/connectors/{name}/pairing")
+        done = client.call("DELETE", f"/v1/connectors/{name}/pairing", timeout_s=ANSWER_S)
         cli.out(done, lambda each: f"{name} is logged out")
 
 
@@ -119,7 +120,7 @@ def _follow(cli: Cli, client: Client, path: str, phone: str) -> None:
     """Begin to pair, and show each code until one was used. A bridge that was restarted meanwhile is asked again."""
     give_up = time.monotonic() + LOGIN_S
     shown, said, rows = "", "", 0
-    found = client.call("POST", path, {"phone": phone})
+    found = client.call("POST", path, {"phone": phone}, timeout_s=ANSWER_S)
     good_at = time.monotonic()  # when there was a code that could be used, or a connection being made
     while time.monotonic() < give_up:
         code = found["qr"] or found["code"]
@@ -144,7 +145,7 @@ def _follow(cli: Cli, client: Client, path: str, phone: str) -> None:
         if found["state"] == "connecting" or (code and found["until_ms"] > time.time() * 1000):
             good_at = now
         if now - good_at > AGAIN_S:
-            found, good_at = client.call("POST", path, {"phone": phone}), now
+            found, good_at = client.call("POST", path, {"phone": phone}, timeout_s=ANSWER_S), now
         else:
             found = client.call("GET", path)
     raise UnavailableError("BRIDGE_NOT_PAIRED", "pairing: no code was used in ten minutes", hint="try again")

@@ -39,7 +39,8 @@ class BridgeConnector(BaseConnector):
         self.name = name
         self.hello: Hello | None = None
         self.session: Session | None = None
-        self.running = trio.Event()  # there is a session
+        self.running = trio.Event()  # there is a session, or it ended without one
+        self.failure = ""  # why it ended last
         self.connected = False  # its platform is there
         self.starting = True  # it will be there soon: what waits is not tried and failed
         self.who = ""
@@ -178,6 +179,18 @@ class BridgeConnector(BaseConnector):
         await self._ask(lambda id_: bridge.Login(id=id_, phone=phone), LOGIN_S)
         return self.codes
 
+    def lost(self) -> None:
+        """There is no session any more; who waits for one already goes on waiting."""
+        self.session = None
+        if self.running.is_set():
+            self.running = trio.Event()
+
+    def ended(self, why: str) -> None:
+        """It does not run any more: who waits for it hears why."""
+        self.failure = why
+        self.running.set()
+        self.running = trio.Event()
+
     def pairing(self) -> Pairing:
         """Return the code of the moment."""
         return self.codes
@@ -189,10 +202,15 @@ class BridgeConnector(BaseConnector):
 
     async def _awake(self) -> None:
         """Let it run, if it does not, and look whether it can pair."""
+        self.failure = ""
         self.begin()
         with trio.move_on_after(START_S):
-            while self.session is None:
+            while self.session is None and not self.failure:
                 await self.running.wait()
+        if self.session is None and self.failure:
+            raise UnavailableError(
+                "BRIDGE_ENDED", f"starting the bridge {self.name}: it ended: {self.failure}", hint="daycare logs"
+            )
         self._check(bridge.LOGIN)
 
     # == asking ========================================================================================================

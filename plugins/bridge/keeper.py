@@ -81,6 +81,8 @@ class Keeper:
             self._tell(Health(state="starting", reason="the bridge starts"))
             why = await self._live()
             restart, self._restart = self._restart, False
+            if not restart:
+                self.connector.ended((self.state in _FINAL and self.connector.codes.reason) or why)
             if self.state in _FINAL:
                 self.connector.starting = False
                 await self._wait(None)  # it said itself what is the matter
@@ -176,8 +178,8 @@ class Keeper:
                 await session.run(serve)
                 nursery.cancel_scope.cancel()
         finally:
-            self.connector.session, self.connector.connected = None, False
-            self.connector.running, self.connector.starting = trio.Event(), True
+            self.connector.lost()
+            self.connector.connected, self.connector.starting = False, True
             with trio.CancelScope(shield=True):
                 await self._end(process, 0.0 if session.deaf else STOP_S)
         return session.problem or f"it left with {process.returncode}"
@@ -259,7 +261,7 @@ class Keeper:
             self._restart = True
         if state.state in (bridge.RESTART_REQUIRED, bridge.REPLACED) and connector.session is not None:
             connector.session.finish(f"it said {state.state}")
-            connector.session, connector.running = None, trio.Event()  # who pairs now waits for the next one
+            connector.lost()  # who pairs now waits for the next one
 
     def _tell(self, health: Health) -> None:
         if health.state == "up":

@@ -10,15 +10,18 @@ from typing import Any
 
 import httpx
 import pytest
+import trio
 from typer.testing import CliRunner
 
 from daycare.api.app import build
+from daycare.base.errors import UnavailableError
 from daycare.cli import bridge as commands
 from daycare.cli.command import Cli
 from daycare.cli.main import app
 from daycare.testing.scripted import Scripted
+from daycare_plugins.bridge.connector import START_S
 from tests import program
-from tests.bridge.helpers import FAKE, is_up, staged, to_load, until
+from tests.bridge.helpers import FAKE, bridged, is_up, staged, to_load, until
 
 
 def test_the_suite_is_a_command_with_an_exit_code(tmp_path: Path) -> None:
@@ -54,7 +57,7 @@ class _Restarted:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def call(self, method: str, path: str, body: object = None, timeout_s: float = 0.0) -> dict[str, Any]:
         nothing = {"qr": "", "code": "", "until_ms": 0, "reason": "", "hint": "", "identity": ""}
         self.asked += method == "POST"
         self.looks += 1
@@ -94,6 +97,15 @@ async def test_an_account_is_paired_looked_at_and_given_back(tmp_path: Path) -> 
         assert [event["state"] for event in told] == ["refused"]
 
 
+async def test_who_pairs_hears_at_once_that_the_bridge_ends(tmp_path: Path) -> None:
+    gone = [sys.executable, "-c", "raise SystemExit(3)"]
+    async with bridged(tmp_path, Scripted(), gone) as house:
+        connector: Any = house.daemon.connectors["fake"]
+        for ask in (lambda: connector.pair(""), connector.unpair):
+            with trio.fail_after(START_S / 2), pytest.raises(UnavailableError, match="it ended: it left with 3"):
+                await ask()
+
+
 async def test_the_routes_of_connectors(tmp_path: Path) -> None:
     async with staged(tmp_path, Scripted()) as (house, _):
         await until(lambda: is_up(house))
@@ -124,7 +136,8 @@ def test_a_bridge_is_paired_from_the_terminal(tmp_path: Path) -> None:
     config = home / "config.toml"
     load = f"load = {json.dumps(to_load())}" if to_load() else ""
     command = json.dumps([*FAKE, "--codes", "2"])
-    section = f"[plugins]\n{load}\n[plugins.bridge.to.fake]\ncommand = {command}\n"
+    # Without a sandbox, which has a /tmp of its own: the source tree may lie there.
+    section = f'[plugins]\n{load}\n[plugins.bridge.to.fake]\ncommand = {command}\nsandbox = "off"\n'
     config.write_text(f"{config.read_text()}\n{section}")
     with_code = daycare("bridge", "login", "fake", "--phone", "+49 151-12345678")
     assert "Type this code into the telephone: ABCD-1234" in with_code.stdout, with_code.stderr
