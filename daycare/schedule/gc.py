@@ -46,6 +46,7 @@ class Gc:
         words = {word.lower() for message in messages for word in message.text.split()}
         if words == {"?"}:
             return told(context.state) if context.state else "I have not made a round yet."
+        self.horizon.carry(context.state.get("horizon") if isinstance(context.state, Mapping) else None)
         began = trio.current_time()
         round_: dict[str, Any] = {"at_ms": self.clock.now_ms(), "deleted": {}, "problems": [], "complete": True}
         for what, sweep in self.sweeps.items():
@@ -62,6 +63,7 @@ class Gc:
             "bytes": space.bytes,
             "free_bytes": space.free_bytes,
             "took_s": round(trio.current_time() - began, 1),
+            "horizon": self.horizon.state(),
         }
         context.state = round_
         return told(round_)

@@ -67,6 +67,46 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing_that_is_young(
         assert await _is_known(house)
 
 
+async def test_restarts_with_a_clock_that_is_ahead_do_not_make_it_right(tmp_path: Path, autojump_clock: object) -> None:
+    """What is said meanwhile bears the wrong time, and is the newest row at the next start."""
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("now", path="/system/gc")
+    clock.shift(400 * DAY_S)
+    for _ in range(3):
+        async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+            await house.talk("and then?")
+            await trio.sleep(2 * EXPIRE_EVERY_S)
+            await house.talk("now", path="/system/gc")
+            assert await _is_known(house)
+    clock.shift(-400 * DAY_S)
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("and now?")
+        await house.talk("now", path="/system/gc")
+        assert await _is_known(house)
+
+
+async def test_a_machine_that_was_off_for_long_is_believed_after_a_day_of_work(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    """In runs of some hours each, as of a machine that is switched off at night."""
+    clock = VirtualClock()
+    known = []
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("now", path="/system/gc")
+    clock.shift(40 * DAY_S)
+    for _ in range(5):
+        async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+            await house.talk("and then?")
+            await trio.sleep(CLOCK_SETTLED_S / 3)
+            await house.talk("now", path="/system/gc")
+            known.append((await house.store.inbox.receipt(1)) is not None)
+        clock.shift(CLOCK_SETTLED_S / 2)
+    assert known[:2] == [True, True] and not known[-1]
+
+
 async def test_the_operator_is_told_once_and_rounds_go_on_when_the_clock_is_set_back(
     tmp_path: Path, autojump_clock: object
 ) -> None:

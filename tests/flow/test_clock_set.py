@@ -102,8 +102,9 @@ async def _reply(scene: Scene) -> None:
 
 
 async def _arrived(scene: Scene) -> bool:
-    assert len(scene.pigeon.arrived) <= 1, "nothing comes twice"
-    return texts(scene.pigeon.arrived) == ["echo: hello"]
+    heard = [text for text in texts(scene.pigeon.arrived) if "clock" not in text]  # which the operator is told of
+    assert len(heard) <= 1, "nothing comes twice"
+    return heard == ["echo: hello"]
 
 
 async def _ask(scene: Scene) -> None:
