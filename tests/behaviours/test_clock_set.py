@@ -67,6 +67,23 @@ async def test_a_start_with_a_clock_that_is_ahead_deletes_nothing_that_is_young(
         assert await _is_known(house)
 
 
+async def test_a_key_from_a_time_in_which_the_clock_was_behind_stays_known(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("I was here before")
+    clock.shift(-40 * DAY_S)
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+    clock.shift(40 * DAY_S)
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("and then?")
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("now", path="/system/gc")
+        assert await _is_known(house)
+
+
 async def test_restarts_with_a_clock_that_is_ahead_do_not_make_it_right(tmp_path: Path, autojump_clock: object) -> None:
     """What is said meanwhile bears the wrong time, and is the newest row at the next start."""
     clock = VirtualClock()

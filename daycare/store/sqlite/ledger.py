@@ -110,11 +110,13 @@ class Ledger:
     async def expire(self, before_ms: int, now_ms: int | None = None) -> int:
         """Delete a bounded number of finished rows that ended before `before_ms`; return how many (0: all done).
 
-        The newest row of each table stays, so that its number is never given to another.
+        The newest row of each table stays, so that its number is never given to another. So does what was committed
+        after a row that is young: it only looks old, as the clock was behind.
         """
 
         def run(tx: Tx) -> int:
-            deleted = budgets.expire(tx, tx.now if now_ms is None else now_ms)
+            now = tx.now if now_ms is None else now_ms
+            deleted = budgets.expire(tx, now)
             for table, key, ended in (
                 ("inbox", "seq", "state > 0 AND done_at"),
                 ("outbox", "seq", "state > 1 AND coalesce(sent_at, created_at)"),
@@ -125,9 +127,10 @@ class Ledger:
                 ("approval_messages", "outbox", "created_at"),
             ):
                 tx.run(
-                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?"  # noqa: S608
-                    f" AND {key} < (SELECT max({key}) FROM {table}) ORDER BY {key} LIMIT {_EXPIRE_ROWS})",
-                    (before_ms,),
+                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?1 AND {key} <"  # noqa: S608
+                    f" coalesce((SELECT {key} FROM {table} WHERE {ended} BETWEEN ?1 AND ?2 ORDER BY {key} LIMIT 1),"
+                    f" (SELECT max({key}) FROM {table})) ORDER BY {key} LIMIT {_EXPIRE_ROWS})",
+                    (before_ms, now),
                 )
                 deleted += tx.db.changes()
             # A turn's messages are the conversation and stay; its journal was for crashes and `trace`.

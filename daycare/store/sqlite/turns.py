@@ -61,7 +61,7 @@ class Turns:
         """Count which turns the death of a process has interrupted; return whose are to run alone, in that order."""
 
         def run(tx: Tx) -> list[str]:
-            rows = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
+            rows: list[Any] = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
                 "SELECT turn, agent_id, trying, attempt, interrupted FROM turns WHERE trying > 0 AND turn IN (SELECT"  # noqa: S608
                 " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0)"
                 f" GROUP BY agent_id) AND {_OPEN}"
