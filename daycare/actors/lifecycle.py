@@ -145,6 +145,10 @@ class Activation:
             return True
         return any(row.seq == known.seq for rows in (self.control, self.rows, self.begun) for known in rows)
 
+    def means_another(self, rest: str) -> bool:
+        """Return whether `/stop NUMBER`, which is what a button says, is about another turn than the one in work."""
+        return rest.isdecimal() and self.turn is not None and rest != str(self.turn.turn)
+
     def nudge(self) -> None:
         """Wake the lane if it waits."""
         if self.sleeper is not None:

@@ -331,9 +331,9 @@ class Supervisor:
         assert lane.scope is not None
         envelope = row.envelope
         if envelope.lane is Lane.CONTROL:
-            word = envelope.text.split(maxsplit=1)[0].partition("@")[0] if envelope.text.strip() else ""
-            command = envelope.kind is EnvelopeKind.COMMAND and word in ("/stop", "/cancel", "/reset", "/new")
-            if envelope.kind is EnvelopeKind.DISMISS or command:
+            word, rest = [*envelope.text.split(maxsplit=1), "", ""][:2]
+            stops = word.partition("@")[0] in ("/stop", "/cancel", "/reset", "/new") and not lane.means_another(rest)
+            if envelope.kind is EnvelopeKind.DISMISS or (envelope.kind is EnvelopeKind.COMMAND and stops):
                 if lane.stop_reason != STOPPED:
                     lane.stopped_at = row.seq  # a second /stop has nothing left to stop
                 lane.stop_reason = STOPPED

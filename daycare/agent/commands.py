@@ -131,6 +131,8 @@ class Commands:
 
 
 async def _stop(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    if lane.means_another(rest) and lane.stopped_at != row.seq:
+        return Answer("That is over already.")
     if (lane.turn is None or lane.begun) and not lane.aside and lane.stopped_at != row.seq:
         return Answer("Nothing is running.", stops=True)  # perhaps a crash came between two parts of stopping
     return Answer("Stopped.", stops=True)

@@ -154,6 +154,7 @@ def _send_message_draft(world: World, chat: Chat, params: Params) -> Any:
         entities=entities,
         entities_dropped=dropped,
         thread_id=thread,
+        can_stop=params.flag("can_stop"),
         at=trio.current_time(),
     )
     world.drafts.append(draft)

@@ -12,7 +12,7 @@ import trio
 
 from daycare.testing import telegram_media as media
 from daycare.testing.telegram_entities import detected
-from daycare.testing.telegram_world import Callback, Chat, Membership, Message, Person, Place, Who, World, bare
+from daycare.testing.telegram_world import Callback, Chat, Draft, Membership, Message, Person, Place, Who, World, bare
 
 _RIGHTS: Final = (
     *("can_be_edited", "is_anonymous", "can_manage_chat", "can_delete_messages", "can_manage_video_chats"),
@@ -256,6 +256,14 @@ class People(World):
         query = {"id": number, "from": who.wire, "message": shown, "data": data}
         self.queue.push("callback_query", query | {"chat_instance": str(message.chat_id * 7919)})
         return number
+
+    def stop(self, draft: Draft) -> None:
+        """Press the button of a draft. Nothing is told of who did: a private chat has one person."""
+        if not draft.can_stop:
+            raise ValueError(f"draft {draft.draft_id} has no button")
+        update = {"chat": self.chats[draft.chat_id].wire, "draft_id": draft.draft_id}
+        thread = {"message_thread_id": draft.thread_id} if draft.thread_id is not None else {}
+        self.queue.push("stopped_message_generation", update | thread)
 
     def react(self, message: Message, person: Who, *emoji: str, before: Sequence[str] = ()) -> None:
         """React to a message; no emoji takes the reaction back."""

@@ -18,6 +18,7 @@ KINDS: Final = frozenset(
         *("message_reaction_count", "inline_query", "chosen_inline_result", "callback_query", "shipping_query"),
         *("pre_checkout_query", "purchased_paid_media", "poll", "poll_answer", "my_chat_member", "chat_member"),
         *("chat_join_request", "chat_boost", "removed_chat_boost", "managed_bot", "guest_message"),
+        "stopped_message_generation",
     }
 )
 NOT_BY_DEFAULT: Final = frozenset({"chat_member", "message_reaction", "message_reaction_count"})

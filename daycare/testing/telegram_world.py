@@ -175,6 +175,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     entities: list[Entity]
     entities_dropped: int
     thread_id: int | None
+    can_stop: bool
     at: float
 
 

@@ -192,7 +192,7 @@ class TelegramConnector(BaseConnector):
         await self._call("sendChatAction", place.chat, place.params | {"action": action})
 
     async def draft(self, target: str, number: int, text: str) -> None:
-        """Show the end of a growing answer."""
+        """Show the end of a growing answer, with a button that stops it. The number is that of the turn."""
         place, words = self._preview(target, text)
         if words is None:
             return
@@ -200,6 +200,7 @@ class TelegramConnector(BaseConnector):
             raise self._cannot("draft")
         self._book(place.chat, important=False)
         params = place.params | {"draft_id": number, "text": words.text, "entities": list(words.entities)}
+        params["can_stop"] = True
         await self._call("sendMessageDraft", place.chat, params)
 
     async def status(self, target: str, text: str) -> str:

@@ -26,7 +26,7 @@ from daycare_plugins.telegram.context import (
 )
 from daycare_plugins.telegram.groups import Place, is_addressed, is_for_another_bot, place_of
 from daycare_plugins.telegram.media import read_content, short
-from daycare_plugins.telegram.schema import Chat, Membership, Message, Press, Quoted, Reaction, Reactions, User
+from daycare_plugins.telegram.schema import Chat, Halt, Membership, Message, Press, Quoted, Reaction, Reactions, User
 from daycare_plugins.telegram.strings import one_line, tidy
 
 BODY_MAX_CHARS: Final = 4_000  # of an unreadable update: as many as a dead letter keeps
@@ -35,7 +35,7 @@ REASON_MAX_CHARS: Final = 300
 
 UPDATES: Final = (  # what to ask of getUpdates: all that is read here
     *("message", "edited_message", "channel_post", "edited_channel_post"),
-    *("callback_query", "message_reaction", "my_chat_member"),
+    *("callback_query", "stopped_message_generation", "message_reaction", "my_chat_member"),
 )
 
 # Service messages that mean nothing to a conversation. Who joined or left is told by `my_chat_member` where it is us.
@@ -297,6 +297,16 @@ def _pressed(raw: Any, about: _Known) -> Read:
     return replace(found, item=item, press=made, chat=message.chat.id, message_id=message.message_id)
 
 
+def _halted(raw: Any, about: _Known) -> Read:
+    halt = msgspec.convert(raw, Halt)
+    found = Read(update_id=about.update_id, chat=halt.chat.id)
+    place = place_of(about.rules.connector, halt.chat, halt.message_thread_id)
+    if not place.private:
+        return replace(found, why_ignored="a draft that is none of ours")
+    key = f"{about.bot.id}:{halt.chat.id}:h:{halt.draft_id}"
+    return replace(found, item=_told(about, place, halt.chat, key=key, text=f"/stop {halt.draft_id}"))
+
+
 def _reacted(raw: Any, about: _Known) -> Read:
     change = msgspec.convert(raw, Reactions)
     found = Read(update_id=about.update_id, chat=change.chat.id, message_id=change.message_id)
@@ -362,6 +372,7 @@ _READERS: Final[dict[str, Callable[[Any, _Known], Read]]] = {
     "channel_post": _message,
     "edited_channel_post": _edited,
     "callback_query": _pressed,
+    "stopped_message_generation": _halted,
     "message_reaction": _reacted,
     "my_chat_member": _membership,
 }

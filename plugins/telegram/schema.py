@@ -235,6 +235,14 @@ class Press(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None
 
 
+class Halt(msgspec.Struct, frozen=True, kw_only=True):
+    """A `stopped_message_generation`: somebody pressed the button in a draft."""
+
+    chat: Chat
+    draft_id: int
+    message_thread_id: int | None = None
+
+
 class Reaction(msgspec.Struct, frozen=True):
     """One emoji at a message."""
 

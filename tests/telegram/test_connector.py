@@ -339,7 +339,7 @@ async def test_a_growing_answer_shows_its_end(stage: Stage, autojump_clock: Mock
         await connector.draft("5", 7, text)
     assert [draft.text for draft in server.drafts][:2] == ["Hel", "Hello **wor"]
     last = server.drafts[-1]
-    assert last.draft_id == 7
+    assert (last.draft_id, last.can_stop) == (7, True)
     assert last.text.endswith("line_1999 = 1999")
     assert last.entities[-1]["type"] == "pre"
     with pytest.raises(InvalidError):

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from daycare.base.fence import fence
 from daycare.base.limits import FILE_TEXT_MAX_BYTES
-from daycare.base.messages import Image, Message, Part
+from daycare.base.messages import Image, Message, Part, Text, ToolCall
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import User
@@ -101,6 +102,29 @@ async def test_who_only_reads_at_the_terminal_is_offered_no_reactions(locks: Pat
         await house.talk("hi")
         over_telegram, at_the_terminal = ({tool.name for tool in it.tools} for it in model.history)
     assert over_telegram - at_the_terminal == {"react"}
+
+
+async def test_the_button_of_a_draft_stops_its_turn_once_and_no_other(locks: Path) -> None:
+    model = Scripted()
+    async with FakeTelegram.serve() as server, daemon(locks, server, model):
+        begun = Message("assistant", (Text("It began long ago. " * 20), ToolCall("c1", "now", {})))
+        model.enqueue(Completion(message=begun, finish="tools"), 600.0)
+        server.say(5, 5, "tell me everything")
+        await until(lambda: server.drafts)
+        draft = server.drafts[-1]
+        server.stop(draft)
+        await until(lambda: server.sent(5))
+        assert [message.text for message in server.sent(5)] == ["Stopped."]
+        model.enqueue(Completion(message=begun, finish="tools"), 2.0, say("all of it"))
+        server.say(5, 5, "again")
+        await until(lambda: server.drafts[-1].draft_id != draft.draft_id)
+        server.stop(draft)  # known already
+        server.stop(replace(draft, draft_id=draft.draft_id + 1000))
+        await until(lambda: len(server.sent(5)) == 3)
+        assert [it.text for it in server.sent(5)] == ["Stopped.", "all of it", "Nothing is running."]
+        server.stop(server.drafts[-1])
+        await until(lambda: len(server.sent(5)) == 4)
+        assert server.sent(5)[-1].text == "Nothing is running."
 
 
 async def _delivered(house: House) -> None:

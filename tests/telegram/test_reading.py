@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import aiogram
 import pytest
 import telegram
 
@@ -270,6 +271,17 @@ def test_a_pressed_button_says_what_it_stands_for() -> None:
     assert done.item.context == "pressed a button below your message:\n> Sure?"
 
 
+def test_the_button_of_a_draft_stops_the_turn_that_it_names() -> None:
+    chat = {"id": 5, "type": "private", "first_name": "Ann"}
+    update = {"update_id": 1, "stopped_message_generation": {"chat": chat, "draft_id": 17}}
+    [first, again] = [read(update | {"update_id": number}, BOT, RULES).item for number in (1, 2)]
+    assert isinstance(first, Inbound) and isinstance(again, Inbound)
+    assert (first.sender, first.text, first.chat) == ("telegram:5", "/stop 17", "")
+    assert first.key == again.key
+    group = {"chat": {"id": -5, "type": "group", "title": "x"}, "draft_id": 17}
+    assert read({"update_id": 3, "stopped_message_generation": group}, BOT, RULES).why_ignored
+
+
 def test_a_button_of_an_old_message_still_works() -> None:
     gone = {"message_id": 9, "chat": PRIVATE, "date": 0}
     assert read_item(pressed("yes", gone)).text == "yes"
@@ -388,7 +400,7 @@ def test_names_are_one_harmless_line() -> None:
 
 
 def test_all_kinds_that_are_read_are_asked_for() -> None:
-    assert set(UPDATES) <= set(telegram.Update.ALL_TYPES)
+    assert set(UPDATES) <= set(aiogram.types.Update.model_fields)
 
 
 def test_the_key_of_a_message_can_be_made_by_who_sends() -> None:
