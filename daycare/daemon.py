@@ -62,6 +62,7 @@ from daycare.memory.documents import Documents
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
+from daycare.ops.alarm import Alarm
 from daycare.ops.announcing import Announcer
 from daycare.ops.checks import findings
 from daycare.ops.observing import Observation
@@ -278,6 +279,7 @@ class Daemon:
         }  # what is kept no longer: each ends a bounded number, and returns how many
         tell, backups = partial(self.notifier.notify, owner), Backups(home, config, store, clock)
         self.upkeep = Upkeep(store, self.directory, self.router, clock, keep_days, sweeps, self._look, tell, backups)
+        self.alarm = Alarm(store, self.connectors, owner, self.bus, clock, partial(tell, topic="lost"))
         self.behaviours = Behaviours(store, clock, reach, self.extensions.behaviours | self.upkeep.parts)
         self.flow = Flow(
             store=store,
@@ -374,6 +376,7 @@ class Daemon:
     def _background(self) -> dict[str, Callable[[], Awaitable[object]]]:
         """Return what runs beside the turns, by the name that people read when it crashes."""
         return {
+            "alarm": self.alarm.run,
             "timers": self.timers.run,
             "tasks": self.tasks.run,
             "delivery": self.courier.run,

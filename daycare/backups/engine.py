@@ -16,7 +16,7 @@ from daycare.backups.archive import Manifest
 from daycare.backups.making import Making, Progress
 from daycare.backups.shelf import name_of, publish, rotate, scheduled_in, writing
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
@@ -27,6 +27,7 @@ from daycare.observe import log
 from daycare.store.contract import Store
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite.copies import RESTORED, decode_restored
+from daycare.store.sqlite.database import check
 
 T = TypeVar("T")
 
@@ -96,6 +97,7 @@ class Backups:
 
     async def _made(self, *, with_key: bool, progress: Progress) -> tuple[BinaryIO, Manifest]:
         """Return a file without a name."""
+        self._store.trusted()  # another file may be at its path, or a damaged one
         with writing(self._home.path):
             file = anonymous(self._home.path)
 
@@ -107,7 +109,15 @@ class Backups:
 
         try:
             manifest = await _apart(work)
+            self._store.trusted()
             file.seek(0)
+        except BrokenError as error:
+            file.close()
+            if error.code == "STORE_CORRUPT":  # the copy is; is what was copied?
+                damage = await _apart(lambda _: check(self._store.location))
+                if damage is not None:
+                    self._store.doubt(damage)
+            raise
         except BaseException:
             file.close()
             raise

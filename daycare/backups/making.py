@@ -28,7 +28,7 @@ from daycare.backups.archive import (
     write,
 )
 from daycare.backups.shelf import writing
-from daycare.base.errors import DaycareError, InvalidError, NotFoundError
+from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import BACKUP_FILES_MAX, BACKUP_FOLDER_MAX_BYTES, EXPORT_CHUNK_BYTES
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
@@ -81,7 +81,7 @@ class Making:
             database = folder / "database"
             copies.copy(self.location, database, check=self.check, pause=self.pause)
             self.progress.stage = "checking"
-            facts = copies.examine(database, check=self.check)
+            facts = self._examined(database)
             self._packed.append(measured(DATABASE, database, self.check))
             self._collect(folder)
             manifest = Manifest(
@@ -101,6 +101,16 @@ class Making:
             self.progress.stage = "packing"
             write(target, manifest, self._packed, self._tell)
         return manifest
+
+    def _examined(self, copy: Path) -> copies.Facts:
+        try:
+            return copies.examine(copy, check=self.check)
+        except BrokenError as error:
+            raise BrokenError(
+                error.code,
+                f"making a backup: the copy of {self.location} is damaged, and was not kept: {error.message}",
+                hint=error.hint,
+            ) from error
 
     def _tell(self, done: int) -> None:
         self.progress.done = done

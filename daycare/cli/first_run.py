@@ -5,9 +5,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from daycare.base.errors import ConflictError
 from daycare.cli.asking import terminal
 from daycare.cli.client import Json
 from daycare.cli.command import Cli
+from daycare.cli.home import is_new
+from daycare.config import load
+from daycare.store.home import Home
 
 
 def first_run(cli: Cli) -> None:
@@ -45,6 +49,20 @@ def initialise_plainly(home: Path, given: Mapping[str, str | None], *, ask: bool
             embedder=usual_embedder(),
         )
     )
+
+
+def begin_again(home: Path) -> Json:
+    """Give a home whose database is gone an empty one; its settings and its key stay."""
+    from daycare.ops.setup import initialise
+
+    place = Home(home)
+    if is_new(home) or Path(place.database(load(home).store.location)).exists():
+        raise ConflictError(
+            "HOME_EXISTS",
+            f"begin again in {home}: its database is not gone",
+            hint="daycare init; to begin again from nothing, choose another home: daycare --home DIR",
+        )
+    return dict(initialise(home, user_name=login().capitalize(), new=True))
 
 
 def _ask(question: str, usual: str) -> str:

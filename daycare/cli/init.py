@@ -11,7 +11,7 @@ from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.cli import asking, planned
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, show
-from daycare.cli.first_run import initialise_plainly, login
+from daycare.cli.first_run import begin_again, initialise_plainly, login
 from daycare.cli.home import connect as connect_to
 from daycare.cli.home import is_new
 from daycare.cli.render import pairs, plain
@@ -71,6 +71,9 @@ def init(
     ] = None,
     no_test: Annotated[bool, typer.Option("--no-test", help="Store keys without trying them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    new: Annotated[
+        bool, typer.Option("--new", help="Begin with an empty database in a home whose database is gone.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
 ) -> None:
     """Set up a home directory: you and your agent, a model, messengers. In one that is there, change that.
@@ -98,6 +101,10 @@ def init(
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     asks = not yes and not cli.json and asking.terminal()
     anything = bool(given or from_ or model_key_stdin)
+    if new:
+        made = begin_again(cli.home)
+        cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
+        return
     if not is_new(cli.home) and not asks and not anything:
         raise ConflictError(
             "HOME_EXISTS",

@@ -74,6 +74,8 @@ class Announcer:
 
     def troubled(self, error: DaycareError | None) -> None:
         """Hear that the store refuses what is written, or with None that it takes it again."""
+        if error is not None:
+            self._daemon.alarm.heed(error)
         before, self.trouble = self.trouble, str(error) if error else None
         if before == self.trouble:
             return  # still the same: said once

@@ -1,10 +1,11 @@
 """How everything is, in plain words: what `daycare health` and `/system/health` tell."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Final, Protocol
 
 from daycare.base.clock import Clock
+from daycare.base.errors import BrokenError, StoreAwayError
 from daycare.base.health import Finding
 from daycare.base.limits import (
     EXPIRE_EVERY_S,
@@ -48,14 +49,27 @@ class Parts(Protocol):
 
 async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
     """Look at everything, or only at what is watched."""
-    found = [*_now(daemon), await _unread(daemon), await _upkeep(daemon), daemon.upkeep.backups.finding()]
-    found += [daemon.reloading.finding(), daemon.upkeep.horizon.finding()]
-    return [*found, *await _rows(daemon)] if whole else found
+    found = [*_now(daemon), *await _read("messages", _unread(daemon)), *await _read("upkeep", _upkeep(daemon))]
+    found += [daemon.upkeep.backups.finding(), daemon.reloading.finding(), daemon.upkeep.horizon.finding()]
+    return [*found, *await _read("rows", _rows(daemon))] if whole else found
+
+
+async def _read(name: str, look: Awaitable[list[Finding]]) -> list[Finding]:
+    """Return what is found in the store; that it gives nothing is a finding, too."""
+    try:
+        return await look
+    except (StoreAwayError, BrokenError) as error:
+        return [Finding(name=name, ok=False, text=error.message)]
 
 
 def _now(daemon: Parts) -> Iterator[Finding]:
     trouble = daemon.announcer.trouble
+    try:
+        daemon.store.trusted()
+    except StoreAwayError as refusal:
+        trouble = str(refusal)
     yield Finding(name="store", ok=trouble is None, text=trouble or "it takes what is written", watched=True)
+    yield _commits(daemon)
     free = shutil.disk_usage(daemon.home.path).free
     yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)
     lag = daemon.upkeep.health.lag_s
@@ -78,24 +92,32 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     )
 
 
-async def _unread(daemon: Parts) -> Finding:
+def _commits(daemon: Parts) -> Finding:
+    """Return whether what the run before had committed was there at the start. The operator is told of that at once."""
+    lost = daemon.store.lost
+    if lost is not None and lost.is_recent(daemon.clock.now_ms()):
+        return Finding(name="commits", ok=False, text=str(lost))
+    return Finding(name="commits", ok=True, text="all that was known to be there was found at the start")
+
+
+async def _unread(daemon: Parts) -> list[Finding]:
     oldest = await daemon.store.upkeep.oldest_unread()
     if oldest is None:
-        return Finding(name="messages", ok=True, text="nothing waits", watched=True)
+        return [Finding(name="messages", ok=True, text="nothing waits", watched=True)]
     age_s = max(0.0, (daemon.clock.now_ms() - oldest.at_ms) / 1000)
     # A provider that is away lets messages wait, and is told of by itself.
     ok = age_s < HEALTH_UNREAD_S or bool(daemon.pool.away)
     text = f"the oldest unanswered one has waited {_span(age_s)}, at {oldest.path}"
-    return Finding(name="messages", ok=ok, text=text, watched=True)
+    return [Finding(name="messages", ok=ok, text=text, watched=True)]
 
 
-async def _upkeep(daemon: Parts) -> Finding:
+async def _upkeep(daemon: Parts) -> list[Finding]:
     agent = await daemon.store.agents.at(GC)
     kept = await daemon.store.behaviours.kept(agent.id) if agent is not None else None
     at_ms = kept.at_ms if kept is not None else 0
     late_s = (daemon.clock.now_ms() - max(at_ms, daemon.started_at)) / 1000
     text = f"{GC} made its last round {_span((daemon.clock.now_ms() - at_ms) / 1000)} ago" if at_ms else "no round yet"
-    return Finding(name="upkeep", ok=late_s < _GC_LATE * EXPIRE_EVERY_S, text=text, watched=True)
+    return [Finding(name="upkeep", ok=late_s < _GC_LATE * EXPIRE_EVERY_S, text=text, watched=True)]
 
 
 async def _rows(daemon: Parts) -> list[Finding]:

@@ -174,4 +174,6 @@ def _described(daemon: Daemon) -> str:
     wrong += [f"{name} is away" for name in daemon.pool.away]
     wrong += ["config.toml has a mistake, and what held before goes on"] if daemon.reloading.refused else []
     wrong += [f"the store refuses: {daemon.announcer.trouble}"] if daemon.announcer.trouble else []
+    lost = daemon.store.lost
+    wrong += [str(lost)] if lost is not None and lost.is_recent(daemon.clock.now_ms()) else []
     return f"degraded: {'; '.join(wrong)}" if wrong else f"working, {len(daemon.supervisor.awake)} agents awake"

@@ -11,6 +11,7 @@ from daycare.daemon import Daemon
 from daycare.ops.owner import owner_of
 from daycare.store.home import Home
 from daycare.store.records import User
+from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
@@ -23,8 +24,9 @@ async def open_daemon(
     """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
     clock = clock or SystemClock()
     vault = open_vault(home.key_file)
-    refuse_damage(home.database(config.store.location))
-    async with open_store(home.database(config.store.location), clock, inline=inline) as store:
+    location = home.database(config.store.location)
+    refuse_damage(location, whole=bool(mark.read(location).damage))
+    async with open_store(location, clock, inline=inline) as store:
         owner = await owner_of(store, config)
         operator = await store.people.get(owner) or User(id=owner, name=owner)
         await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)

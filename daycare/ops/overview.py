@@ -74,6 +74,7 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
             "location": daemon.store.location,
             "bytes": await daemon.store.ledger.size_bytes(),
             "trouble": daemon.announcer.trouble,
+            "lost": str(daemon.store.lost) if daemon.store.lost is not None else None,
         },
         "models": daemon.config.models.by_role(),
         "providers": daemon.pool.configured,

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,10 @@ from daycare.base.path import check_user_id
 from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import AgentSection, load
 from daycare.ops import bare
+from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY, Home, HomeLock
 from daycare.store.records import User
+from daycare.store.sqlite import mark
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 
@@ -43,10 +46,12 @@ def initialise(
     embedder: str = NO_EMBEDDER,
     text: str | None = None,
     secrets: Mapping[str, str] | None = None,
+    new: bool = False,
 ) -> dict[str, Any]:
     """Make a home ready to use and return what was made; what is there already is left as it is.
 
     `text` is what config.toml is to be, whatever is there; `secrets` are encrypted and stored by name. Raises
+    `BrokenError` STORE_GONE for a home whose database is gone, unless a `new` one is wanted,
     `InvalidError` for a name, user id or zone that cannot be, `NotFoundError` for a personality that there is not,
     `BusyError` when a daemon has the home.
     """
@@ -66,6 +71,8 @@ def initialise(
         if written:
             write_config(place.config, text if text is not None else first_config(settings, embedder))
         config = load(place.path)
+        if not new:
+            refuse_vanished(place, config)
         vault = open_vault(place.key_file)
         persona = Persona(config.agent.name, config.agent.tone)
         sealed = {name: vault.seal(value) for name, value in (secrets or {}).items()}
@@ -178,11 +185,13 @@ def _make_database(location: str, user: User, persona: Persona, secrets: Mapping
     if location == MEMORY or file.exists():
         return bare.run(_add_operator, location, user, persona, secrets)
     new = Path(f"{file}.new")
-    for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm"))):
+    for left in (new, *(Path(f"{name}{end}") for name in (new, file) for end in ("-wal", "-shm", ".mark"))):
         left.unlink(missing_ok=True)  # of a start that was interrupted, or of a database that is gone
     operator = bare.run(_add_operator, str(new), user, persona, secrets)
     new.chmod(0o600)  # and so are the files that SQLite makes beside it
     new.replace(file)
+    with suppress(FileNotFoundError):
+        mark.file_of(str(new)).replace(mark.file_of(location))
     _sync(file.parent)  # what is acknowledged later must not vanish with its file's name
     return operator
 

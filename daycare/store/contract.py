@@ -421,6 +421,12 @@ class Store(Protocol):
     def strangers(self) -> StrangerStore:
         """See `StrangerStore`."""
 
+    def trusted(self) -> None:
+        """Raise `StoreAwayError` STORE_GONE or STORE_CORRUPT where nothing is written any more, and nothing to copy."""
+
+    def doubt(self, damage: str) -> None:
+        """Hear of damage that was found in a copy's original: nothing is written any more."""
+
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None
     ) -> None:

@@ -11,14 +11,16 @@ from daycare.backups.engine import Backups
 from daycare.backups.making import Progress
 from daycare.backups.schedule import set_backup
 from daycare.backups.shelf import rotate, scheduled_in
-from daycare.base.errors import BrokenError, NotFoundError
+from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import Config, load
 from daycare.store.home import Home
-from daycare.store.sqlite.store import open_store
+from daycare.store.sqlite.database import checkpoint
+from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, contents
 from tests.store.samples import HandClock, post
+from tests.store.test_trust import damage
 
 HOUR_MS = 3_600_000
 
@@ -215,3 +217,41 @@ async def test_a_disk_that_refuses_is_a_failure_and_no_end_of_the_daemon(backups
     backups.folder.write_text("a file where the folder should be")
     await backups.look()
     assert not backups.finding().ok and "backups" in backups.finding().text
+
+
+async def test_a_backup_of_a_damaged_store_says_so_and_costs_no_good_one(backups: Backups, clock: HandClock) -> None:
+    for _ in range(2):
+        await backups.look()
+        clock.ms += 25 * HOUR_MS
+    good = kept(backups)
+    assert len(good) == 2
+    store = backups._store
+    assert isinstance(store, SqliteStore)
+    await store._writer.alone(checkpoint)  # else the page is read from the log
+    damage(Path(store.location), "summaries")
+    for _ in range(3):
+        await backups.look()
+        clock.ms += 25 * HOUR_MS
+    assert kept(backups) == good
+    finding = backups.finding()
+    assert not finding.ok and "damaged" in finding.text
+    with pytest.raises(StoreAwayError) as refused:  # and it is known of from then on
+        backups._store.trusted()
+    assert refused.value.code == "STORE_CORRUPT"
+    with pytest.raises(StoreAwayError):
+        await post(backups._store, "after")
+
+
+async def test_a_database_that_was_replaced_is_not_backed_up_in_the_place_of_the_real_one(
+    backups: Backups, clock: HandClock, tmp_path: Path
+) -> None:
+    await backups.look()
+    good = kept(backups)
+    location = Path(backups._store.location)
+    async with open_store(str(tmp_path / "other.db"), clock):
+        pass
+    (tmp_path / "other.db").replace(location)
+    clock.ms += 25 * HOUR_MS
+    await backups.look()
+    assert kept(backups) == good
+    assert not backups.finding().ok and "removed or replaced" in backups.finding().text

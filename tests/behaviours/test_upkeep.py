@@ -16,6 +16,7 @@ from daycare.base.permission import MESSAGE, Decision
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
@@ -207,6 +208,24 @@ async def test_a_disk_without_room_for_a_copy_is_told_of(
             await house.store.upkeep.rewrite()
         assert refused.value.code == "VACUUM_NO_ROOM"
         assert "Problem: writing the database anew" in await house.talk("vacuum", path="/system/gc")
+
+
+async def test_room_is_looked_for_where_the_copy_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this machine both are on one disk, so what each of them is asked for is taken for two."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("SQLITE_TMPDIR", str(temporary))
+    disks = {temporary: 1_000, tmp_path: 1_000_000_000}
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: _Disk(free=disks[Path(folder)]))
+    monkeypatch.setattr("daycare.store.sqlite.upkeep._disk", str)
+    async with open_store(str(tmp_path / "daycare.db")) as store:
+        with pytest.raises(UnavailableError, match=f"of the disk of {temporary}"):
+            await store.upkeep.rewrite()
+        disks[temporary] = 1_000_000_000
+        await store.upkeep.rewrite()
+        disks[tmp_path] = 1_000
+        with pytest.raises(UnavailableError, match=f"of the disk of {tmp_path} "):
+            await store.upkeep.rewrite()
 
 
 class _Disk:

@@ -32,7 +32,7 @@ def daemon(scene: Scene) -> Iterator[Finding]:
         told = f"it is version {status['version']}, and the program {__version__}"
         yield Finding("warn", "daemon", told, "daycare restart")
     if trouble := (status.get("store") or {}).get("trouble"):
-        yield Finding("fail", "store", str(trouble), "free disk space, then daycare status")
+        yield Finding("fail", "store", str(trouble), "daycare status, once that is done")
     for each in (scene.health or {}).get("findings", ()):
         if not each["ok"] and each["name"] not in _TOLD_ELSEWHERE:
             yield Finding("warn", each["name"], each["text"], "daycare health, then daycare logs")

@@ -13,12 +13,14 @@ from daycare.backups.shelf import scheduled_in
 from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
 from daycare.cli.render import size, when
-from daycare.ops.doctor.finding import Finding, Mend
+from daycare.ops.doctor.finding import Finding, Level, Mend
 from daycare.ops.doctor.scene import Scene
+from daycare.ops.vanished import refuse_vanished
 from daycare.store.home import MEMORY
-from daycare.store.sqlite import inspection
+from daycare.store.sqlite import inspection, mark
 from daycare.store.sqlite.copies import restored_in
 from daycare.store.sqlite.database import check
+from daycare.store.sqlite.guard import rescues
 
 LOG_WARN_BYTES: Final = 64 * 1024**2  # four times what is brought into the file by itself
 FREE_WARN: Final = 0.5  # of the file
@@ -32,8 +34,17 @@ def database(scene: Scene) -> Iterator[Finding]:
         yield Finding("warn", "database", "messages are kept in memory and lost at the end", "[store] in the config")
         return
     if not Path(location).exists():
+        refuse_vanished(scene.home, scene.config)
         yield Finding("warn", "database", f"{location} does not exist yet", "daycare run (the first start makes it)")
         return
+    if saved := rescues(location):
+        told = f"{saved[-1]} has what was acknowledged when the database was removed or replaced"
+        yield Finding("warn", "rescued", told, "put it in the database's place while daycare is stopped, or remove it")
+    lost = mark.read(location).lost
+    if lost is not None:
+        told = f"found {when(lost.found_at)}: {lost}"
+        level: Level = "warn" if lost.is_recent(scene.now_ms) else "ok"
+        yield Finding(level, "commits", told, "daycare restore BACKUP --force, if a backup has more")
     if problem := check(location):
         restore = "daycare restore BACKUP --force"
         index = "documents_text" in problem and _indexed(scene)

@@ -23,7 +23,9 @@ _LEFT: Final = (  # what our own programs write first and rename then; nobody el
     "daycare.db.new",
     "daycare.db.new-wal",
     "daycare.db.new-shm",
+    "daycare.db.new.mark",
     "*.before-[0-9][0-9][0-9][0-9].part",
+    "*.rescued-*.part",
     "backups/*.daycare-backup.part",
 )
 

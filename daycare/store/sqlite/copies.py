@@ -182,7 +182,7 @@ def put_in_place(new: Path, location: Path, aside: Path) -> None:
             db.set_busy_timeout(BUSY_TIMEOUT_MS)
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # what is left of a damaged one is moved as it is
         _link(location, aside)
-    for end in ("-wal", "-shm"):  # of the one before: it must never be read as the new one's
+    for end in ("-wal", "-shm", ".mark"):  # of the one before: none of it must be read as the new one's
         beside = Path(f"{location}{end}")
         if beside.exists():
             beside.replace(f"{aside}{end}")

@@ -2,26 +2,30 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from itertools import count as count_from
 from itertools import repeat
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import apsw
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import SNAPSHOTS_KEPT, START_CHECK_MAX_BYTES
 
+C = TypeVar("C", bound=apsw.Connection)
+
 MEMORY = "memory:"
 _IN_MEMORY = "file:/daycare-"  # what the names of databases in memory begin with
 _in_memory = count_from(1)
+_CHECKPOINT_MS = 100  # that commits wait for readers, each time
 BUSY_TIMEOUT_MS = 10_000  # another process may hold the file for a backup
 _STATEMENTS = 256  # every statement of the store stays prepared
 _SNAPSHOT = re.compile(r"\.before-\d{4}")
+_LOG_KEPT_BYTES = 16 * 1024 * 1024  # of the log of commits once it is in the file: as much as is brought in at a time
 _CACHE_KIB = 16 * 1024  # the tail of every table and index; with the default of 2 MB commits spill half-way
 
 
@@ -34,7 +38,7 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
     """Open the one writing connection, check the file and bring its schema up to date."""
     with describing(location), ExitStack() as opened:
         db = opened.enter_context(
-            closing(_connect(location, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs))
+            closing(_connect(apsw.Connection, location, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE, vfs))
         )
         # FULL: an acknowledged row survives a power cut (NORMAL loses the last commits of the WAL).
         for pragma in (
@@ -44,6 +48,8 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
             "foreign_keys = ON",
             "secure_delete = ON",  # what is deleted is overwritten: somebody may have asked for it to be forgotten
             "wal_autocheckpoint = 4000",
+            f"journal_size_limit = {_LOG_KEPT_BYTES}",
+            "cell_size_check = ON",  # a damaged page is an error where it is read, and not half a row
             f"cache_size = -{_CACHE_KIB}",
         ):
             db.execute(f"PRAGMA {pragma}").fetchall()
@@ -52,15 +58,17 @@ def open_writer(location: str, vfs: str | None = None) -> apsw.Connection:
     return db
 
 
-def open_reader(location: str, writer: apsw.Connection, vfs: str | None = None) -> apsw.Connection:
-    """Open a read-only connection beside the writer; a memory store has one connection for both."""
-    return writer if location == MEMORY else connect_reader(location, vfs)
+def connect_reader(
+    location: str, vfs: str | None = None, heed: Callable[[apsw.Error], DaycareError] | None = None
+) -> apsw.Connection:
+    """Open a read-only connection of a file; each belongs to one thread at a time.
 
-
-def connect_reader(location: str, vfs: str | None = None) -> apsw.Connection:
-    """Open a read-only connection of a file; each belongs to one thread at a time."""
+    `heed` is told what SQLite says is wrong, in the thread that reads, and returns what is raised instead.
+    """
     with describing(location):
-        db = _connect(location, apsw.SQLITE_OPEN_READONLY, vfs)
+        db = _connect(_Reading, location, apsw.SQLITE_OPEN_READONLY, vfs)
+        db.execute("PRAGMA cell_size_check = ON")
+    db.heed = heed or partial(described, location)
     db.cursor_factory = _ReadingCursor
     return db
 
@@ -68,37 +76,43 @@ def connect_reader(location: str, vfs: str | None = None) -> apsw.Connection:
 _next_row: Final = apsw.Cursor.__next__
 
 
+class _Reading(apsw.Connection):
+    heed: Callable[[apsw.Error], DaycareError]
+
+
 class _ReadingCursor(apsw.Cursor):
     """Turns SQLite's errors into ours at whichever row they come up. (No context manager: this is on every path.)"""
+
+    connection: _Reading
 
     def execute(self, *args: Any, **more: Any) -> apsw.Cursor:
         try:
             return super().execute(*args, **more)
         except apsw.Error as error:
-            raise described(self.connection.filename, error) from error
+            raise self.connection.heed(error) from error
 
     def fetchone(self) -> Any:
         try:
             return super().fetchone()
         except apsw.Error as error:
-            raise described(self.connection.filename, error) from error
+            raise self.connection.heed(error) from error
 
     def fetchall(self) -> list[Any]:
         try:
             return list(map(_next_row, repeat(self)))  # its own would call ours for each row, which takes twice as long
         except apsw.Error as error:
-            raise described(self.connection.filename, error) from error
+            raise self.connection.heed(error) from error
 
     def __next__(self) -> Any:
         try:
             return super().__next__()
         except apsw.Error as error:
-            raise described(self.connection.filename, error) from error
+            raise self.connection.heed(error) from error
 
 
-def _connect(location: str, flags: int, vfs: str | None) -> apsw.Connection:
+def _connect(kind: Callable[..., C], location: str, flags: int, vfs: str | None) -> C:
     uri = apsw.SQLITE_OPEN_URI if location.startswith(_IN_MEMORY) else 0
-    db = apsw.Connection(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
+    db = kind(location, flags=flags | uri, vfs=vfs, statementcachesize=_STATEMENTS)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     return db
 
@@ -150,8 +164,12 @@ def snapshot(db: apsw.Connection, target: Path) -> None:
     """Copy the database to `target`, replacing an older snapshot of the same name once the new one is whole."""
     made = Path(f"{target}.part")
     made.unlink(missing_ok=True)
-    db.execute("VACUUM INTO ?", (str(made),)).fetchall()
-    made.chmod(0o600)
+    os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # nobody else's, from its start
+    try:
+        db.execute("VACUUM INTO ?", (str(made),)).fetchall()
+    except apsw.Error:
+        made.unlink(missing_ok=True)
+        raise
     for path in (made, made.parent):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -178,7 +196,7 @@ def number_of(snapshot_file: Path) -> int:
 def check(location: str) -> str | None:
     """Return None if the file is sound, else SQLite's first complaint. Reads the whole file."""
     with describing(location):
-        db = _connect(location, apsw.SQLITE_OPEN_READONLY, None)
+        db = _connect(apsw.Connection, location, apsw.SQLITE_OPEN_READONLY, None)
         try:
             [(answer,)] = db.execute("PRAGMA quick_check(1)").fetchall()
         finally:
@@ -186,10 +204,20 @@ def check(location: str) -> str | None:
     return None if answer == "ok" else str(answer)
 
 
-def refuse_damage(location: str) -> None:
-    """Raise `BrokenError` for a damaged file, as far as a look costs little: larger ones are for `daycare doctor`."""
+def checkpoint(db: apsw.Connection) -> bool:
+    """Bring the log of commits into the file and empty it; return False where somebody reads it for long."""
+    db.set_busy_timeout(_CHECKPOINT_MS)
+    try:
+        [(busy, *_)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return not busy
+
+
+def refuse_damage(location: str, *, whole: bool = False) -> None:
+    """Raise `BrokenError` for a damaged file, as far as a look costs little, or `whole`: larger ones are read later."""
     file = Path(location)
-    if location != MEMORY and file.exists() and file.stat().st_size <= START_CHECK_MAX_BYTES:
+    if location != MEMORY and file.exists() and (whole or file.stat().st_size <= START_CHECK_MAX_BYTES):
         complaint = check(location)
         if complaint is not None:
             raise described(location, apsw.CorruptError(complaint))
@@ -212,9 +240,8 @@ def described(location: str, error: apsw.Error) -> DaycareError:
             return BrokenError(
                 "STORE_CORRUPT",
                 what,
-                hint=f"put the newest backup back: `daycare restore BACKUP --force`, or a copy of the file: "
-                f"`mv {location} {location}.damaged; cp BACKUP {location}` "
-                f"(`sqlite3 {location}.damaged .recover` salvages what is readable)",
+                hint=f"put the newest backup back: `daycare restore BACKUP --force`, which keeps {location} aside"
+                " (`sqlite3 FILE .recover` salvages what is readable in it)",
             )
         case apsw.FullError():
             return StoreAwayError("DISK_FULL", what, hint="free some space; daycare goes on by itself then")
@@ -229,6 +256,11 @@ def described(location: str, error: apsw.Error) -> DaycareError:
         case apsw.IOError():
             return StoreAwayError("STORE_IO", what, hint="check the disk (`dmesg`, free space); daycare retries")
     return BrokenError("STORE_ERROR", what, hint="this is a defect of daycare; please report it with the log")
+
+
+def is_of_an_index(error: apsw.Error) -> bool:
+    """Whether only an index of words is damaged, which can be made again of what it is about."""
+    return getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB
 
 
 def counted(db: apsw.Connection, name: str) -> int:

@@ -40,11 +40,12 @@ from daycare.store.records_exports import (
     in_time,
 )
 from daycare.store.sqlite import export_receipts, imports
-from daycare.store.sqlite.database import connect_reader, count
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_from
 from daycare.store.sqlite.export_tables import LEFT_OUT
 from daycare.store.sqlite.memory_rows import extra_from, span
+from daycare.store.sqlite.readers import Readers
 from daycare.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -80,16 +81,15 @@ INSERT INTO memory_places SELECT row_number() OVER (ORDER BY no), no FROM memori
 class Exports:
     """See `contract_exports.ExportStore`."""
 
-    def __init__(self, writer: Writer, file: str, vfs: str | None) -> None:
+    def __init__(self, writer: Writer, readers: Readers) -> None:
         self._write = writer.write
         self._inline = writer.inline
-        self._file = file
-        self._vfs = vfs
+        self._readers = readers
 
     @contextmanager
     def snapshot(self, path: str, *, shared: bool = False) -> Iterator["Subtree"]:
         """Open the subtree of a living agent as it is now."""
-        db = connect_reader(self._file, self._vfs)
+        db = self._readers.open()
         try:
             db.execute("BEGIN")
             yield Subtree(db, path, shared=shared)

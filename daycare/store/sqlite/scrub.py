@@ -15,13 +15,12 @@ import trio
 
 from daycare.base.errors import BusyError
 from daycare.base.limits import FORGET_WAIT_S
-from daycare.store.sqlite.database import BUSY_TIMEOUT_MS, count, describing
+from daycare.store.sqlite.database import checkpoint, count, describing
 from daycare.store.sqlite.memory_rows import stemmer
 from daycare.store.sqlite.writer import Tx, Writer
 
 _INDEXES: Final = ("memory_words", "documents_text")
 _MERGED_PAGES: Final = 256  # of an index with one commit, some 20 ms: other commits go between
-_CHECKPOINT_MS: Final = 100  # that commits wait for readers, each time
 _RETRY_MIN_S, _RETRY_MAX_S = 0.05, 1.0
 _READ_BYTES: Final = 1024 * 1024
 _HEADER_BYTES: Final = 100  # of the file, before its first page
@@ -47,7 +46,7 @@ def recover(db: apsw.Connection) -> None:
             db.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608
         db.execute("VACUUM")
         db.execute("DELETE FROM forgetting")
-        _checkpoint(db)
+        checkpoint(db)
 
 
 async def clean(writer: Writer, reader: apsw.Connection, pieces: list[bytes]) -> None:
@@ -113,7 +112,7 @@ async def _overwrite(writer: Writer) -> None:
     """Let the log of commits be empty: its pages are in the file then."""
     began = trio.current_time()
     pause_s = _RETRY_MIN_S
-    while not await writer.alone(_checkpoint):
+    while not await writer.alone(checkpoint):
         if trio.current_time() - began > FORGET_WAIT_S:
             raise BusyError(
                 "FORGET_UNFINISHED",
@@ -123,15 +122,6 @@ async def _overwrite(writer: Writer) -> None:
             )
         await trio.sleep(pause_s)
         pause_s = min(2 * pause_s, _RETRY_MAX_S)
-
-
-def _checkpoint(db: apsw.Connection) -> bool:
-    db.set_busy_timeout(_CHECKPOINT_MS)
-    try:
-        [(busy, *_)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    finally:
-        db.set_busy_timeout(BUSY_TIMEOUT_MS)
-    return not busy
 
 
 def _rewrite(db: apsw.Connection) -> None:

@@ -13,15 +13,17 @@ from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import Behaviours
 from daycare.store.sqlite.cron import Cron
-from daycare.store.sqlite.database import MEMORY, describing, file_of, open_reader, open_writer
+from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
+from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.heartbeats import Heartbeats
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
+from daycare.store.sqlite.mark import Loss, Mark
 from daycare.store.sqlite.measures import Gauges
 from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.outbox import Outbox
@@ -34,6 +36,7 @@ from daycare.store.sqlite.tasks import Tasks
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
 from daycare.store.sqlite.upkeep import Upkeep
+from daycare.store.sqlite.watch import Watch
 from daycare.store.sqlite.writer import Writer
 
 
@@ -44,13 +47,18 @@ class SqliteStore:
         file = file_of(location)
         with ExitStack() as opened:
             self._db = opened.enter_context(closing(open_writer(file, vfs)))
-            self._reader = opened.enter_context(closing(open_reader(location, self._db, vfs)))
             with describing(location):
                 scrub.recover(self._db)
                 budgets.recover(self._db)
-                self._writer = Writer(self._db, location, clock, inline=inline or location == MEMORY)
+                self._mark = opened.enter_context(closing(Mark(location, self._db, clock.now_ms())))
+                self._guard = guard = Guard(location, self._mark, clock.now_ms)
+                self._writer = Writer(self._db, location, clock, guard, inline=inline or location == MEMORY)
+            self._reader = self._db  # of a database in memory there is one connection for both
+            if location != MEMORY:
+                self._reader = opened.enter_context(closing(connect_reader(file, vfs, guard.heed)))
             opened.pop_all()
-        self._readers = Readers(file, vfs)
+        self._readers = Readers(file, vfs, guard)
+        self._watch = None if location == MEMORY else Watch(self._writer, self._readers, guard)
         parts = (self._writer, self._reader)
         self.location = location
         self.people = People(*parts, removal.remove)
@@ -66,7 +74,7 @@ class SqliteStore:
         self.approvals = Approvals(*parts)
         self.budgets = budgets.Budgets(*parts)
         self.timers = Timers(*parts)
-        self.exports = Exports(self._writer, file, vfs)
+        self.exports = Exports(self._writer, self._readers)
         self.cron = Cron(*parts)
         self.tasks = Tasks(*parts)
         self.signals = Signals(*parts)
@@ -88,23 +96,57 @@ class SqliteStore:
         if trouble is not None:
             self._writer.trouble = trouble
 
+    @property
+    def lost(self) -> Loss | None:
+        """What was found missing at this start or an earlier one."""
+        return self._mark.lost
+
+    def told_of_loss(self) -> None:
+        """Note that the operator knows of it."""
+        self._mark.tell()
+
+    @property
+    def rescuing(self) -> bool:
+        """Whether what is open of a database that is gone is still to be written elsewhere."""
+        return self._guard.is_gone and self._guard.tries == 0
+
+    def doubt(self, damage: str) -> None:
+        """Hear that the database is damaged."""
+        self._guard.doubt(damage)
+
+    def trusted(self) -> None:
+        """Raise `StoreAwayError` where the database is not to be trusted, nor any copy of it."""
+        self._guard.look()
+        self._guard.check()
+
     async def run(self) -> None:
         """Serve writes until `close`."""
         await self._writer.run()
+
+    async def watch(self) -> None:
+        """See after the file until `close`."""
+        if self._watch is not None:
+            await self._watch.run()
 
     def pulse(self) -> int | None:
         """Return a number that grows while writes get on, None while there are none."""
         return self._writer.pulse()
 
     def close(self) -> None:
-        """Let `run` end after what is queued."""
+        """Let `run` end after what is queued, and `watch` at once."""
+        if self._watch is not None:
+            self._watch.close()
         self._writer.close()
 
     def shut(self) -> None:
         """Close the files; call after `run` returned."""
+        self._guard.look()
+        if self._guard.is_gone and self._guard.rescued is None:
+            self._guard.rescue(self._db)
         self._readers.close()
         if self._reader is not self._db:
             self._reader.close()
+        self._mark.close()
         self._db.close()
 
 
@@ -121,6 +163,7 @@ async def open_store(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)
+            nursery.start_soon(store.watch)
             try:
                 yield store
             finally:

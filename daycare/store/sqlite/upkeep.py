@@ -1,5 +1,6 @@
 """Upkeep of the file: what belonged to the dead is deleted in small bites, space is given back, and how things are."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -111,15 +112,7 @@ class Upkeep:
         """Write the file anew."""
         if file := self._reader.filename:
             space = await self.space()
-            # A copy, and then the pages of it in the log of commits.
-            needed = 2 * (space.bytes - space.free_bytes)
-            free = shutil.disk_usage(Path(file).parent).free
-            if free < needed:
-                raise UnavailableError(
-                    "VACUUM_NO_ROOM",
-                    f"writing the database anew: it needs {_mb(needed)} of the disk for a while, {_mb(free)} are free",
-                    hint="free some space; without this the space inside of the file is used for new rows all the same",
-                )
+            _refuse_no_room(Path(file).parent, space.bytes - space.free_bytes)
         await self._writer.alone(_rewrite)
 
     async def vitals(self, since_ms: int) -> Vitals:
@@ -165,6 +158,37 @@ class Upkeep:
 
 
 _INCREMENTAL: Final = 2
+
+
+def _refuse_no_room(home: Path, used: int) -> None:
+    """Raise `UnavailableError` VACUUM_NO_ROOM where a copy, or then its pages in the log of commits, has no room.
+
+    SQLite writes the copy where temporary files go, which may be another disk than the database's.
+    """
+    needed: dict[object, tuple[Path, int]] = {}
+    for folder in (home, _temporary()):
+        first, so_far = needed.get(_disk(folder), (folder, 0))
+        needed[_disk(folder)] = (first, so_far + used)
+    for folder, size in needed.values():
+        free = shutil.disk_usage(folder).free
+        if free < size:
+            raise UnavailableError(
+                "VACUUM_NO_ROOM",
+                f"writing the database anew: it needs {_mb(size)} of the disk of {folder} for a while, {_mb(free)} are"
+                " free",
+                hint="free some space there, or set SQLITE_TMPDIR to a folder elsewhere for temporary files; without"
+                " this the space inside of the file is used for new rows all the same",
+            )
+
+
+def _disk(folder: Path) -> object:
+    return folder.stat().st_dev
+
+
+def _temporary() -> Path:
+    """Return the folder in which SQLite makes temporary files: the first of these that it may use."""
+    named = (os.environ.get("SQLITE_TMPDIR"), os.environ.get("TMPDIR"), "/var/tmp", "/usr/tmp", "/tmp")  # noqa: S108
+    return next((Path(it) for it in named if it and Path(it).is_dir() and os.access(it, os.W_OK | os.X_OK)), Path())
 
 
 def _rewrite(db: apsw.Connection) -> None:

@@ -19,11 +19,12 @@ import trio
 
 from daycare.base import signal
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
 from daycare.observe.metrics import SHORT_S, Histogram
 from daycare.store.records import Commit
-from daycare.store.sqlite.database import described, describing
+from daycare.store.sqlite.database import described, is_of_an_index
+from daycare.store.sqlite.guard import Guard
 
 T = TypeVar("T")
 
@@ -161,9 +162,10 @@ class Writer:
     with None when one succeeds again.
     """
 
-    def __init__(self, db: apsw.Connection, location: str, clock: Clock, *, inline: bool) -> None:
+    def __init__(self, db: apsw.Connection, location: str, clock: Clock, guard: Guard, *, inline: bool) -> None:
         self._db = db
         self._location = location
+        self._guard = guard
         self._clock = clock
         self.inline = inline
         self._queue: deque[_Write[Any]] = deque()
@@ -202,8 +204,10 @@ class Writer:
         """
         if self.inline:
             await trio.lowlevel.checkpoint_if_cancelled()
-            with describing(self._location):
+            try:
                 done = fn(self._db)
+            except apsw.Error as error:
+                raise self._guard.heed(error) from error
             await trio.lowlevel.cancel_shielded_checkpoint()
             return done
         return await self._queued(_Write(fn, 0, trio.lowlevel.current_task(), alone=True))
@@ -269,9 +273,12 @@ class Writer:
         try:
             committed = await trio.to_thread.run_sync(self._run_batch, batch, limiter=self._limiter)
         except apsw.Error as error:
-            failure = described(self._location, error)
+            failure = self._guard.heed(error)
+        except StoreAwayError as refusal:
+            failure = refusal
         self.commits.observe(time.perf_counter() - began)
-        self._report(failure)
+        if failure is not None or committed is not None:
+            self.report(failure)
         if committed is not None:
             self.listener(committed)
         for write in batch:
@@ -292,11 +299,11 @@ class Writer:
                 tx = self._begin()
                 spoiled = next((write for write in todo if not self._apply(tx, write)), None)
                 if spoiled is None:
-                    self._db.execute("COMMIT")
+                    self._end()
                     return tx.commit
                 self._undo()
                 todo.remove(spoiled)
-        except apsw.Error:
+        except (apsw.Error, StoreAwayError):
             self._undo()
             raise
 
@@ -306,25 +313,32 @@ class Writer:
             tx = self._begin()
             kept = self._apply(tx, write)
             if kept:
-                self._db.execute("COMMIT")
+                self._end()
             else:
                 self._undo()
-        except apsw.Error as error:
+        except (apsw.Error, StoreAwayError) as error:
             self._undo()
-            failure = described(self._location, error)
-            self._report(failure)
+            failure = self._guard.heed(error) if isinstance(error, apsw.Error) else error
+            self.report(failure)
             raise failure from error
-        self._report(None)
+        self.report(None)
         if kept:
             self.listener(tx.commit)
         assert write.outcome is not None
         return write.outcome.unwrap()
 
     def _begin(self) -> Tx:
+        self._guard.check()
         if self._undone:
             self._restore()
         self._db.execute("BEGIN IMMEDIATE")
         return Tx(self._db, self._clock.now_ms(), self.memory)
+
+    def _end(self) -> None:
+        self._guard.look()  # whoever is answered relies on the file that is at the path
+        self._guard.check()
+        self._db.execute("COMMIT")
+        self._guard.committed()
 
     def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
         """Run one write; False if it failed halfway, so that the transaction has to be undone and run without it.
@@ -337,7 +351,7 @@ class Writer:
         if isinstance(write.outcome, outcome.Error):
             error = write.outcome.error
             if isinstance(error, apsw.Error):
-                if not isinstance(error, _OF_ONE_WRITE):
+                if not isinstance(error, _OF_ONE_WRITE) and not is_of_an_index(error):
                     raise error
                 write.outcome = outcome.Error(described(self._location, error))
             return self._db.total_changes() == before
@@ -354,7 +368,8 @@ class Writer:
         self.memory.load(self._db)
         self._undone = False
 
-    def _report(self, failure: DaycareError | None) -> None:
+    def report(self, failure: DaycareError | None) -> None:
+        """Tell `trouble` that nothing is written because of `failure`, or for None that it is again."""
         if failure is not None or self._troubled:
             self._troubled = failure is not None
             self.trouble(failure)

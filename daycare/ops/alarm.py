@@ -1,0 +1,112 @@
+"""What cannot wait for a healthy store: that this one is not to be trusted, and that it has lost something.
+
+The first is said past the store, as nothing can be written by which it could be told.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import trio
+
+from daycare.base.blame import blamed
+from daycare.base.clock import Clock
+from daycare.base.connector import Connector, Outgoing, bring, parts_of
+from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.base.events import Notice
+from daycare.observe import log
+from daycare.observe.bus import Bus
+from daycare.store.sqlite.store import SqliteStore
+
+_FOREVER: Final = frozenset({"STORE_GONE", "STORE_CORRUPT"})  # of a store that refuses, until somebody does something
+_LOOK_S: Final = 1.0
+_RESCUE_S: Final = 600.0  # for what was rescued, which belongs into the message: 1 GB takes some 10 s
+_READ_S: Final = 10.0  # for where the operator is: a damaged database may not say
+_SEND_S: Final = 60.0
+_TRIES: Final = 5
+_PAUSE_S: Final = 60.0  # between two tries
+
+
+class Alarm:
+    """Tells the operator `owner` of both, once in a run. `tell` is how they are told what a store can take."""
+
+    def __init__(
+        self,
+        store: SqliteStore,
+        connectors: Mapping[str, Connector],
+        owner: str,
+        bus: Bus,
+        clock: Clock,
+        tell: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._connectors = connectors
+        self._owner = owner
+        self._bus = bus
+        self._clock = clock
+        self._tell = tell
+        self._raised = trio.Event()
+        self._told = False
+        self._known: list[tuple[str, str]] = []  # where the operator was at the start
+
+    def heed(self, error: DaycareError) -> None:
+        """Hear why the store refuses what is written."""
+        if error.code in _FOREVER:
+            self._raised.set()
+
+    async def run(self) -> None:
+        """Tell what there is to tell; until cancelled."""
+        self._known = await self._targets()
+        lost = self._store.lost
+        if lost is not None and not lost.told:
+            log.logger().error("store.lost", missing=lost.missing)
+            self._store.told_of_loss()
+            await self._tell(
+                f"When I started, something was gone: {lost}. `daycare doctor` tells what to do; a file"
+                " *.rescued-* beside the database, or a backup, may have it."
+            )
+        await self._raised.wait()
+        with trio.move_on_after(_RESCUE_S):
+            while self._store.rescuing:  # noqa: ASYNC110 - a writer thread ends it
+                await trio.sleep(_LOOK_S)
+        try:
+            self._store.trusted()
+        except StoreAwayError as refusal:
+            if not self._told:
+                self._told = True
+                text = f"I cannot take messages. {refusal}"
+                self._bus.publish(Notice(at_ms=self._clock.now_ms(), path="", user=self._owner, text=text))
+                await self._send(text)
+        await trio.sleep_forever()
+
+    async def _send(self, text: str) -> None:
+        for _ in range(_TRIES):
+            for name, target in await self._targets() or self._known:
+                if await self._sent(name, target, text):
+                    return
+            await trio.sleep(_PAUSE_S)
+        log.logger().error("alarm.unsent", reason="no messenger took it")
+
+    async def _targets(self) -> list[tuple[str, str]]:
+        """Return where the operator is reached: a terminal fetches what is said, and shows it as it happens."""
+        try:
+            with trio.fail_after(_READ_S):
+                person = await self._store.people.get(self._owner)
+        except (DaycareError, trio.TooSlowError):
+            return []
+        keys = [key.partition(":")[::2] for key in person.keys] if person is not None else []
+        pushing = {name for name, connector in self._connectors.items() if not connector.pull}
+        return [(name, target) for name, target in keys if name in pushing]
+
+    async def _sent(self, name: str, target: str, text: str) -> bool:
+        connector = self._connectors[name]
+        outgoing = Outgoing(
+            outbox=0, key=f"alarm:{self._clock.now_ms()}", path="", user=self._owner, target=target, text=text
+        )
+        try:
+            with blamed("CONNECTOR_CRASHED", f"telling {name}"), trio.fail_after(_SEND_S):
+                for part in parts_of(connector, outgoing):
+                    await bring(connector, part)
+        except DaycareError as error:
+            log.logger().warning("alarm.refused", connector=name, reason=error.message)
+            return False
+        return True
