@@ -19,7 +19,7 @@ from tests.store.samples import post
 
 WORDS = "correct horse battery staple"
 DIED = 9
-_BESIDE = ("daycare.lock", "-wal", "-shm")
+_BESIDE = ("daycare.lock", "-wal", "-shm", ".mark")
 
 
 def home_at(folder: Path, *, messages: int = 3) -> Home:

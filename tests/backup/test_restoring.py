@@ -24,7 +24,7 @@ from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, Death, dies, home_at, make, numbers, rows, tree
-from tests.store.samples import begin
+from tests.store.samples import begin, post
 
 NOW_MS = 1_800_000_500_000
 
@@ -144,6 +144,15 @@ def _write_and_die(home: Home) -> None:
     db.execute("PRAGMA journal_mode = WAL").fetchall()
     db.execute("INSERT INTO events (at, user, origin, path, trace, event) VALUES (0, '', '', '', '', '')")
     Death(1)()
+
+
+async def test_what_a_restore_takes_away_is_no_loss(home: Home, file: Path) -> None:
+    async with open_store(home.database("daycare.db")) as store:
+        await post(store, "later")
+    restoring.restore(file, home, str, force=True, now_ms=NOW_MS)
+    async with open_store(home.database("daycare.db")) as store:
+        assert await store.inbox.counts() == {"waiting": 3}
+        assert store.lost is None
 
 
 def test_a_damaged_database_is_put_aside_as_it_is(home: Home, file: Path) -> None:

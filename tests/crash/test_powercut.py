@@ -6,6 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from daycare.store.sqlite import store
 from daycare.store.sqlite.store import open_store
 from tests.chance import SEED
 from tests.crash.powercut import KINDS, compare, draw_cuts, inspect, run
@@ -18,6 +19,19 @@ def test_no_acknowledged_row_is_lost_doubled_torn_or_reordered_by_a_power_cut() 
     assert run(60, SEED, report=print) == {"images": 60, **dict.fromkeys(KINDS, 0), "seed": SEED}
 
 
+@pytest.mark.parametrize("weaker", ["NORMAL", "OFF"])
+def test_a_product_that_opens_its_store_with_less_is_found(monkeypatch: pytest.MonkeyPatch, weaker: str) -> None:
+    opened = store.open_writer
+
+    def open_weaker(location: str, vfs: str | None = None) -> apsw.Connection:
+        db = opened(location, vfs)
+        db.pragma("synchronous", weaker)
+        return db
+
+    monkeypatch.setattr(store, "open_writer", open_weaker)
+    assert run(60, 7)["lost"] > 5
+
+
 def test_the_campaign_finds_rows_that_are_lost_when_commits_are_not_synced() -> None:
     counts = run(60, 7, synchronous="NORMAL")
     assert counts["lost"] > 5
@@ -25,7 +39,7 @@ def test_the_campaign_finds_rows_that_are_lost_when_commits_are_not_synced() -> 
 
 
 async def test_the_campaign_finds_torn_databases_on_a_disk_that_lies_about_syncs(tmp_path: Path) -> None:
-    recording = await record(tmp_path, 3, "FULL")
+    recording = await record(tmp_path, 3)
     honest = [op for op in recording.ops if op.kind != "sync" or op.name.endswith("-journal")]
     found: set[str] = set()
     for number, cut in enumerate(draw_cuts(Recording(honest, recording.ledger), 30, random.Random(3))):
@@ -57,7 +71,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("damage", "kind"), DAMAGES)
 async def test_the_comparison_notices_each_kind_of_damage(tmp_path: Path, damage: str, kind: str) -> None:
-    recording = await record(tmp_path, 5, "FULL")
+    recording = await record(tmp_path, 5)
     at = len(recording.ops)
     db = apsw.Connection(str(tmp_path / "daycare.db"))
     assert list(compare(db, recording.ledger, at)) == []
@@ -93,7 +107,7 @@ def test_what_was_synced_survives_and_what_was_not_may_be_torn_at_sectors() -> N
 
 async def test_a_store_goes_on_after_a_power_cut(tmp_path: Path) -> None:
     """Recovered stores are used, not only read: the next turn of each agent ends as if nothing had happened."""
-    recording = await record(tmp_path, 11, "FULL")
+    recording = await record(tmp_path, 11)
     for number, cut in enumerate(draw_cuts(recording, 8, random.Random(11))):
         folder = tmp_path / str(number)
         folder.mkdir()

@@ -96,14 +96,18 @@ def agent_at(path: str) -> NewAgent:
     )
 
 
-async def record(folder: Path, seed: int, synchronous: str) -> Recording:
-    """Let the crowd work on a new store in `folder` through a few openings; return what happened."""
+async def record(folder: Path, seed: int, synchronous: str = "") -> Recording:
+    """Let the crowd work on a new store in `folder` through a few openings; return what happened.
+
+    The store is as the product opens it, unless `synchronous` is to show that the campaign would notice.
+    """
     rng = random.Random(seed)
     ledger = Ledger()
     with RecordingVFS(f"recording-{folder.name}", folder) as disk:
         for opening in range(rng.randint(1, 3)):
             async with open_store(str(folder / "daycare.db"), vfs=f"recording-{folder.name}") as store:
-                store._db.pragma("synchronous", synchronous)
+                if synchronous:
+                    store._db.pragma("synchronous", synchronous)
                 # Small enough for the log to be written back and begun again under way, or not at all.
                 store._db.pragma("wal_autocheckpoint", rng.choice((10, 40, 150, 4000)))
                 crowd = _Crowd(store, ledger, lambda: len(disk.ops), rng, opening)

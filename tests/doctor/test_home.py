@@ -1,6 +1,7 @@
 """The home and what is in it, each look both ways: files, settings, database, keys, time, room."""
 
 import os
+import re
 import socket
 from collections.abc import Callable
 from contextlib import closing
@@ -8,12 +9,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
+import trio
 
 from daycare.ops.doctor import clocks, database, machine
 from daycare.ops.doctor.versions import fits, unfit
 from daycare.store.home import Home
+from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import migrations
+from daycare.store.sqlite.store import open_store
 from tests.doctor.looking import add_job, bad, fix, look, now_ms, one, sql, store_secret
 
 EXPECTED = {"daemon", "disk", "memory"}  # of the machine of the test, or because nobody set it up
@@ -371,3 +376,37 @@ def test_bridges_that_are_not_fenced_in_are_told(
         programs("bwrap", script)
     found = one(home, "sandbox")
     assert found.level == level and found.message.startswith("signal")
+
+
+# -- what is not to be trusted -----------------------------------------------------------------------------------------
+
+
+def test_a_database_that_is_gone_is_a_failure_where_the_home_was_in_use(home: Home) -> None:
+    for file in home.path.glob("daycare.db*"):
+        file.unlink()
+    assert [level for level, _, _ in bad(home, "database")] == ["warn"], "it may never have been there"
+    home.log_file.touch(mode=0o600)
+    [(level, _, told)] = bad(home, "database")
+    assert level == "fail" and "it is gone" in told
+    assert "daycare init --new" in one(home, "database").hint
+
+
+def test_what_was_rescued_and_what_is_missing_is_told(home: Home) -> None:
+    assert [about for _, about, _ in bad(home, "database")] == []
+    rescued = home.path / "daycare.db.rescued-20270101-000000"
+    rescued.touch(mode=0o600)
+    location = home.database("daycare.db")
+    held = mark.Held(newest=(10_000, 0, 0, 0))
+    mark.file_of(location).write_bytes(msgspec.json.encode(held))
+
+    async def start() -> None:
+        async with open_store(location):
+            pass
+
+    trio.run(start)
+    found = {about: told for _, about, told in bad(home, "database")}
+    assert str(rescued) in found["rescued"]
+    assert re.search("[0-9]+ messages", found["commits"])
+    mark.file_of(location).unlink()
+    rescued.unlink()
+    assert bad(home, "database") == []

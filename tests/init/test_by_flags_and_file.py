@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from daycare.base.errors import ConflictError
 from daycare.base.lines import Key
 from daycare.cli.main import main
 from daycare.config import load
@@ -224,3 +225,14 @@ def test_a_fresh_home_has_an_agent_that_can_be_set(home: Path, run: Run, capsys:
     with pytest.raises(SystemExit) as left:
         main(["agents", "set", "/ann/direct", "policy=followup", "--home", str(home / "h")])
     assert (left.value.code, capsys.readouterr().err) == (0, "")
+
+
+def test_a_home_whose_database_is_gone_begins_again_only_when_asked_to(home: Path, run: Run) -> None:
+    run("--user-name", "Ann", "--yes")
+    assert run("--new").code == ConflictError.exit_code, "it is there"
+    settings = (home / "h" / "config.toml").read_text()
+    (home / "h" / "daycare.db").unlink()
+    (home / "h" / "daycare.log").touch()
+    assert run("--new", "--json").code == 0
+    assert (home / "h" / "daycare.db").exists()
+    assert (home / "h" / "config.toml").read_text() == settings
