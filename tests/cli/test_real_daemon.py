@@ -1,7 +1,9 @@
 """The program against the real daemon: one evening of somebody who changes their mind a lot."""
 
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from tests import program
@@ -57,3 +59,28 @@ def test_chat_goes_on_through_takeover_restart_and_stop(
     person.presses_ctrl_d()
     person.leaves()
     assert '"outbox_waiting": 0' in daycare("status", "--json").stdout
+
+
+def test_a_database_that_is_removed_under_a_daemon_costs_nothing_that_was_acknowledged(
+    daycare: Daycare, request: pytest.FixtureRequest, home: Path
+) -> None:
+    daycare("init", "--yes")
+    process: program.Started = request.getfixturevalue("running")
+    wait_until_it_works(home)
+    assert daycare("send", "--wait", "what is 4*4?").stdout == "4*4 = 16\n"
+    for file in home.glob("daycare.db*"):
+        file.unlink()
+    refused = daycare("send", "what is 5*5?")
+    assert refused.returncode == 69 and "removed or replaced" in refused.stderr
+    health = daycare("health")
+    assert health.returncode == 1 and "BAD  store" in health.stdout
+    assert "removed or replaced" in daycare("status").stdout
+    assert daycare("stop").returncode == 0
+    assert process.wait(10) == 0
+    again = daycare("status")
+    [rescued] = home.glob("daycare.db.rescued-*")
+    assert again.returncode == 78 and f"mv {rescued}" in again.stderr
+    rescued.rename(home / "daycare.db")
+    with closing(apsw.Connection(str(home / "daycare.db"))) as db:
+        assert any("4*4 = 16" in str(messages) for (messages,) in db.execute("SELECT messages FROM history"))
+    assert daycare("send", "--wait", "what is 6*6?").stdout == "6*6 = 36\n"

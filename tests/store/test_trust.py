@@ -80,8 +80,11 @@ async def test_nothing_is_acknowledged_into_a_file_that_is_gone_and_what_was_is_
         await post(store, "before")
         away(file)
         with monkeypatch.context() as late:  # it went away between the look and the answer
-            late.setattr(guard.Guard, "look", lambda _: None)
+            late.setattr(guard.Guard, "look", lambda *_, **__: None)
             await post(store, "acknowledged")
+        if away is log_removed:  # which is looked at every few seconds
+            with pytest.raises(StoreAwayError):
+                store.trusted()
         assert await codes(store, "after", "later") == ["STORE_GONE"] * 2
         assert await store.inbox.counts() == {"waiting": 2}, "what is open is read"
         with pytest.raises(StoreAwayError):

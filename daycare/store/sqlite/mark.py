@@ -61,16 +61,22 @@ def read(location: str) -> Held:
     return Held()
 
 
+def newest_in(db: apsw.Connection) -> tuple[int, ...]:
+    """Return the numbers of the newest rows of a database."""
+    row: tuple[int, ...] | None = db.execute(_NEWEST).fetchone()
+    assert row is not None
+    return row
+
+
 class Mark:
-    """The mark of one open database, which `db` writes. A disk that refuses costs the mark, and no commit."""
+    """The mark of one open database, which `db` is. A disk that refuses costs the mark, and no commit."""
 
     def __init__(self, location: str, db: apsw.Connection, now_ms: int) -> None:
-        self._db = db
         self._fd: int | None = None
         if location == MEMORY:
             self._held = Held()
             return
-        before, newest = read(location), self._newest()
+        before, newest = read(location), newest_in(db)
         missing = {what: was - now for what, was, now in zip(_NAMES, before.newest, newest, strict=False) if was > now}
         lost = Loss(found_at=now_ms, missing=missing) if missing else before.lost
         self._held = Held(newest=newest, lost=lost)
@@ -94,15 +100,11 @@ class Mark:
         """Note that the database is damaged: the next start looks at all of it."""
         self._change(damage=damage[: _BYTES // 4])
 
-    def advance(self) -> None:
+    def advance(self, newest: tuple[int, ...]) -> None:
         """Note what the database holds after a commit."""
-        if self._fd is None:
-            return
-        with suppress(apsw.Error):  # the commit stands; what is wrong is seen by whoever reads next
-            newest = self._newest()
-            if newest != self._held.newest:
-                self._held = msgspec.structs.replace(self._held, newest=newest)
-                self._write()
+        if newest != self._held.newest:
+            self._held = msgspec.structs.replace(self._held, newest=newest)
+            self._write()
 
     def sync(self) -> None:
         """Return when it is on the disk."""
@@ -117,10 +119,6 @@ class Mark:
             os.close(self._fd)
             self._fd = None
 
-    def _newest(self) -> tuple[int, ...]:
-        [row] = self._db.execute(_NEWEST).fetchall()
-        return tuple(int(str(number)) for number in row)
-
     def _change(self, **new: object) -> None:
         self._held = msgspec.structs.replace(self._held, **new)
         self._write()
@@ -129,4 +127,4 @@ class Mark:
     def _write(self) -> None:
         if self._fd is not None:
             with suppress(OSError):
-                os.pwrite(self._fd, msgspec.json.encode(self._held).ljust(_BYTES - 1) + b"\n", 0)
+                os.pwrite(self._fd, msgspec.json.encode(self._held).ljust(_BYTES - 1)[: _BYTES - 1] + b"\n", 0)

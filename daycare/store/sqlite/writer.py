@@ -25,6 +25,7 @@ from daycare.observe.metrics import SHORT_S, Histogram
 from daycare.store.records import Commit
 from daycare.store.sqlite.database import described, is_of_an_index
 from daycare.store.sqlite.guard import Guard
+from daycare.store.sqlite.mark import newest_in
 
 T = TypeVar("T")
 
@@ -335,10 +336,11 @@ class Writer:
         return Tx(self._db, self._clock.now_ms(), self.memory)
 
     def _end(self) -> None:
-        self._guard.look()  # whoever is answered relies on the file that is at the path
+        self._guard.look(log=False)  # whoever is answered relies on the file that is at the path
         self._guard.check()
+        newest = newest_in(self._db)
         self._db.execute("COMMIT")
-        self._guard.committed()
+        self._guard.committed(newest)
 
     def _apply(self, tx: Tx, write: _Write[Any]) -> bool:
         """Run one write; False if it failed halfway, so that the transaction has to be undone and run without it.
