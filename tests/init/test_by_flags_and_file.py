@@ -160,6 +160,7 @@ def test_a_configuration_with_mistakes_is_not_edited(home: Path, run: Run) -> No
 def test_a_set_up_that_was_cut_short_is_finished(home: Path, run: Run) -> None:
     assert run("--yes", "--agent-name", "Robin", "--user-name", "Ann").code == 0
     (home / "h" / "daycare.db").unlink()
+    (home / "h" / "daycare.db.mark").unlink()
     done = run("--yes", "--tone", "dry", "--user-name", "Ann")
     assert (done.code, planning.look(home / "h").owner is not None) == (0, True), done.err
     assert 'name = "Robin"\ntone = "dry"' in (home / "h" / "config.toml").read_text()
