@@ -15,6 +15,7 @@ from daycare.base.limits import WATCHDOG_STALLED_S
 from daycare.ops.life import _described, _sweeping
 from daycare.ops.notify import Notify
 from daycare.ops.watchdog import Starting, Watchdog
+from daycare.store.sqlite import watch
 from daycare.store.sqlite.store import open_store
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
@@ -143,8 +144,9 @@ async def _signs(systemd: Manager, seconds: float) -> list[str]:
 
 
 async def test_a_writer_that_stands_still_stops_the_signs_and_one_that_goes_on_brings_them_back(
-    tmp_path: Path, systemd: Manager, autojump_clock: object
+    tmp_path: Path, systemd: Manager, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watch, "LOOK_S", 1e9)  # it works in the thread, too, and virtual time would pass meanwhile
     notify = Notify.found(systemd.environment(watchdog_s=30.0))
     stuck = threading.Event()
     async with open_store(str(tmp_path / "d.db")) as store, trio.open_nursery() as nursery:
