@@ -24,6 +24,7 @@ from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.deliveries import Deliveries
 from daycare.agent.endings import Endings
+from daycare.agent.gate import Gate
 from daycare.agent.lasting import Lasting
 from daycare.agent.memory_commands import MemoryCommands
 from daycare.agent.memory_controls import MemoryControls
@@ -34,6 +35,7 @@ from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import Persona
+from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import Reacting
 from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
@@ -197,6 +199,7 @@ class Daemon:
             lambda *call: self.remembering.of(*call),
             reacting.check,
             reacting.offered,
+            lambda *call: self.provenance.is_tainted(*call),
         )
         self.runner = runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],
@@ -205,6 +208,7 @@ class Daemon:
             store.files.put,
             config.tools.by_role(),
             self.permits.tool,
+            lambda *of: self.gate.ask(*of),
         )
         self.endings = Endings(
             store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks, deliveries
@@ -223,6 +227,13 @@ class Daemon:
             lambda agent_id: self.supervisor.failures.trouble_of(agent_id),
         ).add_to(self.commands)
         self.documents = Documents(store, self.directory.all_of, runner.specs)
+        self.provenance = provenance = Provenance(
+            store,
+            self.documents,
+            clock,
+            trusted=[tool.spec.name for tool in (*builtin.plugin.tools, *ours)],
+            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
+        )
         self.remembering = Remembering(
             store,
             self.documents,
@@ -232,9 +243,9 @@ class Daemon:
             clock,
             lambda: self.recollections.lookup,
             permits=self.permits,
-            trusted=[tool.spec.name for tool in (*builtin.plugin.tools, *ours)],
-            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
+            provenance=provenance,
         )
+        self.gate = Gate(store, provenance, self.approvals)
         shelf = DocumentShelf(store.documents, self.documents, self.bus, clock)
         self.prompts = Prompts(
             store,

@@ -205,6 +205,10 @@ def _said(it: Approval) -> Answer:
         more = "" if it.why else f" /reject {it.no} WHY would have told it why."
         return Answer(f"Rejected: request {it.no}. Nothing was changed.{more}")
     words = "Approved with your text" if it.state is ApprovalState.EDITED else "Approved"
+    if it.state is ApprovalState.STALE:
+        return Answer(f"Request {it.no} cannot be done any more: {it.why}. Nothing was changed.")
+    if it.action.verb == "call":
+        return Answer(f"{words}: request {it.no}. {it.path} uses {name_of(it)} now, and tells you the result.")
     if it.version is None:
         return Answer(f"{words}: request {it.no}. {name_of(it)} said so already.")
     if it.undone is not None:

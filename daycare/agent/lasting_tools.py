@@ -63,8 +63,8 @@ class LastingTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("agent_create", AgentCreate, self._create, idempotent=True),
-            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True),
+            StructTool("agent_create", AgentCreate, self._create, idempotent=True, outlasts=True),
+            StructTool("agent_edit", AgentEdit, self._edit, idempotent=True, outlasts=True),
             StructTool("agent_list", AgentList, self._list, idempotent=True),
             StructTool("agent_delete", AgentDelete, self._delete, idempotent=True),
         )

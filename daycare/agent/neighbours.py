@@ -50,7 +50,7 @@ class Neighbours:
     def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
         """Return the tools."""
         return [
-            StructTool("end_agent", EndAgent, self._end, idempotent=True),
+            StructTool("end_agent", EndAgent, self._end, idempotent=True, outlasts=True),
             StructTool("read_history", ReadHistory, self._read, idempotent=True),
         ]
 

@@ -4,9 +4,8 @@ Where a change goes and whose yes it needs follows from the path, the settings a
 """
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
-from datetime import timedelta
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
 
@@ -14,7 +13,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.actors.permits import Permits
-from daycare.agent.lookup import Lookup, origins_in, paths_in
+from daycare.agent.lookup import Lookup
+from daycare.agent.provenance import OTHERS, RECALLING, Provenance, recalled
 from daycare.agent.reading import TurnReading
 from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
@@ -27,11 +27,8 @@ from daycare.base.limits import (
     DAILY_LINE_MAX_CHARS,
     DOCUMENT_PROVENANCE_MAX,
     DOCUMENT_REASON_MAX_CHARS,
-    DOCUMENT_VERSIONS_MAX,
     ECHO_INLINE_MAX_CHARS,
-    SESSION_LOOKED_AT_MAX,
 )
-from daycare.base.messages import Message, Origin, ToolResult
 from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
@@ -41,7 +38,7 @@ from daycare.memory.documents import Documents, head_of
 from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
 from daycare.rules.consent import Need, needed, within
-from daycare.rules.taint import Source, Sources, sources_in, sources_of
+from daycare.rules.taint import Sources
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
@@ -63,8 +60,6 @@ _PREFIXES: Final = {
     Layer.PROJECT: "project/",
 }
 _HEADER: Final = re.compile(r"^(\S+): ([a-z]+), version (\d+)$", re.MULTILINE)
-_RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
-_OTHERS_WORDS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)
 _SECTION_MAX_CHARS: Final = 120  # of a heading: a line of its own
 _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
 
@@ -72,8 +67,7 @@ _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"
 class Remembering:
     """Makes an agent's memory for each call of a tool.
 
-    `trusted` are the daemon's own tools; `outside` names plugins that put words into prompts, after which no turn is
-    known to be clean. `scan` is the desk's; `lookup` returns what finds memories.
+    `scan` is the desk's; `lookup` returns what finds memories.
     """
 
     def __init__(
@@ -87,8 +81,7 @@ class Remembering:
         lookup: Callable[[], Lookup],
         *,
         permits: Permits,
-        trusted: Collection[str],
-        outside: Sequence[str] = (),
+        provenance: Provenance,
     ) -> None:
         self.store = store
         self.documents = documents
@@ -98,12 +91,7 @@ class Remembering:
         self.clock = clock
         self.lookup = lookup
         self.permits = permits
-        self.trusted = frozenset(trusted)
-        self.listen(outside)
-
-    def listen(self, outside: Sequence[str]) -> None:
-        """Know which plugins put words into prompts."""
-        self.hooks = Sources(tuple(Source(f"words of the plugin {name}", Origin.FILE) for name in outside))
+        self.provenance = provenance
 
     def of(self, agent: Agent, user: User, turn: Turn, step: int) -> "TurnMemory":
         """Return the memory of an agent as one call may use it."""
@@ -141,7 +129,7 @@ class TurnMemory(TurnReading):
                 f"{_DOING[verb]} {path}: who the agent is changes by the owner's yes alone",
                 hint="propose it with identity_propose",
             )
-        rows, steps = await self._journal()
+        _, rows, steps = await self._home.store.turns.load(self._turn.turn)
         _refuse_stale(verb, path, draft, steps, await self._documents.explain(self._agent, path))
         if verb == "append":
             await self._refuse_echo(path, text or "", steps, draft.old or "")
@@ -162,7 +150,7 @@ class TurnMemory(TurnReading):
             )
         entry = f"- {now:%H:%M} {line}\n"
         draft = await self._documents.prepare(self._agent, path, entry, append=True)
-        rows, steps = await self._journal()
+        _, rows, steps = await self._home.store.turns.load(self._turn.turn)
         await self._refuse_echo(path, line, steps, draft.old or "")
         return await self._carry_out(LOG, draft, _action("append", draft, entry), "", rows, steps)
 
@@ -181,7 +169,7 @@ class TurnMemory(TurnReading):
             there, _ = await self._documents.approved(self._agent, path)
             text = added(there.text if there else "", text, section)
         draft = await self._documents.prepare(self._agent, path, text)
-        rows, steps = await self._journal()
+        _, rows, steps = await self._home.store.turns.load(self._turn.turn)
         return await self._carry_out(IDENTITY, draft, _action("write", draft, text), reason, rows, steps)
 
     # -- doing or asking -----------------------------------------------------------------------------------------------
@@ -196,8 +184,8 @@ class TurnMemory(TurnReading):
         steps: Sequence[Step],
     ) -> str:
         """Do a change at once if a rule, or a yes in this conversation, covers it; otherwise ask for it."""
-        turn = sources_of(rows, steps, self._home.trusted) + self._home.hooks
-        before = await self._before(steps)
+        turn = self._home.provenance.of_turn(rows, steps)
+        before = await self._home.provenance.before(self._agent, self._user, self._turn, steps)
         direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
         call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
         need = needed(chosen(self._home.section, self._agent.config.approvals), *call, direct=direct)
@@ -208,7 +196,7 @@ class TurnMemory(TurnReading):
             kind = KIND_IDENTITY if tool == IDENTITY else KIND if direct else KIND_OUTSIDE
             return await self._ask(kind, draft, action, reason, turn + before)
         # Of what is only remembered others' words count: a reminder of last week does not mark each entry from then on.
-        sources = turn + Sources(tuple(source for source in before.read if source.origin in _OTHERS_WORDS))
+        sources = turn + Sources(tuple(source for source in before.read if source.origin in OTHERS))
         by = Attribution(
             origin=sources.origin,
             author=self._agent.path,
@@ -238,7 +226,7 @@ class TurnMemory(TurnReading):
         )
         for it in found:
             there = it.action.place
-            if (
+            if there is not None and (
                 (it.agent_id, it.session, it.kind) == (self._agent.id, self._turn.session, KIND)
                 and it.action.verb == verb
                 and it.undone is None
@@ -296,61 +284,13 @@ class TurnMemory(TurnReading):
         number = f"change {self._mark} in " if self._mark else ""
         return f"{number}step {self._step} of turn {self._turn.turn}"
 
-    # -- what is known of the turn -------------------------------------------------------------------------------------
-
-    async def _journal(self) -> tuple[list[InboxRow], list[Step]]:
-        _, rows, steps = await self._home.store.turns.load(self._turn.turn)
-        return rows, steps
-
-    async def _before(self, steps: Sequence[Step]) -> Sources:
-        """Return what the model reads beside this turn's own: the conversation, and memory that nobody has approved."""
-        history = await self._home.store.turns.history(self._agent.id, self._turn.session, SESSION_LOOKED_AT_MAX)
-        read = list(sources_in(history, self._home.trusted).read)
-        if len(history) >= SESSION_LOOKED_AT_MAX:
-            read.append(Source("a long conversation", Origin.SYSTEM))
-        since = history[0].at_ms if history else self._turn.started_at
-        today = local_time(self._home.clock.now_ms(), ZoneInfo(self._user.zone))
-        days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
-        messages = [*(step.message for step in steps if step.message is not None), *history]
-        recalled = _recalled_paths(messages)
-        for path in dict.fromkeys((*days, *recalled)):
-            read += await self._doubtful(path, since)
-        looked_up = dict.fromkeys(origin for result in _recalled(messages) for origin in origins_in(result))
-        read += [Source("memories that were looked up", origin) for origin in looked_up if origin in _OTHERS_WORDS[:-1]]
-        origins = dict.fromkeys(
-            origin for step in steps if step.kind == "recall" for origin in step.arguments["origins"]
-        )
-        read += [Source("recalled memories", Origin(origin)) for origin in origins if origin in _OTHERS_WORDS[:-1]]
-        return Sources(tuple(read))
-
-    async def _doubtful(self, path: str, since: int) -> list[Source]:
-        """Return the versions of a document that nobody stands behind and that are not the person's own words.
-
-        What a person had replaced by a text of their own, or deleted, before the conversation began stood in none of
-        its prompts.
-        """
-        try:
-            versions = await self._documents.history(self._agent, path, limit=DOCUMENT_VERSIONS_MAX)
-        except (NotFoundError, InvalidError):
-            return []  # there is nothing
-        found: list[Source] = []
-        for version in versions:
-            by = version.by
-            if version.created_at <= since and (version.deleted or (by.by_person and by.origin is Origin.PERSON)):
-                return found
-            if not by.approved and by.origin not in (Origin.PERSON, Origin.SYSTEM):
-                found.append(Source(f"{path}, version {version.version}", by.origin))
-        if len(versions) == DOCUMENT_VERSIONS_MAX:
-            found.append(Source(f"{path}, of which there are many versions", Origin.SYSTEM))
-        return found
-
     async def _refuse_echo(self, path: str, text: str, steps: Sequence[Step], there: str) -> None:
         """What was read out of memory does not go back into it: it would only grow, and lose where it came from."""
-        recalled = [there, *(result for step in _recalls(steps) for result in _results(step))]
-        if len(text) + sum(map(len, recalled)) > ECHO_INLINE_MAX_CHARS:
-            echo = await trio.to_thread.run_sync(is_echo, text, recalled)
+        known = [there, *(result for step in _recalls(steps) for result in _results(step))]
+        if len(text) + sum(map(len, known)) > ECHO_INLINE_MAX_CHARS:
+            echo = await trio.to_thread.run_sync(is_echo, text, known)
         else:
-            echo = is_echo(text, recalled)
+            echo = is_echo(text, known)
         if echo:
             raise ConflictError(
                 "MEMORY_ECHO",
@@ -380,22 +320,11 @@ def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], la
 
 
 def _recalls(steps: Sequence[Step]) -> Iterator[Step]:
-    return (step for step in steps if step.kind == "tool" and step.name in _RECALLING and step.message is not None)
+    return (step for step in steps if step.kind == "tool" and step.name in RECALLING and step.message is not None)
 
 
 def _results(step: Step) -> list[str]:
-    return _recalled([step.message]) if step.message is not None else []
-
-
-def _recalled(messages: Sequence[Message]) -> list[str]:
-    """Return what the tools of memory answered."""
-    parts = (part for message in messages if message.role == "tool" for part in message.parts)
-    return [part.text for part in parts if isinstance(part, ToolResult) and part.name in _RECALLING]
-
-
-def _recalled_paths(messages: Sequence[Message]) -> list[str]:
-    """Return what was read or found: a text could only add paths to them, which is to its disadvantage."""
-    return [path for result in _recalled(messages) for path in paths_in(result)]
+    return recalled([step.message]) if step.message is not None else []
 
 
 def _action(verb: Verb, draft: Draft, text: str, section: str = "") -> DocumentAction:

@@ -71,9 +71,9 @@ class SignalTools:
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools."""
         return (
-            StructTool("signal_send", SignalSend, self._send, idempotent=True),
-            StructTool("signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True),
-            StructTool("signal_unsubscribe", SignalUnsubscribe, self._unsubscribe, idempotent=True),
+            StructTool("signal_send", SignalSend, self._send, idempotent=True, outlasts=True),
+            StructTool("signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, outlasts=True),
+            StructTool("signal_unsubscribe", SignalUnsubscribe, self._unsubscribe, idempotent=True, outlasts=True),
             StructTool("signal_list", SignalList, self._list, idempotent=True),
         )
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
+from daycare.agent.gate import approved_calls
 from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.tool_results import tool_message, uncertain, warning
@@ -133,6 +134,8 @@ class Thinker:
         course = Course(agent, user, turn, prompt, prompting, first, messages_of(first), recalled)
         course.window = self._contexts.open(agent, user, turn, steps, course.number)
         await self._replay(course, rows, steps)
+        if not course.model_calls:
+            await self._call_as_approved(course)
         while True:
             await self._run_tools(course)
             waiting = tuple(result for result in course.results if isinstance(result, Step))
@@ -147,6 +150,12 @@ class Thinker:
             if not answer.completion.message.tool_calls or course.model_calls > MODEL_STEPS_MAX:
                 return self._conclude(course, answers, answer.completion)
             await self._journal_model(course, answer)
+
+    async def _call_as_approved(self, course: Course) -> None:
+        """Make the calls that a person has approved, before the model is asked: it reads what came of them."""
+        calls = await with_retry(lambda: approved_calls(self._store, course.agent, course.rows))
+        if calls:
+            await self._journal_calls(course, "approved", Message("assistant", tuple(calls)))
 
     # -- replay ------------------------------------------------------------------------------------------------------
 
@@ -250,7 +259,9 @@ class Thinker:
         return answer
 
     async def _journal_model(self, course: Course, answer: Answer) -> None:
-        said = answer.completion.message
+        await self._journal_calls(course, str(answer.choice), answer.completion.message)
+
+    async def _journal_calls(self, course: Course, by: str, said: Message) -> None:
         message = replace(said, at_ms=self._clock.now_ms(), origin=Origin.AGENT, sender=course.agent.path)
         steps = []
         if course.recalled.memories:
@@ -260,7 +271,7 @@ class Thinker:
             turn=course.turn.turn,
             step=course.number(),
             kind="model",
-            name=str(answer.choice),
+            name=by,
             state="done",
             at_ms=message.at_ms,
             message=message,

@@ -156,8 +156,8 @@ def _listed(it: Approval) -> dict[str, Any]:
     return fields | {
         "title": title(it),
         "document": name_of(it),
-        "verb": action["verb"],
-        "place": action["place"],
+        "verb": it.action.verb,
+        "place": action.get("place"),
         "flags": flags(it),
     }
 

@@ -21,7 +21,8 @@ class Deciders:
 
     async def of(self, agent: Agent, action: Action | None = None) -> str:
         """Return the user who decides what an agent asks for, or, without an action, what is granted to it."""
-        if action is not None and (action.place.layer is Layer.GLOBAL or action.place.name == IDENTITY):
+        place = action.place if action is not None else None
+        if place is not None and (place.layer is Layer.GLOBAL or place.name == IDENTITY):
             return self.owner
         user = await self._store.people.get(agent.user)
         return self.owner if user is None or user.kind == "group" else user.id
@@ -29,6 +30,8 @@ class Deciders:
     async def check_place(self, agent: Agent, action: Action) -> None:
         """Raise `ForbiddenError` OTHER_USER where an agent asks for a change of what is another user's."""
         place = action.place
+        if place is None:
+            return
         if place.layer is Layer.AGENT and place.owner != agent.id:
             other = await self._store.agents.get(place.owner)
             allowed = other is not None and other.user == agent.user

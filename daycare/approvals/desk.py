@@ -36,6 +36,7 @@ from daycare.store.records_approvals import (
     Action,
     Approval,
     ApprovalState,
+    CallAction,
     Finding,
     Grant,
     NewApproval,
@@ -119,7 +120,7 @@ class Desk:
             return first
         check_attribution(
             Attribution(origin=Origin.AGENT, author=agent.path, reason=ask.reason, provenance=ask.provenance),
-            str(ask.action.place),
+            ask.action.name,
         )
         await self._deciders.check_place(agent, ask.action)
         decider = await self._deciders.of(agent, ask.action)
@@ -182,14 +183,14 @@ class Desk:
         """Return a request with what it would change now, or what it has changed. Raises `NotFoundError`."""
         it = await self.get(no)
         if it.state is ApprovalState.PENDING:
-            document = await self._store.documents.get(it.action.place)
-            old = document.text if document else None
+            old = await self._there(it.action)
             new = it.action.after(old)
             return View(approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new))
-        if it.version is None:
+        place = it.action.place
+        if it.version is None or place is None:
             return View(approval=it, old=None, new=it.action.after(None))
-        before = await self._store.documents.before(it.action.place, it.version)
-        after = await self._store.documents.at(it.action.place, it.version)
+        before = await self._store.documents.before(place, it.version)
+        after = await self._store.documents.at(place, it.version)
         return View(approval=it, old=before.text if before else None, new=after.text if after else None)
 
     async def reply(self, no: int, connector: str, user: str) -> Reply:
@@ -201,7 +202,7 @@ class Desk:
     async def pending_reply_to(self, by: str, connector: str, user: str, receipt: str) -> int | None:
         """Return the request that a person answers who replies to a message: a pending one that is theirs to decide."""
         it = await self._store.approvals.shown_by(by, connector, user, receipt)
-        return None if it is None or it.action.verb == "delete" else it.no
+        return None if it is None or it.action.verb in ("delete", "call") else it.no
 
     async def seen_for_sure(self, it: Approval, user: str) -> bool:
         """Return whether who names a request by its number alone, in a user's conversation, can mean nothing but this.
@@ -283,8 +284,8 @@ class Desk:
         for it, (_, seen) in zip(found, items, strict=True):
             place = it.action.place
             try:
-                decided = await self._one_of_several(it, by, seen, written.get(place))
-                if decided.version is not None:
+                decided = await self._one_of_several(it, by, seen, written.get(place) if place else None)
+                if place is not None and decided.version is not None:
                     version = await self._store.documents.at(place, decided.version)
                     written[place] = version.version.hash if version is not None else ""
                 done.append((decided, None))
@@ -334,8 +335,9 @@ class Desk:
         return len(ended)
 
     async def _edit(self, it: Approval, by: Person, seen: str, text: str) -> Approval:
-        if it.action.verb == "delete":
-            raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: a deletion has no text", hint="reject it")
+        if it.action.verb == "delete" or isinstance(it.action, CallAction):
+            what = "a deletion" if it.action.verb == "delete" else "the use of a tool"
+            raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: {what} has no text", hint="reject it")
         if not text.strip():
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: there is no text", hint="say what it is")
         if seen and not (len(seen) >= SEEN_MIN_CHARS and it.content_hash.startswith(seen)):
@@ -375,9 +377,12 @@ class Desk:
 
     async def _measured(self, action: Action) -> tuple[str, str | None, str | None]:
         """Return a document's hash and text, and what its text would be."""
-        document = await self._store.documents.get(action.place)
-        old = document.text if document else None
+        old = await self._there(action)
         return digest(old), old, measured(action, old)
+
+    async def _there(self, action: Action) -> str | None:
+        document = await self._store.documents.get(action.place) if action.place is not None else None
+        return document.text if document else None
 
     async def _scanned(self, action: Action) -> tuple[Finding, ...]:
         if action.verb == "delete":

@@ -54,8 +54,8 @@ class Display:
 
     async def _attached(self, user: str, action: Action, old: str | None, new: str | None, salt: str) -> File:
         """What is too long for a message goes with it as a file: nobody has to decide on a part."""
-        whole = unified(shown(old or ""), shown(new or ""), action.place.name)
-        name = f"{action.place.name.replace('/', '-')}.diff"
+        whole = unified(shown(old or ""), shown(new or ""), action.name)
+        name = f"{action.name.replace('/', '-')}.diff"
         key = f"approval:{salt}:{digest(old)}"  # the document may be another one at the next look
         return await self._store.files.put(key, user, Origin.AGENT, name, "text/plain", whole.encode(errors="replace"))
 
@@ -68,7 +68,7 @@ class Display:
     async def warnings(self, action: Action, old: str | None, new: str | None) -> tuple[str, ...]:
         """Return what to say of the size that an agent's documents would have together."""
         place = action.place
-        if place.layer is not Layer.AGENT or place.name.startswith("daily/"):
+        if place is None or place.layer is not Layer.AGENT or place.name.startswith("daily/"):
             return ()
         there = (await self._store.documents.totals(place.layer, place.owner)).bytes
         total = there + len((new or "").encode()) - len((old or "").encode())

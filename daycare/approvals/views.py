@@ -24,7 +24,7 @@ _PLAIN: Final = re.compile(r"""(?:[^\W_]|[ .,;:?!'"()/@%+=-])*""")  # words that
 _PHONE_CONTEXT: Final = 1
 _EXCERPT_MAX_CHARS: Final = 120
 _SOURCES_SHOWN: Final = 5
-_WORDS: Final = {"write": "change", "append": "add to", "delete": "delete"}
+_WORDS: Final = {"write": "change", "append": "add to", "delete": "delete", "call": "use"}
 _ENDINGS: Final = {ApprovalState.EDITED: "approved with another text"}
 _LAST_LINE: Final = re.compile(r"\n[^\n]*\Z")
 
@@ -47,8 +47,10 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def name_of(approval: Approval) -> str:
-    """Return the document's name and, where it is not the agent's own, whose it is."""
+    """Return the tool's or the document's name and, where it is not the agent's own, whose it is."""
     place = approval.action.place
+    if place is None:
+        return approval.action.name
     if place.layer is Layer.AGENT and place.owner == approval.agent_id:
         return place.name
     whose = {
@@ -110,7 +112,7 @@ def concluded(message: str, said: str) -> str:
 def choices(approval: Approval) -> tuple[Choice, ...]:
     """Return the buttons below a request: they decide this very content."""
     no, seen = approval.no, approval.seen
-    edit = () if approval.action.verb == "delete" else (Choice("Edit", f"/edit {no}"),)
+    edit = () if approval.action.verb in ("delete", "call") else (Choice("Edit", f"/edit {no}"),)
     return (Choice("Approve", f"/approve {no} {seen}"), *edit, Choice("Reject", f"/reject {no}"))
 
 

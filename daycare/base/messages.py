@@ -90,6 +90,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
+VOUCHED = "vouched"  # stands in the `meta` of an agent's message that was sent before it read words of others
+
+
 class Chains(msgspec.Struct, frozen=True):
     """How a turn came about: `waiting` are the agents that wait for its answer, `via` those that led to it."""
 

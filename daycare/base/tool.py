@@ -113,6 +113,9 @@ class Tool(Protocol):
     `idempotent` False means: after a crash in its window it is never run again, the step becomes `uncertain`.
     `run` gets arguments that were validated against `spec.schema` and returns text for the model, or the `Waiting` of
     `ask` or `spawn`; it raises `DaycareError` for failures the model should read.
+
+    A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
+    its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first.
     """
 
     spec: ToolSpec
@@ -137,6 +140,7 @@ class StructTool(Generic[A]):
         run: Callable[[ToolContext, A], Awaitable[str | Waiting]],
         *,
         idempotent: bool,
+        outlasts: bool | Callable[[A], bool] = False,
     ) -> None:
         schema = msgspec.json.schema(arguments)
         flat = dict(schema["$defs"][arguments.__name__])  # providers want an object, not a reference to one
@@ -150,6 +154,7 @@ class StructTool(Generic[A]):
         self.idempotent = idempotent
         self._arguments = arguments
         self._run = run
+        self._outlasts = outlasts
 
     def decode(self, arguments: Mapping[str, Any]) -> A:
         """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
@@ -158,3 +163,13 @@ class StructTool(Generic[A]):
     def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
         """Do it."""
         return self._run(context, arguments)
+
+    def outlasts(self, arguments: A) -> bool:
+        """Return whether such a call brings about something that outlasts its turn."""
+        return self._outlasts(arguments) if callable(self._outlasts) else self._outlasts
+
+
+def outlasts(tool: Tool, arguments: Any) -> bool:
+    """Return what a tool says of a call; one that says nothing brings about nothing that lasts."""
+    says = getattr(tool, "outlasts", None)
+    return says is not None and bool(says(arguments))

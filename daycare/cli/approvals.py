@@ -89,7 +89,7 @@ def edit(
     if text == "-":
         text = sys.stdin.read()
     elif text is None:  # no daemon is kept during the edit: it would hold the home for as long as that takes
-        file = new_file(old["place"]["name"], old["text"])
+        file = new_file(old["place"]["name"] if old["place"] else old["document"], old["text"])
         text = edited(file)
     if text == old["text"]:
         if file:
@@ -211,6 +211,8 @@ def batch_done(done: Json) -> str:
 def _done(it: Json) -> str:
     if it["state"] == "rejected":
         return plain(f"rejected: request {it['no']}")
+    if it["verb"] == "call":
+        return plain(f"{it['state']}: request {it['no']}; {it['why'] or 'its agent makes the call now'}")
     version = f"{it['document']} is at version {it['version']} now" if it["version"] else "it said so already"
     return plain(f"{it['state']}: request {it['no']}; {version}; back with: daycare approvals undo {it['no']}")
 

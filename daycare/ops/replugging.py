@@ -34,4 +34,4 @@ async def replug(daemon: Daemon, change: Change) -> None:
     for behaviour in before.behaviours:
         parts.pop(f"{change.name}/{behaviour.name}", None)
     parts |= {key: part for key, part in extensions.behaviours.items() if part.plugin == change.name}
-    daemon.remembering.listen([plugin.name for plugin in extensions.plugins if plugin.hooks.message_before is not None])
+    daemon.provenance.listen([plugin.name for plugin in extensions.plugins if plugin.hooks.message_before is not None])

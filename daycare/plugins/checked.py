@@ -27,6 +27,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Text, Thinking, ToolCall, Usage
 from daycare.base.setup import Secret, SetupStep, Verified
 from daycare.base.times import is_moment
+from daycare.base.tool import outlasts
 from daycare.observe import log
 from daycare.plugin import (
     Capabilities,
@@ -331,6 +332,10 @@ class CheckedTool:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
         return await lengthy.text(result)
+
+    def outlasts(self, arguments: Any) -> bool:
+        """Return whether such a call brings about something that outlasts its turn."""
+        return outlasts(self.inner, arguments)
 
     def decode(self, arguments: Mapping[str, Any]) -> Any:
         """Validate raw arguments."""

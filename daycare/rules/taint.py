@@ -10,12 +10,14 @@ from typing import Final
 import msgspec
 
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
-from daycare.base.messages import EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
+from daycare.base.messages import VOUCHED, EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
+from daycare.base.signal import SENDER
 from daycare.store.records import InboxRow, Step
+from daycare.store.records_approvals import DESK
 
-DESK: Final = "/system/approvals"  # tells an agent what became of its requests: the owner's decision, no outside words
 # Tools of ours whose results are somebody else's words.
 RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))
+_HELPED: Final = ("ask", "spawn")
 
 # The worst first: a text is as trustworthy as the least that went into it.
 _WORST: Final = (
@@ -35,15 +37,20 @@ _WHAT: Final = {
     Origin.CRON: "scheduled message",
     Origin.FILE: "message with a file",
 }
+_NOBODY_ELSES: Final = (Origin.PERSON, Origin.TIMER, Origin.CRON)
 _SOURCE_MAX_CHARS: Final = 160
 _NAME_MAX_CHARS: Final = 64
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Something that a turn has read: in words for a person, and where it came from."""
+    """Something that a turn has read: in words for a person, and where it came from.
+
+    `vouched`: a turn that had read nothing of others has made it, or a person has said yes to it.
+    """
 
     told: str
     origin: Origin
+    vouched: bool = False
 
 
 class Sources(msgspec.Struct, frozen=True):
@@ -60,6 +67,11 @@ class Sources(msgspec.Struct, frozen=True):
     def clean(self) -> bool:
         """Whether all of it is the person's own words."""
         return self.origins <= {Origin.PERSON}
+
+    @property
+    def tainted(self) -> bool:
+        """Whether somebody else may have spoken through it: reminders and jobs of others' making had a person's yes."""
+        return any(source.origin not in _NOBODY_ELSES and not source.vouched for source in self.read)
 
     @property
     def origin(self) -> Origin:
@@ -87,7 +99,8 @@ def sources_of(rows: Sequence[InboxRow], steps: Sequence[Step], trusted: Collect
     for row in rows:
         read += _of_row(row)
     for step in steps:
-        if step.kind == "tool" and not _is_harmless(step.name, trusted):
+        waits_for_none = step.name in _HELPED and not step.wait  # the answer comes as a message, if at all
+        if step.kind == "tool" and not waits_for_none and not _is_harmless(step.name, trusted):
             read.append(Source(_told(step), Origin.AGENT if step.wait else Origin.FILE))
     return Sources(tuple(read))
 
@@ -116,7 +129,11 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
     name = _one_line(envelope.meta.get("name", ""), _NAME_MAX_CHARS)
     who = f"{name} ({envelope.sender})" if name else envelope.sender
     what = "answer" if envelope.kind is EnvelopeKind.RESULT else _WHAT.get(envelope.origin, "message")
-    yield Source(f"{what} {row.seq} of {_one_line(who)}", envelope.origin)
+    # Connectors' senders are no paths, programs' signals have one of their own; a task and an agent's signal had a
+    # person's yes where they needed one.
+    ours = envelope.origin is Origin.AGENT and envelope.sender.startswith("/") and envelope.sender != SENDER
+    vouched = ours and not envelope.meta.keys().isdisjoint((VOUCHED, "task", "signal"))
+    yield Source(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, vouched)
     if envelope.meta.get("context"):
         yield Source(f"words quoted in message {row.seq}", Origin.FORWARD)
     if envelope.meta.get("chat") and envelope.origin is Origin.PERSON:

@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import ConflictError
@@ -13,6 +14,8 @@ from daycare.base.sections import added
 from daycare.store.records import Agent, Reply
 from daycare.store.records_documents import Layer, Place, check_text, digest
 
+DESK = "/system/approvals"  # tells an agent the result of its requests: the owner's decision, no outside words
+APPROVED = "approved"  # the key of such a message's `meta` that names the request whose call its turn makes
 SEEN_MIN_CHARS = 8  # of a content hash: as many as a button carries
 GRANTABLE = frozenset({"memory"})  # kinds that may be approved in advance; of any other each one is asked for
 
@@ -51,6 +54,15 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     head: str = ""
     section: str = ""
 
+    @property
+    def name(self) -> str:
+        """What it is to be done with."""
+        return self.place.name
+
+    def bare(self, instead: str) -> "DocumentAction":
+        """Return it without its words."""
+        return replace(self, text=instead if self.text else "", head="")
+
     def after(self, before: str | None) -> str | None:
         """Return the text that comes of it; None for a deletion. Must agree with what the store does."""
         if self.verb == "delete":
@@ -60,7 +72,41 @@ class DocumentAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return added(self.head if before is None else before, self.text, self.section)
 
 
-Action = DocumentAction  # a union, once there are other things to ask for
+class CallAction(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="call", tag_field="type"):
+    """Make a call of a tool, with just these arguments, in a turn of the agent that asks."""
+
+    tool: str
+    arguments: dict[str, Any]
+    place: None = None
+
+    @property
+    def verb(self) -> Literal["call"]:
+        """What is to be done."""
+        return "call"
+
+    @property
+    def name(self) -> str:
+        """What it is to be done with."""
+        return self.tool
+
+    @property
+    def text(self) -> str:
+        """The arguments as people read them, each on lines of its own."""
+        return "".join(
+            f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}\n"
+            for name, value in self.arguments.items()
+        )
+
+    def after(self, before: str | None) -> str:
+        """Return what is shown as new."""
+        return self.text
+
+    def bare(self, instead: str) -> "CallAction":
+        """Return it without its words."""
+        return replace(self, arguments={"": instead})
+
+
+Action = DocumentAction | CallAction
 
 
 class NewApproval(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +163,7 @@ class Approval(NewApproval, frozen=True, kw_only=True):
     def grantable(self) -> bool:
         """Whether a yes in advance may cover it: never who an agent is, nor what concerns everybody."""
         place = self.action.place
-        own = place.layer is not Layer.GLOBAL and place.name not in IDENTITY_DOCUMENTS
+        own = place is not None and place.layer is not Layer.GLOBAL and place.name not in IDENTITY_DOCUMENTS
         return own and self.kind in GRANTABLE and not self.flagged
 
     @property
@@ -168,6 +214,9 @@ def measured(action: Action, before: str | None) -> str | None:
     Raises `InvalidError` for what cannot be kept, `ConflictError` APPROVAL_POINTLESS where nothing would change.
     """
     after = action.after(before)
+    if isinstance(action, CallAction):
+        check_text(action.text, action.tool)
+        return after
     if after is not None:
         check_text(after, str(action.place))
     if digest(after) == digest(before):

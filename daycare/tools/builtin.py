@@ -168,9 +168,9 @@ plugin = Plugin(
     name="tools",
     tools=(
         StructTool("send_message", SendMessage, _send_message, idempotent=True),
-        StructTool("remind", Remind, _remind, idempotent=True),
+        StructTool("remind", Remind, _remind, idempotent=True, outlasts=True),
         StructTool("ask", Ask, _ask, idempotent=True),
-        StructTool("spawn", Spawn, _spawn, idempotent=True),
+        StructTool("spawn", Spawn, _spawn, idempotent=True, outlasts=lambda it: not it.wait),
         StructTool("list_agents", ListAgents, _list_agents, idempotent=True),
         StructTool("read_result", ReadResult, _read_result, idempotent=True),
         StructTool("offer_choices", OfferChoices, _offer_choices, idempotent=True),

@@ -9,7 +9,7 @@ import msgspec
 from daycare.base import foreign
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
-from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.messages import VOUCHED, Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
 from daycare.base.path import Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
@@ -28,7 +28,7 @@ class Reach(msgspec.Struct, frozen=True):
     living ones; `file(id, user)` returns a user's file, `read(id, user, offset, length)` bytes of it,
     `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
-    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all.
+    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all.    `is_tainted` tells of the same call whether words of others were read before it.
     """
 
     admit: Callable[[Envelope], Awaitable[Agent]]
@@ -41,6 +41,7 @@ class Reach(msgspec.Struct, frozen=True):
     memory: Callable[[Agent, User, Turn, int], Memory]
     reactable: Callable[[Agent, User, Turn], Awaitable[None]]
     reacts: Callable[[Agent], bool]
+    is_tainted: Callable[[Agent, User, Turn, int], Awaitable[bool]]
 
 
 class Context:
@@ -77,6 +78,7 @@ class Context:
         self.allowed = allowed
         self.progress = progress
         self.memory = reach.memory(agent, user, turn, step)
+        self._call = (agent, user, turn, step)
         self._session = turn.session
         self._asked = 0
         self.waits: set[str] = set()  # the keys of what it asked, which alone may be waited for
@@ -90,7 +92,8 @@ class Context:
         """Send `text` to the agent at `to` when the turn commits."""
         message = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}")
         recipient = await self._reach.admit(message)
-        self._posts.append(msgspec.structs.replace(message, user=recipient.user))
+        meta = await self._vouching()
+        self._posts.append(msgspec.structs.replace(message, user=recipient.user, meta=meta))
 
     def remind(self, after_s: float, text: str) -> int:
         """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
@@ -112,7 +115,7 @@ class Context:
                 f"asking {to}: it waits for this answer itself ({' -> '.join((*self._chain, to))})",
                 hint="send a message without waiting instead",
             )
-        question = self._question(to, text)
+        question = await self._question(to, text)
         await self._reach.post(question)
         return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
 
@@ -129,7 +132,7 @@ class Context:
             policy=Policy.FOLLOWUP,
             tools=granted,
         )
-        question = self._question("", task)
+        question = await self._question("", task)
         wait = question.meta["wait"]
         child = await self._reach.help(self._agent, config, wait, question, Kind.SUB)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
@@ -144,12 +147,16 @@ class Context:
                 f"asking the memory of {self.path}: only agents that people talk with may",
                 hint="use memory_search",
             )
-        envelope = self._question("", question)
+        envelope = await self._question("", question)
         wait = envelope.meta["wait"]
         await self._reach.help(self._agent, searching(question), wait, envelope, Kind.SEARCH)
         return Waiting(key=wait, deadline_s=_clipped(deadline_s))
 
-    def _question(self, to: str, text: str) -> Envelope:
+    async def _vouching(self) -> dict[str, str]:
+        """Return what says of a message that nobody else's words went into it, where that is so."""
+        return {} if await self._reach.is_tainted(*self._call) else {VOUCHED: "1"}
+
+    async def _question(self, to: str, text: str) -> Envelope:
         """Return a message whose answer comes back to this call."""
         if len(self._chain) > ASK_CHAIN_MAX:
             raise ConflictError("ASK_CHAIN", f"asking {to}: {len(self._chain)} agents wait already", hint="ask less")
@@ -158,7 +165,7 @@ class Context:
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
         wait = f"{self._agent.id}:{self._key(mark)}"
         self.waits.add(wait)
-        meta = asking(wait, self._agent.id, self._session)
+        meta = asking(wait, self._agent.id, self._session) | await self._vouching()
         return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
 
     async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:

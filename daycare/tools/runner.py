@@ -16,6 +16,7 @@ from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_
 from daycare.base.messages import Chains, File, Origin, ToolCall
 from daycare.base.path import Kind
 from daycare.base.secrecy import without_known
+from daycare.base.tool import outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
@@ -37,6 +38,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
+Gate = Callable[[Agent, User, Turn, int, ToolCall], Awaitable[str]]
 Keep = Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
 
 
@@ -45,11 +47,17 @@ async def everything(agent: Agent, user: User, tool: ToolSpec, arguments: Any) -
     return ""
 
 
+async def unasked(agent: Agent, user: User, turn: Turn, step: int, call: ToolCall) -> str:
+    """Let every call be made, as long as nobody can be asked."""
+    return ""
+
+
 class Runner:
     """Knows every tool and runs calls of them.
 
     `roles` maps a role to the tools its agents may use; a role that is missing may use all. `permit` is asked before a
-    call and returns why not, or "". `keep` stores a result that is too long for a prompt, once for each key.
+    call and returns why not, or "". `gate` is asked before one that outlasts its turn, and returns what the model is to
+    read in place of a result, or "". `keep` stores a result that is too long for a prompt, once for each key.
     """
 
     def __init__(
@@ -60,6 +68,7 @@ class Runner:
         keep: Keep,
         roles: Mapping[str, Sequence[str]] | None = None,
         permit: Permit = everything,
+        gate: Gate = unasked,
     ) -> None:
         self._tools = {tool.spec.name: tool for tool in tools}
         self._reach = reach
@@ -68,6 +77,7 @@ class Runner:
         self._roles: Mapping[str, frozenset[str]] = {}
         self.allow(roles or {})
         self._permit = permit
+        self._gate = gate
 
     def allow(self, roles: Mapping[str, Sequence[str]]) -> None:
         """Let agents of these roles use these tools only, and those of all others all."""
@@ -129,14 +139,17 @@ class Runner:
                 refusal = await with_retry(lambda: self._permit(agent, user, tool.spec, arguments))
                 if refusal:
                     return Done(f"{call.name} is not permitted: {refusal}", "error")
-                ran = True
+                is_gated = outlasts(tool, arguments)
                 with trio.move_on_after(TOOL_DEADLINE_S):
                     while True:
                         try:
+                            if is_gated and (asked := await self._gate(agent, user, turn, step, call)):
+                                return Done(asked)
+                            ran = True
                             result = await tool.run(context, arguments)
                             break
                         except StoreAwayError:
-                            if not tool.idempotent:
+                            if ran and not tool.idempotent:
                                 raise
                             await trio.sleep(STORE_RETRY_S)
                             context = fresh()  # what it had begun to bring about is begun again

@@ -237,6 +237,7 @@ async def test_an_agent_schedules_for_its_own_user(tmp_path: Path, autojump_cloc
         await trio.sleep(2 * TEN_S)
         assert await jobs(house) == ["tea"]  # a single one goes when it has run
         assert len(await delivered(house)) == 3
+        await house.talk("/reset")  # what the runs said stood in the conversation
         model.enqueue(call(("cron_pause", {"name": "tea"}), ("cron_remove", {"name": "tea"})), say("Gone."))
         await house.talk("no more tea")
         assert await jobs(house) == []

@@ -26,8 +26,8 @@ REMINDER = "echo: Reminder due now: stretch"
 QUIET_S = 400.0  # longer than the reminder, every backoff of a delivery here and every retry
 
 _STEPS = (
-    call(("note", {"word": "milk"}), ("charge", {"account": "ann"})),
-    call(("remind", {"after_s": 60, "text": "stretch"}), ("send_message", {"to": HELPER, "text": "help me"})),
+    call(("remind", {"after_s": 60, "text": "stretch"}), ("note", {"word": "milk"}), ("charge", {"account": "ann"})),
+    call(("send_message", {"to": HELPER, "text": "help me"})),
     say(ANSWER),
 )
 
@@ -98,8 +98,8 @@ class Errand:
         assert spoken == [ANSWER, f"echo: {ALSO}", REMINDER], f"{label}: {spoken}"
         results = _results(mine)
         assert [(name, status) for name, status in results if name != "charge"] == [
-            ("note", "ok"),
             ("remind", "ok"),
+            ("note", "ok"),
             ("send_message", "ok"),
         ], f"{label}: {results}"
         [charged] = [status for name, status in results if name == "charge"]

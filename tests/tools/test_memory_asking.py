@@ -26,7 +26,7 @@ async def test_each_change_is_asked_for_by_default(autojump_clock: object, scene
         assert result.startswith(f"proposed, request {number}: ") and "is not changed yet" in result, result
         assert "you will be told" in result
     requests = await scene.requests()
-    assert [(it.kind, it.action.verb, it.action.place.name) for it in requests] == [
+    assert [(it.kind, it.action.verb, it.action.name) for it in requests] == [
         ("memory", "append", "MEMORY.md"),
         ("memory", "write", "knowledge/dog.md"),
         ("memory", "delete", "knowledge/old.md"),

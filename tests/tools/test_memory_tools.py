@@ -135,7 +135,7 @@ async def test_a_sub_users_agent_sees_nothing_of_its_owners(autojump_clock: obje
         assert says_ in done.text and "4711" not in done.text, (tool, done.text)
     for tool, path in (("memory_append", "shared/knowledge/safe.md"), ("identity_propose", "USER.md")):
         await run(scene, tool, {"path": path, "text": "x", "reason": "r"})
-    assert all(it.action.place.owner != "ann" for it in await scene.requests())
+    assert all(it.action.place and it.action.place.owner != "ann" for it in await scene.requests())
 
 
 # -- again after a crash -----------------------------------------------------------------------------------------------

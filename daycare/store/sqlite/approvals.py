@@ -1,23 +1,27 @@
 """Approvals: a request with the message that shows it, a decision with all that it does, each in one transaction."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Final, Literal
 
 import apsw
 from msgspec.structs import asdict, replace
 
-from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
-from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, GRANT_MAX_S
+from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
+from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.times import local_time
 from daycare.store.records_approvals import (
+    APPROVED,
+    DESK,
     GRANTABLE,
     SEEN_MIN_CHARS,
     Action,
     Approval,
     ApprovalState,
+    CallAction,
+    DocumentAction,
     Grant,
     NewApproval,
     Revision,
@@ -25,13 +29,10 @@ from daycare.store.records_approvals import (
     content_hash,
 )
 from daycare.store.records_documents import Attribution, NewVersion, digest
+from daycare.store.sqlite import approval_room, documents, inbox, letters, outbox
 from daycare.store.sqlite import approval_rows as rows
-from daycare.store.sqlite import documents, inbox, letters, outbox
-from daycare.store.sqlite.database import count
 from daycare.store.sqlite.writer import Tx, Writer
 
-_SENDER: Final = "/system/approvals"
-_HOUR_MS: Final = 3_600_000
 _DONE: Final = (ApprovalState.APPROVED, ApprovalState.EDITED)
 
 
@@ -48,7 +49,7 @@ class Approvals:
 
     async def check_room(self, path: str, now_ms: int) -> None:
         """Raise `BusyError` if an agent may ask for nothing more now."""
-        _refuse_too_many(self._reader, _root(path), now_ms)
+        approval_room.check(self._reader, approval_room.root_of(path), now_ms)
 
     async def decide(
         self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
@@ -196,8 +197,8 @@ def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
     if tx.one("SELECT 1 FROM agents WHERE id = ? AND state = 'dead'", (new.agent_id,)) is not None:
         raise ConflictError("AGENT_DEAD", f"asking for approval of {new.path}: it has ended", hint="daycare agents")
     _same_base(tx, new.action, new.base_hash)
-    root = _root(new.path)
-    _refuse_too_many(tx.db, root, tx.now)
+    root = approval_room.root_of(new.path)
+    approval_room.check(tx.db, root, tx.now)
     it = Approval(
         **asdict(new),
         no=rows.next_no(tx),
@@ -218,32 +219,6 @@ def _request(tx: Tx, new: NewApproval, show: Show) -> tuple[Approval, bool]:
     return it, True
 
 
-def _refuse_too_many(db: apsw.Connection, root: str, now: int) -> None:
-    hint = "go on without it, and tell the user what you would have proposed; they can decide with /approvals"
-    waiting = count(
-        db, "SELECT count(*) FROM approvals WHERE root = ? AND state = 'pending' AND expires_at > ?", (root, now)
-    )
-    if waiting >= APPROVALS_OPEN_MAX:
-        raise BusyError(
-            "APPROVALS_OPEN",
-            f"asking for approval: {waiting} requests wait for a decision, which is the most",
-            hint=hint,
-        )
-    lately = db.execute(
-        "SELECT created_at FROM approvals WHERE root = ? AND created_at > ? AND created_at <= ?"
-        " ORDER BY created_at DESC LIMIT ?",
-        (root, now - _HOUR_MS, now, APPROVALS_PER_HOUR),
-    ).fetchall()
-    if len(lately) >= APPROVALS_PER_HOUR:
-        wait_s = (int(str(lately[-1][0])) + _HOUR_MS - now) / 1000
-        raise BusyError(
-            "APPROVALS_HOURLY",
-            f"asking for approval: {len(lately)} requests within an hour, which is the most",
-            hint=hint,
-            retry_after_s=max(wait_s, 1.0),
-        )
-
-
 def _decide(
     tx: Tx, no: int, verdict: Literal["approve", "reject"], seen: str, by: str, why: str
 ) -> tuple[Approval, bool]:
@@ -257,6 +232,8 @@ def _decide(
         return end(tx, it, ApprovalState.REJECTED, by, why, text, EnvelopeKind.NOTICE), True
     if _there(tx, it.action) != it.base_hash:
         raise ConflictError("APPROVAL_BASE", f"approving request {no}: {it.action.place} was changed meanwhile")
+    if isinstance(it.action, CallAction):
+        return _let_call(tx, it, it.action, by, why), True
     version = _do(tx, it, by)
     now = f"it is at version {version} now" if version else "its text was there already"
     if it.edited_by:
@@ -265,6 +242,14 @@ def _decide(
         how = f"was approved and carried out; {now}."
     state = ApprovalState.EDITED if it.edited_by else ApprovalState.APPROVED
     return end(tx, it, state, by, why, f"{_about(it)} {how}{because}", EnvelopeKind.NOTICE, version), True
+
+
+def _let_call(tx: Tx, it: Approval, call: CallAction, by: str, why: str) -> Approval:
+    """Let the agent make an approved call: the turn that this message begins makes it, and no other."""
+    if tx.one("SELECT 1 FROM agents WHERE id = ? AND state = 'dead'", (it.agent_id,)) is not None:
+        return end(tx, it, ApprovalState.STALE, by, "the agent that asked for it has ended", "")
+    text = f"{_about(it)} was approved; the call is made now.{why and f' They say: {why}'}"
+    return end(tx, it, ApprovalState.APPROVED, by, why, text, EnvelopeKind.NOTICE, meta={APPROVED: str(it.no)})
 
 
 def _is_repeat(it: Approval, verdict: str, seen: str, by: str, why: str) -> bool:
@@ -296,6 +281,7 @@ def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
         return it, False
     if it.state not in _DONE or it.version is None:
         raise ConflictError("APPROVAL_NOT_DONE", f"undoing request {no}: it changed nothing", hint="daycare approvals")
+    assert isinstance(it.action, DocumentAction)  # what a call does has no version
     new = NewVersion(
         place=it.action.place,
         user=it.user,
@@ -309,7 +295,7 @@ def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
         raise ConflictError(changed.code, what, hint="take back the newer change first") from changed
     it = replace(it, undone=undone.version)
     rows.save(tx, it)
-    text = f"{_about(it)} was undone: {it.action.place.name} is as it was before."
+    text = f"{_about(it)} was undone: {it.action.name} is as it was before."
     _tell(tx, it, text, EnvelopeKind.NOTE, ":undone")
     return it, True
 
@@ -317,6 +303,7 @@ def _undo(tx: Tx, no: int, by: str) -> tuple[Approval, bool]:
 def _do(tx: Tx, it: Approval, by: str) -> int | None:
     """Carry a request out; return the version that came of it, None if nothing had to change."""
     action = it.action
+    assert isinstance(action, DocumentAction)  # a call is the agent's to make, and none is granted
     words = Attribution(
         origin=Origin.PERSON if it.edited_by else Origin.AGENT,
         author=it.edited_by or it.path,
@@ -348,26 +335,28 @@ def end(
     text: str,
     kind: EnvelopeKind = EnvelopeKind.NOTE,
     version: int | None = None,
+    meta: Mapping[str, str] = {},
 ) -> Approval:
     """Let a pending request end, and tell the agent."""
     ended = replace(it, state=state, decided_at=tx.now, decided_by=by, why=why, version=version)
     rows.save(tx, ended)
-    _tell(tx, ended, text, kind)
+    _tell(tx, ended, text, kind, meta=meta)
     return ended
 
 
-def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "") -> None:
+def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", meta: Mapping[str, str] = {}) -> None:
     """Post to the agent that asked; one that is dead is not told, an inbox that is full gives a dead letter."""
     envelope = Envelope(
         to=it.path,
         agent_id=it.agent_id,
         user=it.user,
         origin=Origin.SYSTEM,
-        sender=_SENDER,
+        sender=DESK,
         key=f"approval:{it.no}{mark}",
         text=text,
         trace=it.trace,
         kind=kind,
+        meta=dict(meta),
     )
     try:
         inbox.post(tx, envelope)
@@ -382,13 +371,13 @@ def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "") -
 
 
 def _there(tx: Tx, action: Action) -> str:
-    found = documents.get(tx.db, action.place)
+    found = documents.get(tx.db, action.place) if action.place is not None else None
     return found.version.hash if found is not None else digest(None)
 
 
 def _same_base(tx: Tx, action: Action, base_hash: str) -> None:
     if _there(tx, action) != base_hash:
-        raise ConflictError("DOCUMENT_CHANGED", f"asking for a change of {action.place}: it was changed meanwhile")
+        raise ConflictError("DOCUMENT_CHANGED", f"asking for a change of {action.name}: it was changed meanwhile")
 
 
 def _granted(tx: Tx, it: Approval) -> str | None:
@@ -436,14 +425,9 @@ def _must(tx: Tx, no: int) -> Approval:
     return it
 
 
-def _root(path: str) -> str:
-    """Return the lasting agent above a helper or a search."""
-    return re.split(r"/(?:sub|search)/(?=[0-9]+(?:/|$))", path, maxsplit=1)[0]
-
-
 def _about(it: Approval) -> str:
     return f"Request {it.no} ({_what(it)})"
 
 
 def _what(it: Approval) -> str:
-    return f"{it.action.verb} {it.action.place.name}"
+    return f"{it.action.verb} {it.action.name}"

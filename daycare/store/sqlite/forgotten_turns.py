@@ -126,10 +126,10 @@ def forget_requests(tx: Tx, numbers: Iterable[int], shreds: list[str]) -> None:
         it = approval_rows.get(tx.db, no)
         if it is None:
             continue
-        shreds += [it.action.text, it.action.head, it.reason, it.why, *(each.excerpt for each in it.findings)]
+        shreds += [it.action.text, it.reason, it.why, *(each.excerpt for each in it.findings)]
         bare = replace(
             it,
-            action=replace(it.action, text=FORGOTTEN if it.action.text else "", head=""),
+            action=it.action.bare(FORGOTTEN),
             reason=FORGOTTEN if it.reason else "",
             why=FORGOTTEN if it.why else "",
             findings=tuple(replace(each, excerpt="") for each in it.findings),

@@ -81,7 +81,7 @@ def _end_requests(tx: Tx, user: User) -> None:
     ).fetchall()
     for it in map(rows.approval, found):
         why = _REASON if it.user == user.id else "whoever was to decide it was removed"
-        text = f"Request {it.no} ({it.action.place.name}) cannot be decided any more: {why}. Nothing was changed."
+        text = f"Request {it.no} ({it.action.name}) cannot be decided any more: {why}. Nothing was changed."
         approvals.end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
     tx.run(
         "DELETE FROM approval_grants WHERE user = ?1 OR agent_id IN (SELECT id FROM agents WHERE user = ?1)", (user.id,)
