@@ -20,10 +20,12 @@ from daycare.base.messages import (
     EnvelopeKind,
     Message,
     Origin,
+    Part,
     Text,
 )
 from daycare.base.path import FOREGROUND, Kind, Path
 from daycare.base.signal import HEART, SENDER
+from daycare.rules.taint import is_vouched
 from daycare.store.records import Agent, InboxRow, User
 
 SPOKEN_WITH: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that people have conversations with
@@ -128,7 +130,8 @@ def message_of(row: InboxRow) -> Message:
             envelope.sender,
             asks=envelope.kind is EnvelopeKind.QUERY,
         )
-    return Message("user", (Text(text), *envelope.files), row.created_at, envelope.origin, envelope.sender)
+    parts: tuple[Part, ...] = (Text(text), *envelope.files)
+    return Message("user", parts, row.created_at, envelope.origin, envelope.sender, is_vouched(envelope))
 
 
 def is_scheduled(row: InboxRow) -> bool:

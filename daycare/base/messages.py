@@ -199,7 +199,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a conversation, neutral of any provider.
 
     A `tool` message holds results only and follows the `assistant` message that holds their calls. `at_ms` is wall
-    time; `origin` and `sender` say whose words they are. `asks` marks a question to memory: it tells memory nothing.
+    time; `origin` and `sender` say whose words they are; `vouched` that no words of others went into an agent's. `asks`
+    marks a question to memory: it tells memory nothing.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -208,6 +209,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: Origin = Origin.PERSON
     sender: str = ""
     asks: bool = False
+    vouched: bool = False
 
     @property
     def text(self) -> str:

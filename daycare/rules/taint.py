@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
-from daycare.base.messages import VOUCHED, EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
+from daycare.base.messages import VOUCHED, Envelope, EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
 from daycare.base.signal import SENDER
 from daycare.store.records import InboxRow, Step
 from daycare.store.records_approvals import DESK
@@ -110,7 +110,7 @@ def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
     read = []
     for message in history:
         if message.role == "user" and not _is_own(message.origin, message.sender):
-            read.append(Source(f"an earlier message of {_one_line(message.sender)}", message.origin))
+            read.append(Source(f"an earlier message of {_one_line(message.sender)}", message.origin, message.vouched))
         for part in message.parts:
             if isinstance(part, File):
                 read.append(Source(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
@@ -121,6 +121,16 @@ def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
     return Sources(tuple(read))
 
 
+def is_vouched(envelope: Envelope) -> bool:
+    """Return whether no words of others went into an agent's message, or a person has said yes to it.
+
+    Connectors' senders are no paths, programs' signals have one of their own; a task and an agent's signal had a yes
+    where they needed one.
+    """
+    ours = envelope.origin is Origin.AGENT and envelope.sender.startswith("/") and envelope.sender != SENDER
+    return ours and not envelope.meta.keys().isdisjoint((VOUCHED, "task", "signal"))
+
+
 def _of_row(row: InboxRow) -> Iterator[Source]:
     envelope = row.envelope
     if envelope.origin is Origin.SYSTEM and envelope.sender == DESK:
@@ -129,11 +139,7 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
     name = _one_line(envelope.meta.get("name", ""), _NAME_MAX_CHARS)
     who = f"{name} ({envelope.sender})" if name else envelope.sender
     what = "answer" if envelope.kind is EnvelopeKind.RESULT else _WHAT.get(envelope.origin, "message")
-    # Connectors' senders are no paths, programs' signals have one of their own; a task and an agent's signal had a
-    # person's yes where they needed one.
-    ours = envelope.origin is Origin.AGENT and envelope.sender.startswith("/") and envelope.sender != SENDER
-    vouched = ours and not envelope.meta.keys().isdisjoint((VOUCHED, "task", "signal"))
-    yield Source(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, vouched)
+    yield Source(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, is_vouched(envelope))
     if envelope.meta.get("context"):
         yield Source(f"words quoted in message {row.seq}", Origin.FORWARD)
     if envelope.meta.get("chat") and envelope.origin is Origin.PERSON:

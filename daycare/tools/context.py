@@ -28,7 +28,8 @@ class Reach(msgspec.Struct, frozen=True):
     living ones; `file(id, user)` returns a user's file, `read(id, user, offset, length)` bytes of it,
     `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
-    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all.    `is_tainted` tells of the same call whether words of others were read before it.
+    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all;
+    `is_tainted` tells of a call whether words of others were read before it.
     """
 
     admit: Callable[[Envelope], Awaitable[Agent]]

@@ -94,7 +94,9 @@ async def test_rejected_and_told_why(tmp_path: Path, autojump_clock: object) -> 
         await settle(house)
         assert texts(pigeon.arrived)[-1] == NOT_KEPT
         assert "he is my neighbour's" in model.history[-1].messages[-1].text
-        [empty] = await house.store.documents.history((await only(house)).action.place)
+        place = (await only(house)).action.place
+        assert place is not None
+        [empty] = await house.store.documents.history(place)
         assert empty.by.author == "system", "nothing of it is in any version"
 
 

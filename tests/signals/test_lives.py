@@ -104,7 +104,7 @@ async def test_two_agents_that_answer_signals_with_signals_are_stopped(tmp_path:
         await living(house, IDA, TOM)
         for path in (IDA, TOM):
             await subscribe(house, path, "ping:*")
-        await house.post(IDA, "begin", sender=ANN, key="k")
+        await house.say("begin", path=IDA)
         await trio.sleep(1_800)
         sent = await history(house)
         assert len(sent) == HOPS_MAX
