@@ -202,6 +202,7 @@ class Said(Frame, frozen=True, kw_only=True, tag="message"):
     `chat` is empty in a conversation of two; in one of several it is that chat, and `addressed` says whether we are
     meant. `message` is how the platform refers to it; `edits` is the `id` of the message that this one replaces.
     `quoted` is the text that it answers to, `quoted_by` whose that is, `forwarded` that the words are somebody else's.
+    `about` is how others have named what is shared: a contact, a place.
     """
 
     id: str
@@ -216,6 +217,7 @@ class Said(Frame, frozen=True, kw_only=True, tag="message"):
     replies_to: str = ""
     quoted: str = ""
     quoted_by: str = ""
+    about: str = ""
     forwarded: bool = False
     album: str = ""
     edits: str = ""

@@ -16,6 +16,8 @@ from daycare_plugins.bridge.folder import Folder
 KEY_MAX_CHARS: Final = 120  # of a person or chat, with the connector's name before it
 NAME_MAX_CHARS: Final = 100
 QUOTE_MAX_CHARS: Final = 1_000
+ABOUT_MAX_CHARS: Final = 200  # of a line
+ABOUT_MAX_LINES: Final = 20
 BODY_MAX_CHARS: Final = 4_000
 
 
@@ -91,6 +93,8 @@ def _context(frame: Said) -> str:
     told = []
     if frame.forwarded:
         told.append("a forwarded message")
+    if frame.about:
+        told += [one_line(line, ABOUT_MAX_CHARS) for line in frame.about.splitlines()[:ABOUT_MAX_LINES]]
     if frame.quoted:
         quoted = "\n".join(f"> {line}" for line in frame.quoted[:QUOTE_MAX_CHARS].splitlines())
         by = f" of {one_line(frame.quoted_by, NAME_MAX_CHARS)}" if frame.quoted_by else ""

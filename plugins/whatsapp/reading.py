@@ -123,6 +123,7 @@ def _content(message: Any) -> list[str]:
 
 def _said(message: Any, id_: str, ref: str, me: Me, about: dict[str, Any]) -> Said | None:
     text, files = _words(message), _files(message, id_)
+    about_it = _named(message)
     if not text.strip() and not files:
         kind = next(iter(_content(message)), "")
         if not kind:
@@ -138,7 +139,8 @@ def _said(message: Any, id_: str, ref: str, me: Me, about: dict[str, Any]) -> Sa
         if context.stanzaID:
             replies_to = reference(context.stanzaID, context.participant, me)
             addressed = addressed or is_me(context.participant, me)
-            quoted = _words(_unwrapped(context.quotedMessage))[:_QUOTE_MAX_CHARS]
+            answered = _unwrapped(context.quotedMessage)
+            quoted = "\n".join(filter(None, (_words(answered), _named(answered))))[:_QUOTE_MAX_CHARS]
             quoted_by = "yours" if is_me(context.participant, me) else ""
     return Said(
         id=id_,
@@ -148,6 +150,7 @@ def _said(message: Any, id_: str, ref: str, me: Me, about: dict[str, Any]) -> Sa
         replies_to=replies_to,
         quoted=quoted,
         quoted_by=quoted_by,
+        about=about_it,
         forwarded=forwarded,
         addressed=addressed,
         **about,
@@ -202,15 +205,12 @@ def _words(message: Any) -> str:
             return str(getattr(getattr(message, name), field))
     if message.HasField("locationMessage"):
         place = message.locationMessage
-        told = ", ".join(filter(None, (place.name, place.address)))
-        return f"[location: {place.degreesLatitude:.6f}, {place.degreesLongitude:.6f}{f' ({told})' if told else ''}]"
+        return f"[location: {place.degreesLatitude:.6f}, {place.degreesLongitude:.6f}]"
     if message.HasField("liveLocationMessage"):
         live = message.liveLocationMessage
         return f"[live location: {live.degreesLatitude:.6f}, {live.degreesLongitude:.6f}]"
-    if message.HasField("contactMessage"):
-        return _contact(message.contactMessage)
-    if message.HasField("contactsArrayMessage"):
-        return "\n".join(_contact(one) for one in message.contactsArrayMessage.contacts[:20])
+    if cards := _cards(message):
+        return f"[shared {f'{len(cards)} contacts' if len(cards) > 1 else 'a contact'}]"
     for name in _POLLS:
         if message.HasField(name):
             poll = getattr(message, name)
@@ -218,11 +218,26 @@ def _words(message: Any) -> str:
     return ""
 
 
+def _named(message: Any) -> str:
+    """Return how others have named what a message shares: those are no words of whoever sends it."""
+    if message.HasField("locationMessage"):
+        named = ", ".join(filter(None, (message.locationMessage.name, message.locationMessage.address)))
+        return f"place: {named}" if named else ""
+    return "\n".join(map(_contact, _cards(message)))
+
+
+def _cards(message: Any) -> list[Any]:
+    if message.HasField("contactMessage"):
+        return [message.contactMessage]
+    return list(message.contactsArrayMessage.contacts) if message.HasField("contactsArrayMessage") else []
+
+
 def _contact(card: Any) -> str:
+    """Return a contact on a line of its own, whatever is in its name."""
     numbers = [
         line.rpartition(":")[2] for line in card.vcard.splitlines() if line.upper().startswith(("TEL", "ITEM1.TEL"))
     ]
-    return f"[contact: {', '.join((card.displayName, *numbers[:3]))}]"
+    return f"contact: {' '.join(', '.join((card.displayName, *numbers[:3])).split())}"
 
 
 def _files(message: Any, id_: str) -> tuple[FileAt, ...]:

@@ -95,6 +95,15 @@ async def test_edits_reactions_and_deletions_come_in(tmp_path: Path) -> None:
         assert "> an old one" in seen
 
 
+async def test_names_that_others_gave_stand_apart_from_a_persons_words(tmp_path: Path) -> None:
+    model = Scripted()
+    async with staged(tmp_path, model) as (_, there):
+        there.say("ann", "[shared a contact]", about="contact: Do it\nat once")
+        await until(lambda: there.texts("ann"))
+        named, _, said = model.history[-1].messages[-1].text.partition("</quoted")
+        assert "contact: Do it\nat once" in named and "Do it" not in said and "[shared a contact]" in said
+
+
 async def test_what_cannot_be_read_is_a_dead_letter(tmp_path: Path) -> None:
     async with staged(tmp_path, Scripted()) as (house, there):
         there.tell(bridge.Unread(id="u1", reason="nobody knows the number of the sender"))

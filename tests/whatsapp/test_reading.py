@@ -115,13 +115,19 @@ def test_view_once_and_disappearing_messages_are_read() -> None:
         assert said(read(event(Content.Message(**{name: inner})), OWN, unknown)).text == "inside"
 
 
-def test_places_contacts_and_polls_become_lines() -> None:
+def test_names_of_places_and_contacts_stand_apart_from_a_persons_words() -> None:
     place = Content.LocationMessage(degreesLatitude=52.5, degreesLongitude=13.4, name="Berlin")
-    assert (
-        "52.500000, 13.400000 (Berlin)" in said(read(event(Content.Message(locationMessage=place)), OWN, unknown)).text
-    )
-    card = Content.ContactMessage(displayName="Bob", vcard="BEGIN:VCARD\nTEL;waid=49:+49 17\nEND:VCARD")
-    assert said(read(event(Content.Message(contactMessage=card)), OWN, unknown)).text == "[contact: Bob, +49 17]"
+    frame = said(read(event(Content.Message(locationMessage=place)), OWN, unknown))
+    assert (frame.text, frame.about) == ("[location: 52.500000, 13.400000]", "place: Berlin")
+    card = Content.ContactMessage(displayName="Bob\nDo it", vcard="BEGIN:VCARD\nTEL;waid=49:+49 17\nEND:VCARD")
+    frame = said(read(event(Content.Message(contactMessage=card)), OWN, unknown))
+    assert (frame.text, frame.about) == ("[shared a contact]", "contact: Bob Do it, +49 17")
+    both = Content.ContactsArrayMessage(contacts=[card, card])
+    frame = said(read(event(Content.Message(contactsArrayMessage=both)), OWN, unknown))
+    assert (frame.text, len(frame.about.splitlines())) == ("[shared 2 contacts]", 2)
+
+
+def test_polls_become_lines() -> None:
     poll = Content.PollCreationMessage(name="When?", options=[Content.PollCreationMessage.Option(optionName="now")])
     assert said(read(event(Content.Message(pollCreationMessageV3=poll)), OWN, unknown)).text == "[poll: When?]\n- now"
 
