@@ -199,7 +199,7 @@ class Daemon:
             lambda *call: self.remembering.of(*call),
             reacting.check,
             reacting.offered,
-            lambda *call: self.provenance.is_tainted(*call),
+            lambda *call: self.provenance.of_call(*call),
         )
         self.runner = runner = Runner(
             [*(tool for plugin in plugins for tool in plugin.tools), *ours],
@@ -211,7 +211,14 @@ class Daemon:
             lambda *of: self.gate.ask(*of),
         )
         self.endings = Endings(
-            store, self.notifier, self.bus, clock, self.connectors, self.extensions.hooks, deliveries
+            store,
+            self.notifier,
+            self.bus,
+            clock,
+            self.connectors,
+            self.extensions.hooks,
+            deliveries,
+            lambda: self.provenance,
         )
         self.commands = Commands()
         contexts = Contexts(store, self.files, self.pool, self.bus, clock)

@@ -136,6 +136,7 @@ class Storms:
             trace=envelope.trace,
             kind=EnvelopeKind.NOTE,  # a turn of the model could begin it all again
             via=envelope.via,
+            origins=(),
         )
         with suppress(NotFoundError):  # it has died meanwhile
             await self._post(note)

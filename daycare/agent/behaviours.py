@@ -132,7 +132,7 @@ class Behaviours:
             rows=tuple(rows),
             history=(*messages_of(rows), *said),
             reply=reply,
-            effects=replace(stage.effects(), state=state if changed else None),
+            effects=replace(await stage.effects(), state=state if changed else None),
         )
 
 

@@ -127,6 +127,7 @@ class Control:
                     text=f"{agent.path} has ended: {row.envelope.text or 'dismissed'}",
                     trace=row.envelope.trace,
                     kind=EnvelopeKind.NOTICE,
+                    origins=(),  # only daemon and people give a reason here, or a call of a tool that was allowed
                 )
             )
         untold = agent.parent if told else row.envelope.meta.get("untold")

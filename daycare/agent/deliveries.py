@@ -11,7 +11,7 @@ from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.cron import NOBODY, is_silence
 from daycare.base.limits import CRON_TOLD_MAX_CHARS
-from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins
 from daycare.store.records import Agent, Delivery, InboxRow, Reply, Turn
 
 
@@ -23,8 +23,13 @@ class Deliveries:
     notifier: Notifier
     connectors: Collection[str]
 
-    async def of(self, agent: Agent, turn: Turn, thought: Thought) -> tuple[tuple[Delivery, ...], tuple[Envelope, ...]]:
-        """Return what goes out in another agent's conversation, and the notes that tell those agents."""
+    async def of(
+        self, agent: Agent, turn: Turn, thought: Thought, origins: Origins
+    ) -> tuple[tuple[Delivery, ...], tuple[Envelope, ...]]:
+        """Return what goes out in another agent's conversation, and the notes that tell those agents.
+
+        `origins` says where the words of others came from that the turn had read.
+        """
         rows = [
             row
             for row in thought.rows
@@ -46,7 +51,7 @@ class Deliveries:
             replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
             found += [Delivery(agent=to, reply=reply) for reply in replies]
             if to.id != agent.id and is_background(row):  # what a lasting agent says stays its own
-                notes.append(_note(to, agent, turn, row, "\n\n".join(texts)))
+                notes.append(replace(_note(to, agent, turn, row, "\n\n".join(texts)), origins=origins))
         return tuple(found), tuple(notes)
 
     async def _way(self, agent: Agent, row: InboxRow) -> tuple[Agent, str, str | None] | None:

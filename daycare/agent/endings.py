@@ -1,7 +1,7 @@
 """How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,6 +12,7 @@ from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_task, route, sender_connector
 from daycare.agent.notify import Notifier
+from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import reactions
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
@@ -20,7 +21,7 @@ from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
 from daycare.base.events import TurnFailed, TurnFinished, TurnWaiting
 from daycare.base.limits import BUDGET_TOLD_MAX, RESULT_MAX_CHARS
-from daycare.base.messages import Choice, Envelope, EnvelopeKind, Origin
+from daycare.base.messages import Choice, Envelope, EnvelopeKind, Message, Origin, Origins
 from daycare.base.path import Kind
 from daycare.base.scope import user_in
 from daycare.observe.about import about
@@ -41,12 +42,13 @@ class Endings:
     connectors: Collection[str]
     hooks: Hooks
     deliveries: Deliveries
+    provenance: Callable[[], Provenance]
     told: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)  # (agent, why there is no budget)
 
     async def finished(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought) -> None:
         """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
         following = lane.claim_ahead()
-        lane.turn = await self._commit(agent, turn, thought, _answers(thought, thought.reply, "ok"), following)
+        lane.turn = await self._commit(agent, turn, thought, thought.reply, following)
         lane.begun = following
 
     async def set_aside(self, agent: Agent, lane: Activation, turn: Turn, aside: Aside) -> None:
@@ -60,8 +62,8 @@ class Endings:
         """End the turns that were set aside: nobody wants their answers any more, not even those that have come."""
         for turn, rows, steps in await with_retry(lambda: self.store.turns.aside(agent.id)):
             lane.drop({row.seq for row in rows})
-            thought, answers = self._cut_short(agent, lane, rows, steps, reason)
-            await self._commit(agent, turn, thought, answers, stopped=True)
+            thought, text, untold = self._cut_short(agent, lane, rows, steps, reason)
+            await self._commit(agent, turn, thought, text, stopped=True, untold=untold)
 
     async def refused(self, agent: Agent, lane: Activation, turn: Turn, reason: str) -> None:
         """End a turn that is not worth a thought: its messages become dead letters, and only who waits for it hears."""
@@ -73,20 +75,28 @@ class Endings:
         agent: Agent,
         turn: Turn,
         thought: Thought,
-        answers: list[Envelope],
+        text: str,
         following: Sequence[InboxRow] = (),
         *,
         stopped: bool = False,
+        untold: Collection[str | None] = (),
     ) -> Turn | None:
+        """Commit a turn; the agents that asked for it hear `text`, but for those with the ids `untold`."""
         replies = await self._replies(agent, thought)
+        history, origins = await self._spoken(agent, turn, thought)
         deliveries, notes = (
-            await with_retry(lambda: self.deliveries.of(agent, turn, thought)) if not stopped else ((), ())
+            await with_retry(lambda: self.deliveries.of(agent, turn, thought, origins)) if not stopped else ((), ())
         )
+        answers = [
+            answer
+            for answer in _answers(thought, text, "error" if stopped else "ok", origins)
+            if answer.agent_id not in untold
+        ]
         end = TurnEnd(
             turn=turn.turn,
             state="stopped" if stopped else "done",
             seqs=tuple(row.seq for row in (*thought.rows, *thought.answers)),
-            history=thought.history,
+            history=history,
             result=thought.reply,
             replies=replies,
             deliveries=deliveries,
@@ -98,6 +108,16 @@ class Endings:
             agent, turn, thought.rows, thought.history, thought.reply, usage=thought.usage, stopped=stopped
         )
         return begun
+
+    async def _spoken(self, agent: Agent, turn: Turn, thought: Thought) -> tuple[tuple[Message, ...], Origins]:
+        """Return the turn's messages, and where the words of others came from that went into the agent's among them."""
+        if not any(message.role == "assistant" for message in thought.history):
+            return thought.history, ()
+        origins = await with_retry(lambda: self.provenance().of_ended(agent, turn, thought.recalled))
+        history = (
+            replace(message, origins=origins) if message.role == "assistant" else message for message in thought.history
+        )
+        return tuple(history), origins
 
     def _tell_finished(
         self, agent: Agent, turn: Turn, thought: Thought, seqs: tuple[int, ...], *, stopped: bool
@@ -152,23 +172,22 @@ class Endings:
                 self._tell_finished(agent, turn, Thought(rows=(), history=(), reply=""), turn.seqs, stopped=True)
             return
         lane.drop({row.seq for row in rows})
-        thought, answers = self._cut_short(agent, lane, rows, steps, reason)
+        thought, text, untold = self._cut_short(agent, lane, rows, steps, reason)
         parent = agent.path.rsplit("/", 2)[0]
         by_parent = any(
             row.envelope.kind is EnvelopeKind.DISMISS and row.envelope.sender == parent for row in lane.control
         )
         if by_parent:  # it does not want to hear what it has said itself
-            answers = [answer for answer in answers if answer.agent_id != agent.parent]
-        lane.turn = await self._commit(agent, turn, thought, answers, stopped=True)
+            untold = {*untold, agent.parent}
+        lane.turn = await self._commit(agent, turn, thought, text, stopped=True, untold=untold)
         lane.begun = []
 
     def _cut_short(
         self, agent: Agent, lane: Activation, rows: Sequence[InboxRow], steps: Sequence[Step], reason: str
-    ) -> tuple[Thought, list[Envelope]]:
-        """Return what a stopped turn came to, and what agents hear that asked for it: of a task, what it had."""
+    ) -> tuple[Thought, str, set[str | None]]:
+        """Return what a stopped turn came to, and what agents hear that asked for it, but for some: see `cut_short`."""
         thought = recorded(rows, steps, f"[{reason}]", self.clock.now_ms())
-        thought, text, untold = cut_short(agent, lane.control, thought, reason)
-        return thought, [answer for answer in _answers(thought, text, "error") if answer.agent_id not in untold]
+        return cut_short(agent, lane.control, thought, reason)
 
     async def postponed(self, agent: Agent, turn: Turn, error: DaycareError) -> None:
         """Tell the person that the answer waits for a service that is away, or for what somebody has to set right.
@@ -225,8 +244,7 @@ class Endings:
             lane.drop({row.seq for row in rows})
             thought = recorded(rows, steps, f"[stopped: {error.message}]", self.clock.now_ms())
             sorry += " What I have done so far stands; tell me to go on when I may."
-            answers = _answers(thought, error.message, "error")
-            lane.turn = await self._commit(agent, turn, replace(thought, reply=sorry), answers, stopped=True)
+            lane.turn = await self._commit(agent, turn, replace(thought, reply=sorry), error.message, stopped=True)
             lane.begun = []
             return
         self.bus.publish(
@@ -265,12 +283,13 @@ class Endings:
         again = Choice("Try again", f"/retry turn {turn.turn}")
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace(thought, reply=sorry), (again,))
+        history, origins = await self._spoken(agent, turn, thought)
         posts = [
             notice
             for row in thought.rows
-            if row.envelope.answer("", "error") is None  # its burial tells
+            if row.envelope.answer("", "error", ()) is None  # its burial tells
             if sender_connector(row.envelope, self.connectors) is None and row.envelope.origin is Origin.AGENT
-            if (notice := self._failure_notice(agent, turn, row, sorry)) is not None
+            if (notice := self._failure_notice(agent, turn, row, sorry, origins)) is not None
         ]
         await with_retry(
             lambda: self.store.turns.park(
@@ -278,7 +297,7 @@ class Endings:
                 turn,
                 code=error.code,
                 reason=error.message,
-                history=thought.history,
+                history=history,
                 replies=replies,
                 posts=posts,
             )
@@ -297,7 +316,7 @@ class Endings:
             )
             await self.notifier.notify(agent.user, text, topic=f"failed:{agent.id}", path=agent.path)
 
-    def _failure_notice(self, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope | None:
+    def _failure_notice(self, agent: Agent, turn: Turn, row: InboxRow, text: str, origins: Origins) -> Envelope | None:
         if row.envelope.kind is EnvelopeKind.NOTICE:
             return None  # a failure about a failure would go back and forth
         return Envelope(
@@ -310,6 +329,7 @@ class Endings:
             text=text,
             trace=row.envelope.trace,
             kind=EnvelopeKind.NOTICE,
+            origins=origins,
         )
 
     async def parked(self, agent: Agent, reason: str) -> None:
@@ -323,7 +343,7 @@ def _is_reminder(row: InboxRow) -> bool:
     return row.envelope.origin is Origin.TIMER and row.envelope.kind is not EnvelopeKind.RESULT
 
 
-def _answers(thought: Thought, text: str, status: Literal["ok", "error"]) -> list[Envelope]:
+def _answers(thought: Thought, text: str, status: Literal["ok", "error"], origins: Origins) -> list[Envelope]:
     """Return what the agents get that asked for this."""
     if len(text) > RESULT_MAX_CHARS:
         text = f"{text[:RESULT_MAX_CHARS]}\n[cut: {len(text)} characters in all]"
@@ -335,5 +355,5 @@ def _answers(thought: Thought, text: str, status: Literal["ok", "error"]) -> lis
             if "waits" not in row.envelope.meta:
                 continue
             said = "[nothing to tell]"
-        found.append(row.envelope.answer(said, status))
+        found.append(row.envelope.answer(said, status, origins))
     return [answer for answer in found if answer is not None]

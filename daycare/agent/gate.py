@@ -8,15 +8,14 @@ The request holds the call as it was to be made. The person's yes begins a turn 
 is made, once, before the model says anything (`approved_calls`).
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-from daycare.agent.provenance import Provenance
+from daycare.agent.provenance import Provenance, approved_calls
 from daycare.approvals.desk import Ask, Desk
-from daycare.base.messages import Origin, ToolCall
+from daycare.base.messages import ToolCall
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Turn, User
-from daycare.store.records_approvals import APPROVED, DESK, Approval, ApprovalState, CallAction
+from daycare.store.records import Agent, Turn, User
+from daycare.store.records_approvals import Approval, ApprovalState, CallAction
 
 KIND: Final = "call"
 
@@ -36,7 +35,7 @@ class Gate:
         if call in await approved_calls(self._store, agent, rows) and call.id not in made:
             return ""
         read = await self._provenance.of(agent, user, turn, step)
-        if not read.tainted:
+        if not read.others:
             return ""
         it = await self._desk.request(
             agent,
@@ -51,21 +50,6 @@ class Gate:
             ),
         )
         return _told(it, call.name)
-
-
-async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -> list[ToolCall]:
-    """Return the calls that a turn is there to make, as a person has approved them. Nobody else speaks as the desk."""
-    calls = []
-    for row in rows:
-        envelope = row.envelope
-        if (envelope.origin, envelope.sender) != (Origin.SYSTEM, DESK) or APPROVED not in envelope.meta:
-            continue
-        it = await store.approvals.get(int(envelope.meta[APPROVED]))
-        if it is None or it.agent_id != agent.id or it.state is not ApprovalState.APPROVED:
-            continue
-        if isinstance(it.action, CallAction):
-            calls.append(ToolCall(f"approved_{it.no}", it.action.tool, it.action.arguments))
-    return calls
 
 
 def _told(it: Approval, tool: str) -> str:

@@ -25,7 +25,6 @@ from daycare.base.messages import (
 )
 from daycare.base.path import FOREGROUND, Kind, Path
 from daycare.base.signal import HEART, SENDER
-from daycare.rules.taint import is_vouched
 from daycare.store.records import Agent, InboxRow, User
 
 SPOKEN_WITH: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that people have conversations with
@@ -131,7 +130,7 @@ def message_of(row: InboxRow) -> Message:
             asks=envelope.kind is EnvelopeKind.QUERY,
         )
     parts: tuple[Part, ...] = (Text(text), *envelope.files)
-    return Message("user", parts, row.created_at, envelope.origin, envelope.sender, is_vouched(envelope))
+    return Message("user", parts, row.created_at, envelope.origin, envelope.sender, origins=envelope.origins)
 
 
 def is_scheduled(row: InboxRow) -> bool:

@@ -17,7 +17,9 @@ from daycare.base.messages import dismissal
 from daycare.base.path import Kind
 from daycare.base.permission import READ_HISTORY
 from daycare.base.times import local_time
+from daycare.base.tool import Sourced
 from daycare.plugin import StructTool, ToolContext
+from daycare.rules.taint import sources_in, spoken_in
 from daycare.store.contract import Store
 
 _ENDED_BY_AGENTS = (Kind.SUB, Kind.SEARCH)  # what lasts is for people to end
@@ -72,7 +74,7 @@ class Neighbours:
         await self.router.post(replace(message, meta={"quiet": "1"}))
         return f"{agent.path} is told to end"
 
-    async def _read(self, context: ToolContext, it: ReadHistory) -> str:
+    async def _read(self, context: ToolContext, it: ReadHistory) -> Sourced:
         await self.permits.check(context.path, READ_HISTORY, it.agent)
         agent = await self.directory.at(it.agent)
         said = await self.store.turns.history(agent.id, agent.session, it.messages)
@@ -82,4 +84,7 @@ class Neighbours:
             for each in said[-it.messages :]
             if each.text
         ]
-        return block("history", "\n".join(lines)) if lines else "nothing was said there yet"
+        text = block("history", "\n".join(lines)) if lines else "nothing was said there yet"
+        said = [each for each in said if each.role != "tool"]  # what tools brought is in the words that followed
+        spoken, heard = spoken_in(said), sources_in(said, ()).others
+        return Sourced(text, None if spoken is None else tuple(dict.fromkeys((*spoken, *heard))))

@@ -9,13 +9,15 @@ from daycare.agent.lookup import origins_in, paths_in
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
-from daycare.base.messages import Message, Origin, ToolResult
+from daycare.base.messages import Message, Origin, ToolCall, ToolResult
+from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.memory.address import DAILY
 from daycare.memory.documents import Documents
 from daycare.rules.taint import Source, Sources, sources_in, sources_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
+from daycare.store.records_approvals import APPROVED, DESK, ApprovalState, CallAction
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
 RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
@@ -57,16 +59,33 @@ class Provenance:
         made = [each for each in steps if each.step < step]
         return self.of_turn(rows, made) + await self.before(agent, user, turn, made)
 
-    async def is_tainted(self, agent: Agent, user: User, turn: Turn, step: int) -> bool:
-        """Return whether the call of a step may speak for others; a foreign tool always may."""
-        return (await self.of(agent, user, turn, step + 1)).tainted
+    async def of_call(self, agent: Agent, user: User, turn: Turn, step: int) -> tuple[Origin, ...]:
+        """Return where the words of others came from that the call of a step may pass on; a foreign tool's are some.
+
+        What a person has approved of is their own word.
+        """
+        _, rows, steps = await self._store.turns.load(turn.turn)
+        calls = [ToolCall(each.call_id, each.name, each.arguments) for each in steps if each.step == step]
+        if calls and calls[0] in await approved_calls(self._store, agent, rows):
+            return ()
+        return (await self.of(agent, user, turn, step + 1)).others
+
+    async def of_ended(self, agent: Agent, turn: Turn, recalled: Collection[Origin]) -> tuple[Origin, ...]:
+        """Return where the words of others came from that a turn had read by its end; `recalled` are memories'."""
+        user = await self._store.people.get(agent.user) or User(id=agent.user, name=agent.user)
+        _, rows, steps = await self._store.turns.load(turn.turn)
+        read = self.of_turn(rows, steps) + await self.before(agent, user, turn, steps)
+        if agent.kind == Kind.APP and agent.config.behaviour:
+            read += Sources((Source(f"words of the program {agent.config.behaviour}", Origin.FILE),))
+        return (read + _recalled(recalled)).others
 
     async def before(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step]) -> Sources:
         """Return what the model reads besides the turn's own: the conversation, and memory that nobody has approved."""
         history = await self._store.turns.history(agent.id, turn.session, SESSION_LOOKED_AT_MAX)
         read = list(sources_in(history, self._trusted).read)
-        if len(history) >= SESSION_LOOKED_AT_MAX:
-            read.append(Source("a long conversation", Origin.SYSTEM))
+        told = any(message.role == "assistant" and message.origins is not None for message in history)
+        if len(history) >= SESSION_LOOKED_AT_MAX and not told:  # else its own words carry what came before them
+            read.append(Source("a long conversation", Origin.AGENT))
         since = history[0].at_ms if history else turn.started_at
         today = local_time(self._clock.now_ms(), ZoneInfo(user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
@@ -75,11 +94,8 @@ class Provenance:
             read += await self._doubtful(agent, path, since)
         looked_up = dict.fromkeys(origin for result in recalled(messages) for origin in origins_in(result))
         read += [Source("memories that were looked up", origin) for origin in looked_up if origin in OTHERS[:-1]]
-        origins = dict.fromkeys(
-            origin for step in steps if step.kind == "recall" for origin in step.arguments["origins"]
-        )
-        read += [Source("recalled memories", Origin(origin)) for origin in origins if origin in OTHERS[:-1]]
-        return Sources(tuple(read))
+        origins = [Origin(each) for step in steps if step.kind == "recall" for each in step.arguments["origins"]]
+        return Sources(tuple(read)) + _recalled(origins)
 
     async def _doubtful(self, agent: Agent, path: str, since: int) -> list[Source]:
         """Return the versions of a document that nobody stands behind and that are not the person's own words.
@@ -96,11 +112,32 @@ class Provenance:
             by = version.by
             if version.created_at <= since and (version.deleted or (by.by_person and by.origin is Origin.PERSON)):
                 return found
-            if not by.approved and by.origin not in (Origin.PERSON, Origin.SYSTEM):
+            if not by.approved and by.origin in OTHERS:
                 found.append(Source(f"{path}, version {version.version}", by.origin))
         if len(versions) == DOCUMENT_VERSIONS_MAX:
-            found.append(Source(f"{path}, of which there are many versions", Origin.SYSTEM))
+            found.append(Source(f"{path}, of which there are many versions", Origin.AGENT))
         return found
+
+
+async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -> list[ToolCall]:
+    """Return the calls that a turn is there to make, as a person has approved them. Nobody else speaks as the desk."""
+    calls = []
+    for row in rows:
+        envelope = row.envelope
+        if (envelope.origin, envelope.sender) != (Origin.SYSTEM, DESK) or APPROVED not in envelope.meta:
+            continue
+        it = await store.approvals.get(int(envelope.meta[APPROVED]))
+        if it is None or it.agent_id != agent.id or it.state is not ApprovalState.APPROVED:
+            continue
+        if isinstance(it.action, CallAction):
+            calls.append(ToolCall(f"approved_{it.no}", it.action.tool, it.action.arguments))
+    return calls
+
+
+def _recalled(origins: Collection[Origin]) -> Sources:
+    """Return memories as sources. An agent's own are clean: those in which it passed others' words on are theirs."""
+    found = dict.fromkeys(origin for origin in origins if origin in OTHERS[:-1])
+    return Sources(tuple(Source("recalled memories", origin) for origin in found))
 
 
 def recalled(messages: Sequence[Message]) -> list[str]:

@@ -32,6 +32,7 @@ from daycare.memory.chunks import cut
 from daycare.memory.echo import repeats
 from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside, is_of_the_store
+from daycare.rules.taint import worst
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
@@ -162,7 +163,7 @@ async def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str
             user=agent.user,
             agent_id=agent.id,
             path=agent.path,
-            origin=message.origin,
+            origin=worst(message.origins) if message.origins else message.origin,
             text=chunk.told,
             index=indexed(chunk.told),
             at_ms=message.at_ms or turn.ended_at,

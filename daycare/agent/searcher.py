@@ -18,8 +18,8 @@ from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, origins_in, paths_in, words_of
 from daycare.agent.recall import NOTHING, Recollection
-from daycare.agent.steps import Aside, Thinker, Thought, is_answer
-from daycare.agent.tool_results import tool_message
+from daycare.agent.steps import Aside, Thinker, Thought
+from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.clock import Clock
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
 from daycare.base.messages import (
@@ -37,10 +37,11 @@ from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.inference.searching import SEARCHER, clues
 from daycare.plugin import InferRequest
+from daycare.rules.taint import sources_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
-from daycare.tools.context import SEARCHES_WITH, searching
+from daycare.tools.context import SEARCHES_WITH, searching, told_of
 
 PROMPT: Final = f"""\
 {SEARCHER} You are given one question. Answer it from memory, and from nothing else.
@@ -132,7 +133,8 @@ class Searcher:
         now_ms, envelope = self.clock.now_ms(), answer.envelope
         questions = tuple(row for row in rows if row is not answer)
         status = "ok" if envelope.meta.get("status") == "ok" else "error"
-        said = tool_message(ToolCall(asked.call_id, _TOOL, asked.arguments), envelope.text, status, now_ms)
+        call = ToolCall(asked.call_id, _TOOL, asked.arguments)
+        said = tool_message(call, envelope.text, status, now_ms, envelope.origins)
         await with_retry(lambda: self.store.turns.journal([replace(asked, state="done", message=said)]))
         reply = told_people(envelope.text)
         history = (
@@ -157,8 +159,9 @@ class Searcher:
             chain=(*row.envelope.chain, agent.path),
             via=(*row.envelope.via, agent.path),
             meta=asking(wait, agent.id, turn.session),
+            origins=sources_of([row], (), ()).others,
         )
-        await self.directory.help(agent, searching(question.text), wait, question, Kind.SEARCH)
+        await self.directory.help(agent, searching(told_of(question)), wait, question, Kind.SEARCH)
         call = ToolCall(f"query-{row.seq}", _TOOL, {"question": question.text})
         asked = Step(
             turn=turn.turn,

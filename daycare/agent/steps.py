@@ -16,15 +16,15 @@ from msgspec.structs import replace
 
 from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
-from daycare.agent.gate import approved_calls
 from daycare.agent.kinds import chains_of, is_background, messages_of
+from daycare.agent.provenance import approved_calls
 from daycare.agent.recall import NOTHING, Recollection
-from daycare.agent.tool_results import tool_message, uncertain, warning
+from daycare.agent.tool_results import answer_to, answers_among, tool_message, uncertain, warning
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
-from daycare.base.messages import Chains, EnvelopeKind, Message, Origin, Text, ToolCall, Usage
+from daycare.base.messages import Chains, Message, Origin, Text, ToolCall, Usage
 from daycare.inference.pool import Answer, Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -41,7 +41,8 @@ Prompting = Callable[[Sequence[InboxRow]], Awaitable[tuple[InferRequest, Recolle
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn came to: its messages for the history, the words for the sender, and what else it changes.
 
-    `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it.
+    `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it. `recalled` is
+    where the memories came from that stood in the prompt, as far as the journal does not say so.
     """
 
     rows: tuple[InboxRow, ...]
@@ -51,6 +52,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     effects: Effects = Effects()
     usage: Usage = Usage()
+    recalled: tuple[Origin, ...] = ()
 
 
 class Aside(msgspec.Struct, frozen=True):
@@ -189,12 +191,11 @@ class Thinker:
     async def _replay_waiting(self, course: Course, step: Step, rows: Sequence[InboxRow]) -> None:
         """A call had asked another agent: its answer is among the rows, or still to come."""
         call = course.open_calls.pop(0)
-        answer = _answer_to(step, rows)
+        answer = answer_to(call, step, rows, self._clock.now_ms())
         if answer is None:
             course.results.append(step)
             return
-        text, status = answer
-        message = tool_message(call, text, status, self._clock.now_ms())
+        message, status = answer
         await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
         self._tool_finished(course, step.step, call, status)
@@ -299,6 +300,7 @@ class Thinker:
             warnings=tuple(course.warnings),
             effects=course.effects,
             usage=course.usage,
+            recalled=course.recalled.origins,
         )
 
     # -- tools -------------------------------------------------------------------------------------------------------
@@ -342,7 +344,7 @@ class Thinker:
                     step, state="waiting", wait=done.waiting.key, wait_until=until, effects=done.effects
                 )
             else:
-                result = tool_message(call, done.text, done.status, self._clock.now_ms())
+                result = tool_message(call, done.text, done.status, self._clock.now_ms(), done.origins)
                 finished = replace(step, state="done", message=result, effects=done.effects)
             await with_retry(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
             course.open_calls.pop(0)
@@ -422,9 +424,12 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
         elif step.kind == "tool":
             call = open_calls.pop(0)
             while_ = "before it was answered" if step.wait else "while it ran"
-            unread = _answer_to(step, answers)
-            text, status = unread or (f"{ending} {while_}", "error" if step.idempotent else "uncertain")
-            message = step.message or tool_message(call, text, status, now_ms)
+            message = step.message
+            if message is None and (unread := answer_to(call, step, answers, now_ms)) is not None:
+                message = unread[0]
+            if message is None:
+                status = "error" if step.idempotent else "uncertain"
+                message = tool_message(call, f"{ending} {while_}", status, now_ms)
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))
@@ -439,22 +444,3 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
         warnings=tuple(warnings),
         effects=kept,
     )
-
-
-def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[InboxRow]:
-    """Return the rows that hold results of the steps' calls."""
-    return [row for row in rows if any(is_answer(row, step) for step in steps)]
-
-
-def _answer_to(step: Step, rows: Sequence[InboxRow]) -> tuple[str, str] | None:
-    """Return the text and the status of the answer to a step's call, None if it is not among the rows."""
-    answer = next((row.envelope for row in rows if is_answer(row, step)), None)
-    if answer is None:
-        return None
-    return f"{answer.sender}: {answer.text}", "ok" if answer.meta.get("status") == "ok" else "error"
-
-
-def is_answer(row: InboxRow, step: Step) -> bool:
-    """Return whether a row holds the result of a step's call."""
-    envelope = row.envelope
-    return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait

@@ -102,6 +102,7 @@ class TaskControls:
             chain=chains.waiting if wait else (),
             via=chains.via,
             meta=meta,
+            origins=await context.origins(),
         )
         config = replace(await bounds_of(self.directory, asker), tools=(*context.allowed, TASKS_ONLY))
         new = await self._new(asker.user, spec, name, key, message, config)

@@ -13,6 +13,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.limits import PROGRESS_MAX_CHARS, TASK_DEADLINE_MAX_S, TASK_DEADLINE_S, WAIT_MAX_S
 from daycare.base.path import Path
 from daycare.base.task import Parameter, TaskSpec
+from daycare.base.tool import Sourced
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.store.records_tasks import Task
 from daycare.tools.runner import TASKS_ONLY
@@ -79,10 +80,12 @@ class TaskTools:
             return Waiting(key=wait, deadline_s=min(it.deadline_s + _AFTER_DEADLINE_S, WAIT_MAX_S))
         return f"task {task.id} works on it; its answer will come as a message"
 
-    async def _list(self, context: ToolContext, it: TaskList) -> str:
+    async def _list(self, context: ToolContext, it: TaskList) -> Sourced:
         zone = await self._controls.zone(context.user)
         tasks = await self._controls.store.tasks.find(user=context.user, limit=_LISTED)
-        return "\n".join(line_of(task, zone) for task in tasks) or "there are none"
+        told = [task.progress[-1].origins or () for task in tasks if task.progress and task.ended_at is None]
+        origins = tuple(dict.fromkeys(origin for each in told for origin in each))
+        return Sourced("\n".join(line_of(task, zone) for task in tasks) or "there are none", origins)
 
     async def _cancel(self, context: ToolContext, it: TaskCancel) -> str:
         if it.name.startswith("/"):
@@ -94,7 +97,7 @@ class TaskTools:
     async def _progress(self, context: ToolContext, it: TaskProgressTold) -> str:
         agent = await self._controls.directory.at(context.path)
         key = f"{context.turn}:{context.step}:{context.call_id}"
-        task = await self._controls.store.tasks.progress(agent.id, it.text, key)
+        task = await self._controls.store.tasks.progress(agent.id, it.text, key, await context.origins())
         return "told" if task is not None else "your task has ended"
 
 

@@ -1,13 +1,16 @@
 """A tool's result as a message of the conversation, and what a person is told of one that nobody knows."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from daycare.base.messages import Message, Origin, ToolCall, ToolResult
+from daycare.base.messages import EnvelopeKind, Message, Origin, Origins, ToolCall, ToolResult
+from daycare.store.records import InboxRow, Step
 
 
-def tool_message(call: ToolCall, text: str, status: str, at_ms: int) -> Message:
+def tool_message(call: ToolCall, text: str, status: str, at_ms: int, origins: Origins = None) -> Message:
     """Return a tool's result as a message."""
-    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status)  # type: ignore[arg-type]
+    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status, origins=origins)  # type: ignore[arg-type]
     return Message("tool", (result,), at_ms, Origin.AGENT)
 
 
@@ -28,3 +31,23 @@ def shorten(call: ToolCall) -> str:
     """Return a call's arguments for people, cut to a line."""
     text = msgspec.json.encode(call.arguments).decode()
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[InboxRow]:
+    """Return the rows that hold results of the steps' calls."""
+    return [row for row in rows if any(is_answer(row, step) for step in steps)]
+
+
+def answer_to(call: ToolCall, step: Step, rows: Sequence[InboxRow], at_ms: int) -> tuple[Message, str] | None:
+    """Return the answer to a step's call as its result, and its status; None if it is not among the rows."""
+    answer = next((row.envelope for row in rows if is_answer(row, step)), None)
+    if answer is None:
+        return None
+    status = "ok" if answer.meta.get("status") == "ok" else "error"
+    return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins), status
+
+
+def is_answer(row: InboxRow, step: Step) -> bool:
+    """Return whether a row holds the result of a step's call."""
+    envelope = row.envelope
+    return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait

@@ -32,6 +32,10 @@ class Origin(StrEnum):
     FILE = "file"
 
 
+# Where the words of others came from that went into a text of the daemon or of an agent; None: nobody knows.
+Origins = tuple[Origin, ...] | None
+
+
 class EnvelopeKind(StrEnum):
     """What the recipient is to do with an envelope."""
 
@@ -51,7 +55,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `to` is a path; `agent_id`, when set, pins one incarnation of it: a reply to a dead incarnation does not reach the
     next. `sender` is a path or a connector key (`telegram:42`). `key` is unique per recipient; a repeat is answered
     with the first one's result. `chain` lists the agents that wait for this answer, outermost first; `via` those by
-    whose turns it came about since a person, a timer or a schedule began it.
+    whose turns it came about since a person, a timer or a schedule began it. `origins` is the daemon's own note of what
+    others said that went into the words of an agent: none of it, or None where nobody knows.
     """
 
     to: str
@@ -69,8 +74,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     files: tuple["File", ...] = ()
     reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
     meta: dict[str, str] = msgspec.field(default_factory=dict)
+    origins: Origins = None
 
-    def answer(self, text: str, status: Literal["ok", "error"]) -> "Envelope | None":
+    def answer(self, text: str, status: Literal["ok", "error"], origins: Origins) -> "Envelope | None":
         """Return what tells the asker the answer, or None if nobody asked for one by way of `asking`."""
         if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or "wait" not in self.meta:
             return None
@@ -87,10 +93,8 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             lane=Lane.CONTROL,  # it has room when the inbox is full, and goes before what waits
             via=(*self.via, self.to),
             meta={"wait": self.meta["wait"], "status": status, "session": self.meta.get("session", "")},
+            origins=origins,
         )
-
-
-VOUCHED = "vouched"  # stands in the `meta` of an agent's message that was sent before it read words of others
 
 
 class Chains(msgspec.Struct, frozen=True):
@@ -121,6 +125,7 @@ def dismissal(child: str, child_id: str, user: str, *, parent: str, key: str, re
         trace=trace,
         kind=EnvelopeKind.DISMISS,
         lane=Lane.CONTROL,
+        origins=(),  # a reason that an agent gives had a person's yes where it needed one
     )
 
 
@@ -158,12 +163,16 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
 
 
 class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", kw_only=True):
-    """What a tool answered to the call with the same id. `status` tells the model how far to trust that it ran."""
+    """What a tool answered to the call with the same id. `status` tells the model how far to trust that it ran.
+
+    `origins` says whose words are in it, where it is a tool of the daemon's own that tells.
+    """
 
     call_id: str
     name: str
     text: str
     status: Literal["ok", "error", "uncertain"] = "ok"
+    origins: Origins = None
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
@@ -199,8 +208,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a conversation, neutral of any provider.
 
     A `tool` message holds results only and follows the `assistant` message that holds their calls. `at_ms` is wall
-    time; `origin` and `sender` say whose words they are; `vouched` that no words of others went into an agent's. `asks`
-    marks a question to memory: it tells memory nothing.
+    time; `origin` and `sender` say whose words they are; `origins` where the words of others came
+    from that went into an agent's. `asks` marks a question to memory: it tells memory nothing.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -209,7 +218,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: Origin = Origin.PERSON
     sender: str = ""
     asks: bool = False
-    vouched: bool = False
+    origins: Origins = None
 
     @property
     def text(self) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.memory import Memory
-from daycare.base.messages import Chains, Choice, File
+from daycare.base.messages import Chains, Choice, File, Origin, Origins
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -30,6 +30,13 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     deadline_s: float
 
 
+class Sourced(msgspec.Struct, frozen=True):
+    """A result that tells where the words of others in it came from. Only the daemon's own tools are believed that."""
+
+    text: str
+    origins: Origins
+
+
 class ToolContext(Protocol):
     """What a running tool may do and know. Messages it sends are committed with the turn, not before."""
 
@@ -47,6 +54,13 @@ class ToolContext(Protocol):
     @property
     def memory(self) -> Memory:
         """The agent's documents: to read, and to propose changes of."""
+        ...
+
+    async def origins(self) -> tuple[Origin, ...]:
+        """Return where the words of others came from that this call may pass on: those its agent has read before it.
+
+        Empty where a person has approved of this very call. All that the call sends carries them.
+        """
         ...
 
     async def send(self, to: str, text: str) -> None:
@@ -112,7 +126,7 @@ class Tool(Protocol):
 
     `idempotent` False means: after a crash in its window it is never run again, the step becomes `uncertain`.
     `run` gets arguments that were validated against `spec.schema` and returns text for the model, or the `Waiting` of
-    `ask` or `spawn`; it raises `DaycareError` for failures the model should read.
+    `ask` or `spawn`, or `Sourced` text; it raises `DaycareError` for failures the model should read.
 
     A tool may have a method `outlasts(arguments)` that returns whether such a call brings about something that outlasts
     its turn: a job, an agent, a reminder, or the end of one. A turn that has read others' words asks its person first.
@@ -121,7 +135,7 @@ class Tool(Protocol):
     spec: ToolSpec
     idempotent: bool
 
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
+    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting | Sourced]:
         """Do it."""
         ...
 
@@ -137,7 +151,7 @@ class StructTool(Generic[A]):
         self,
         name: str,
         arguments: type[A],
-        run: Callable[[ToolContext, A], Awaitable[str | Waiting]],
+        run: Callable[[ToolContext, A], Awaitable[str | Waiting | Sourced]],
         *,
         idempotent: bool,
         outlasts: bool | Callable[[A], bool] = False,
@@ -160,7 +174,7 @@ class StructTool(Generic[A]):
         """Validate raw arguments; raises `msgspec.ValidationError` naming the wrong or unknown field."""
         return msgspec.convert(arguments, self._arguments)
 
-    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting]:
+    def run(self, context: ToolContext, arguments: Any) -> Awaitable[str | Waiting | Sourced]:
         """Do it."""
         return self._run(context, arguments)
 

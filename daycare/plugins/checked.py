@@ -27,7 +27,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Text, Thinking, ToolCall, Usage
 from daycare.base.setup import Secret, SetupStep, Verified
 from daycare.base.times import is_moment
-from daycare.base.tool import outlasts
+from daycare.base.tool import Sourced, outlasts
 from daycare.observe import log
 from daycare.plugin import (
     Capabilities,
@@ -323,7 +323,7 @@ class CheckedTool:
         self.idempotent = tool.idempotent
         self.inner = tool
 
-    async def run(self, context: ToolContext, arguments: Any) -> str | Waiting:
+    async def run(self, context: ToolContext, arguments: Any) -> str | Waiting | Sourced:
         """Do it."""
         result: object = await self.inner.run(context, arguments)
         if isinstance(result, Waiting):
@@ -331,6 +331,9 @@ class CheckedTool:
             if not isinstance(context, Context) or result.key not in context.waits:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
+        if isinstance(result, Sourced):
+            sourced = foreign.struct(result, Sourced)
+            return Sourced(await lengthy.text(sourced.text), sourced.origins)
         return await lengthy.text(result)
 
     def outlasts(self, arguments: Any) -> bool:

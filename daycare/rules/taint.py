@@ -1,6 +1,8 @@
 """What a turn has read, told from its rows and its journal: where the words came from on which it acts.
 
-A turn is clean when all of it is its person's own words and results of the daemon's own tools.
+What an agent says carries the origins of the words of others that it had read, and whoever reads that has read them,
+too: over any number of agents. What an agent says that had read its person's own words and results of the daemon's own
+tools alone carries none.
 """
 
 import re
@@ -10,12 +12,11 @@ from typing import Final
 import msgspec
 
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
-from daycare.base.messages import VOUCHED, Envelope, EnvelopeKind, File, Message, Origin, Part, Text, ToolResult
-from daycare.base.signal import SENDER
+from daycare.base.messages import EnvelopeKind, File, Message, Origin, Origins, Part, Text, ToolResult
 from daycare.store.records import InboxRow, Step
 from daycare.store.records_approvals import DESK
 
-# Tools of ours whose results are somebody else's words.
+# Tools of ours whose results are somebody else's words, where the result itself does not tell whose.
 RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))
 _HELPED: Final = ("ask", "spawn")
 
@@ -45,7 +46,7 @@ _NAME_MAX_CHARS: Final = 64
 class Source(msgspec.Struct, frozen=True):
     """Something that a turn has read: in words for a person, and where it came from.
 
-    `vouched`: a turn that had read nothing of others has made it, or a person has said yes to it.
+    `vouched`: whoever said it had read nothing of others, or a person has said yes to it.
     """
 
     told: str
@@ -69,14 +70,16 @@ class Sources(msgspec.Struct, frozen=True):
         return self.origins <= {Origin.PERSON}
 
     @property
-    def tainted(self) -> bool:
-        """Whether somebody else may have spoken through it: reminders and jobs of others' making had a person's yes."""
-        return any(source.origin not in _NOBODY_ELSES and not source.vouched for source in self.read)
+    def others(self) -> tuple[Origin, ...]:
+        """Where the words of others in it came from: reminders and jobs of others' making had a person's yes."""
+        found = {source.origin for source in self.read if not source.vouched}
+        return tuple(origin for origin in _WORST if origin in found and origin not in _NOBODY_ELSES)
 
     @property
     def origin(self) -> Origin:
         """The origin of a text that was made of it: the least trustworthy."""
-        return next((origin for origin in _WORST if origin in self.origins), Origin.PERSON)
+        found = {source.origin for source in self.read if not source.vouched}
+        return worst(found)
 
     @property
     def provenance(self) -> tuple[str, ...]:
@@ -99,36 +102,45 @@ def sources_of(rows: Sequence[InboxRow], steps: Sequence[Step], trusted: Collect
     for row in rows:
         read += _of_row(row)
     for step in steps:
-        waits_for_none = step.name in _HELPED and not step.wait  # the answer comes as a message, if at all
-        if step.kind == "tool" and not waits_for_none and not _is_harmless(step.name, trusted):
-            read.append(Source(_told(step), Origin.AGENT if step.wait else Origin.FILE))
+        if step.kind == "tool":
+            read += _of_step(step, trusted)
     return Sources(tuple(read))
 
 
 def sources_in(history: Sequence[Message], trusted: Collection[str]) -> Sources:
     """Return what a conversation has read from outside in earlier turns, which its model reads again in each."""
-    read = []
+    read: list[Source] = []
     for message in history:
         if message.role == "user" and not _is_own(message.origin, message.sender):
-            read.append(Source(f"an earlier message of {_one_line(message.sender)}", message.origin, message.vouched))
+            told = f"an earlier message of {_one_line(message.sender)}"
+            read += _said(told, message.origin, message.origins)
+        elif message.role == "assistant":
+            read += [Source("what an earlier turn had read", origin) for origin in message.origins or ()]
         for part in message.parts:
             if isinstance(part, File):
                 read.append(Source(f'file {part.id} "{_one_line(part.name)}"', Origin.FILE))
-            elif isinstance(part, ToolResult) and not _is_harmless(part.name, trusted):
-                read.append(Source(f"an earlier result of {part.name}", Origin.FILE))
+            elif isinstance(part, ToolResult):
+                told = f"an earlier result of {part.name}"
+                read += _brought(told, part.name, part.origins, Origin.FILE, trusted)
         if message.role == "user" and any(map(_is_quoted, message.parts)):
             read.append(Source("words quoted in an earlier message", Origin.FORWARD))
     return Sources(tuple(read))
 
 
-def is_vouched(envelope: Envelope) -> bool:
-    """Return whether no words of others went into an agent's message, or a person has said yes to it.
+def spoken_in(messages: Sequence[Message]) -> Origins:
+    """Return the origins of the words of others in what an agent said; None where it said something unknown."""
+    found: set[Origin] = set()
+    for message in messages:
+        if message.role == "assistant":
+            if message.origins is None:
+                return None
+            found.update(message.origins)
+    return tuple(origin for origin in _WORST if origin in found)
 
-    Connectors' senders are no paths, programs' signals have one of their own; a task and an agent's signal had a yes
-    where they needed one.
-    """
-    ours = envelope.origin is Origin.AGENT and envelope.sender.startswith("/") and envelope.sender != SENDER
-    return ours and not envelope.meta.keys().isdisjoint((VOUCHED, "task", "signal"))
+
+def worst(origins: Collection[Origin]) -> Origin:
+    """Return the least trustworthy of some origins."""
+    return next((origin for origin in _WORST if origin in origins), Origin.PERSON)
 
 
 def _of_row(row: InboxRow) -> Iterator[Source]:
@@ -139,7 +151,7 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
     name = _one_line(envelope.meta.get("name", ""), _NAME_MAX_CHARS)
     who = f"{name} ({envelope.sender})" if name else envelope.sender
     what = "answer" if envelope.kind is EnvelopeKind.RESULT else _WHAT.get(envelope.origin, "message")
-    yield Source(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, is_vouched(envelope))
+    yield from _said(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, envelope.origins)
     if envelope.meta.get("context"):
         yield Source(f"words quoted in message {row.seq}", Origin.FORWARD)
     if envelope.meta.get("chat") and envelope.origin is Origin.PERSON:
@@ -148,8 +160,30 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
         yield Source(f'file {file.id} "{_one_line(file.name)}"', Origin.FILE)
 
 
-def _is_harmless(tool: str, trusted: Collection[str]) -> bool:
-    return tool in trusted and tool not in RELAYING
+def _of_step(step: Step, trusted: Collection[str]) -> Iterator[Source]:
+    if step.wait and step.message is None and step.name in trusted:
+        return  # nothing of it was read yet
+    results = step.message.parts if step.message is not None else ()
+    origins = next((part.origins for part in results if isinstance(part, ToolResult)), None)
+    if origins is None and step.name in _HELPED and not step.wait:
+        return  # the answer comes as a message, if at all
+    yield from _brought(_told(step), step.name, origins, Origin.AGENT if step.wait else Origin.FILE, trusted)
+
+
+def _brought(told: str, tool: str, origins: Origins, otherwise: Origin, trusted: Collection[str]) -> Iterator[Source]:
+    """What a tool's result brought: only the daemon's own are believed what they tell of it."""
+    if tool not in trusted or (origins is None and tool in RELAYING):
+        yield Source(told, otherwise)
+    else:
+        yield from (Source(told, origin) for origin in origins or ())
+
+
+def _said(told: str, origin: Origin, origins: Origins) -> Iterator[Source]:
+    """Yield what somebody said: with the words of others that went into it, where that is known."""
+    if origins:
+        yield from (Source(told, each) for each in origins)
+    else:
+        yield Source(told, origin, vouched=origins is not None)
 
 
 def _is_quoted(part: Part) -> bool:

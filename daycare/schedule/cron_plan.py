@@ -11,7 +11,7 @@ from daycare.base.ids import new_trace_id
 from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
 from daycare.base.messages import Envelope, Origin
 from daycare.base.times import local_time
-from daycare.store.records_cron import CronFiring, CronJob, CronRun, NewCronRun
+from daycare.store.records_cron import CronAnswer, CronFiring, CronJob, CronRun, NewCronRun
 
 _ON_TIME_MS: Final = int(CRON_ON_TIME_S * 1000)
 
@@ -50,15 +50,15 @@ def _late(job: CronJob, late: list[int], last: int | None, now_ms: int) -> list[
     return runs
 
 
-def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int, str] | None) -> Envelope:
-    """Return the message of a run; `last` is when the job answered last, and what."""
+def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer | None) -> Envelope:
+    """Return the message of a run; `last` is what the job answered last."""
     here = crontab.zone_of(job.spec.zone or zone)
     text = job.spec.said(run.parameters)
     if last is not None:
-        answer = last[1]
+        answer = last.text
         if len(answer) > CRON_ANSWER_SHOWN_CHARS:
             answer = f"{answer[:CRON_ANSWER_SHOWN_CHARS]} [cut: {len(answer)} characters in all]"
-        text += f"\n\nYour answer of {_local(last[0], here)}, for comparison:\n{fence('earlier-answer', answer)}"
+        text += f"\n\nYour answer of {_local(last.due_at, here)}, for comparison:\n{fence('earlier-answer', answer)}"
     meta = {"job": job.path, "due": _local(run.due_at, here), "deliver": job.spec.deliver}
     if not run.by_hand and now_ms - run.due_at > _ON_TIME_MS:
         meta["late"] = _span(now_ms - run.due_at)
@@ -75,6 +75,7 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: tuple[int,
         text=text,
         trace=new_trace_id(),
         meta=meta,
+        origins=last.origins if last is not None else None,
     )
 
 

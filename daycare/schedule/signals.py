@@ -163,4 +163,5 @@ def _message(it: Signal, agent: Agent, *, silent: bool) -> Envelope:
         kind=EnvelopeKind.NOTE if silent else EnvelopeKind.NOTICE,
         via=it.via,
         meta=meta,
+        origins=() if it.sender_id else None,  # the daemon's, or an agent's that had a yes where it needed one
     )

@@ -19,17 +19,19 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
 from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import StructTool
+from daycare.rules.taint import spoken_in
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
 from daycare.store.records_tasks import Task
 
 _DAY_MS = 86_400_000
 _EXPIRE_ROWS = 1_000
+_SAID_MAX = 10  # messages of a task that are looked at: each carries what all before it had read
 
 
 class Tasks:
@@ -110,8 +112,14 @@ class Tasks:
                     trace=task.trace,
                     kind=EnvelopeKind.NOTE,
                     via=(task.path,),
+                    origins=await self._origins(task),
                 )
         await self._store.tasks.settle(task.no, _dismissal(task), told, note)
+
+    async def _origins(self, task: Task) -> Origins:
+        """Return where the words of others came from in what a task had said."""
+        agent = await self._deliveries.directory.get(task.agent_id)
+        return spoken_in(await self._store.turns.history(agent.id, agent.session, _SAID_MAX))
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""

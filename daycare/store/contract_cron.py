@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from daycare.base.cron import CronSpec
 from daycare.store.records_cron import (
+    CronAnswer,
     CronConflict,
     CronCount,
     CronFiring,
@@ -131,8 +132,8 @@ class CronStore(Protocol):
         """Return one entry."""
         ...
 
-    async def last_answer(self, job: int) -> tuple[int, str] | None:
-        """Return (due time, answer) of the newest run that had one."""
+    async def last_answer(self, job: int) -> CronAnswer | None:
+        """Return what the newest run said that said something."""
         ...
 
     async def orphans(self, limit: int) -> list[tuple[str, str, str]]:

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from daycare.base.messages import Envelope
+from daycare.base.messages import Envelope, Origins
 from daycare.store.records import Delivery
 from daycare.store.records_tasks import NewTask, Task
 
@@ -40,7 +40,7 @@ class TaskStore(Protocol):
         """Return tasks, newest first, beginning below number `before`; `is_open`: only those that have not ended."""
         ...
 
-    async def progress(self, agent_id: str, text: str, key: str) -> Task | None:
+    async def progress(self, agent_id: str, text: str, key: str, origins: Origins) -> Task | None:
         """Note how far an agent is with its task, once for each `key`; None if it has none that has not ended."""
         ...
 

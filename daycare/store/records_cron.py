@@ -5,7 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from daycare.base.cron import CronSpec
-from daycare.base.messages import Envelope
+from daycare.base.messages import Envelope, Origins
 from daycare.store.records import AgentConfig, NewAgent
 from daycare.store.records_tasks import NewTask
 
@@ -90,6 +90,14 @@ class CronFiring(msgspec.Struct, frozen=True, kw_only=True):
     job: CronJob
     runs: tuple[NewCronRun, ...]
     next_at: int | None
+
+
+class CronAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run said, and where the words of others came from that it had read."""
+
+    due_at: int
+    text: str
+    origins: Origins = None
 
 
 class CronRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -23,7 +23,7 @@ from daycare.base.limits import (
     MESSAGE_MAX_BYTES,
     RULES_MAX,
 )
-from daycare.base.messages import EnvelopeKind, Lane, Message, Origin
+from daycare.base.messages import EnvelopeKind, Lane, Message, Origin, Origins
 from daycare.base.permission import OwnRule, Permissions, Rule
 from daycare.base.times import LATEST_MS, is_moment, is_time, moment, nearest
 from daycare.store.records import AgentConfig
@@ -201,6 +201,7 @@ class ReminderRecord(Record, frozen=True, kw_only=True, tag="reminder"):
     origin: Origin
     kind: EnvelopeKind
     text: Annotated[str, Meta(max_length=MESSAGE_MAX_BYTES)]
+    origins: Origins = None
 
 
 class JobRecord(Record, frozen=True, kw_only=True, tag="job"):

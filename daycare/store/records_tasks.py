@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from daycare.base.messages import Envelope, Origin
+from daycare.base.messages import Envelope, Origin, Origins
 from daycare.store.records import NewAgent
 
 TaskState = Literal["waiting", "running", "done", "failed", "cancelled", "expired"]
@@ -34,11 +34,12 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskProgress(msgspec.Struct, frozen=True):
-    """How far a task was at a time. `key` names the call that told it."""
+    """How far a task was at a time. `key` names the call that told it, `origins` whose words are in it."""
 
     at: int
     text: str
     key: str = ""
+    origins: Origins = None
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

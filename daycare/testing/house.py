@@ -75,6 +75,7 @@ class House:
             trace=f"trace-{key}",
             kind=EnvelopeKind.COMMAND if control else EnvelopeKind.TEXT,
             lane=Lane.CONTROL if control else Lane.MESSAGES,
+            origins=(),
         )
         receipt = await self.store.inbox.post(envelope)
         self.daemon.router.announce(envelope, receipt)

@@ -9,6 +9,7 @@ import msgspec
 from daycare.base.errors import InvalidError
 from daycare.base.limits import CHOICES_MAX, READ_MAX_BYTES, WAIT_MAX_S
 from daycare.base.times import local_time
+from daycare.base.tool import Sourced
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools import memory
 from daycare.tools.runner import REACT
@@ -94,12 +95,12 @@ async def _ask(context: ToolContext, arguments: Ask) -> Waiting:
     return await context.ask(arguments.to, arguments.text, arguments.deadline_s)
 
 
-async def _spawn(context: ToolContext, arguments: Spawn) -> str | Waiting:
+async def _spawn(context: ToolContext, arguments: Spawn) -> Waiting | Sourced:
     deadline_s = arguments.deadline_s if arguments.wait else None
     path, waiting = await context.spawn(
         arguments.task, prompt=arguments.prompt, tools=arguments.tools, deadline_s=deadline_s
     )
-    return waiting or f"{path} works on it; its answer will come as a message"
+    return waiting or Sourced(f"{path} works on it; its answer will come as a message", ())
 
 
 async def _list_agents(context: ToolContext, arguments: ListAgents) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from daycare.base import foreign
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
-from daycare.base.messages import VOUCHED, Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
 from daycare.base.path import Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
@@ -29,7 +29,7 @@ class Reach(msgspec.Struct, frozen=True):
     `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
     no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all;
-    `is_tainted` tells of a call whether words of others were read before it.
+    `origins(agent, user, turn, step)` says where the words of others came from that one call may pass on.
     """
 
     admit: Callable[[Envelope], Awaitable[Agent]]
@@ -42,7 +42,7 @@ class Reach(msgspec.Struct, frozen=True):
     memory: Callable[[Agent, User, Turn, int], Memory]
     reactable: Callable[[Agent, User, Turn], Awaitable[None]]
     reacts: Callable[[Agent], bool]
-    is_tainted: Callable[[Agent, User, Turn, int], Awaitable[bool]]
+    origins: Callable[[Agent, User, Turn, int], Awaitable[tuple[Origin, ...]]]
 
 
 class Context:
@@ -93,8 +93,7 @@ class Context:
         """Send `text` to the agent at `to` when the turn commits."""
         message = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, f"{len(self._posts)}")
         recipient = await self._reach.admit(message)
-        meta = await self._vouching()
-        self._posts.append(msgspec.structs.replace(message, user=recipient.user, meta=meta))
+        self._posts.append(msgspec.structs.replace(message, user=recipient.user))
 
     def remind(self, after_s: float, text: str) -> int:
         """Have `text` posted to this agent after so many seconds; return the due wall time in ms."""
@@ -127,13 +126,13 @@ class Context:
         wanted = self.allowed if tools is None else foreign.items(tools, foreign.ITEMS_MAX)
         granted = tuple(name for name in wanted if name in self.allowed)
         task, prompt = foreign.text(task), foreign.text(prompt)
+        question = await self._question("", task)
         config = AgentConfig(
-            description=shortened(task, 100),
+            description=told_of(question),
             system_prompt=prompt,
             policy=Policy.FOLLOWUP,
             tools=granted,
         )
-        question = await self._question("", task)
         wait = question.meta["wait"]
         child = await self._reach.help(self._agent, config, wait, question, Kind.SUB)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
@@ -150,12 +149,12 @@ class Context:
             )
         envelope = await self._question("", question)
         wait = envelope.meta["wait"]
-        await self._reach.help(self._agent, searching(question), wait, envelope, Kind.SEARCH)
+        await self._reach.help(self._agent, searching(told_of(envelope)), wait, envelope, Kind.SEARCH)
         return Waiting(key=wait, deadline_s=_clipped(deadline_s))
 
-    async def _vouching(self) -> dict[str, str]:
-        """Return what says of a message that nobody else's words went into it, where that is so."""
-        return {} if await self._reach.is_tainted(*self._call) else {VOUCHED: "1"}
+    async def origins(self) -> tuple[Origin, ...]:
+        """Return where the words of others came from that this call may pass on."""
+        return await self._reach.origins(*self._call)
 
     async def _question(self, to: str, text: str) -> Envelope:
         """Return a message whose answer comes back to this call."""
@@ -166,8 +165,8 @@ class Context:
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
         wait = f"{self._agent.id}:{self._key(mark)}"
         self.waits.add(wait)
-        meta = asking(wait, self._agent.id, self._session) | await self._vouching()
-        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta)
+        meta = asking(wait, self._agent.id, self._session)
+        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta, origins=await self.origins())
 
     async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:
         """Return a file of this user, and bytes of it."""
@@ -212,11 +211,17 @@ class Context:
         data = await lengthy.content(data, 2 * FILE_MAX_BYTES)  # the store says by how much it is too large
         return await self._reach.keep(self._key(f"file:{name}"), self.user, Origin.AGENT, name, media_type, data)
 
-    def effects(self) -> Effects:
-        """Return what was asked for so far."""
+    async def effects(self) -> Effects:
+        """Return what was asked for so far; what is sent carries where the words of others in it came from."""
+        origins = await self.origins() if self._posts or self._timers else ()
+        sent = (msgspec.structs.replace(each, origins=origins) for each in self._posts)
+        timers = (
+            msgspec.structs.replace(each, envelope=msgspec.structs.replace(each.envelope, origins=origins))
+            for each in self._timers
+        )
         return Effects(
-            posts=tuple(self._posts),
-            timers=tuple(self._timers),
+            posts=tuple(sent),
+            timers=tuple(timers),
             choices=tuple(self._choices),
             files=tuple(self._files),
             reaction=self._reaction,
@@ -248,6 +253,11 @@ def shortened(text: str, chars: int) -> str:
     """Return the first line of a text, cut to `chars`."""
     line = " ".join(text.split())
     return line if len(line) <= chars else line[: chars - 3] + "..."
+
+
+def told_of(task: Envelope) -> str:
+    """Return what other agents read of a helper: nothing that others may have put into its task."""
+    return shortened(task.text, 100) if task.origins == () else "a helper with a task of its own"
 
 
 def _clipped(deadline_s: float) -> float:

@@ -13,10 +13,10 @@ from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
-from daycare.base.messages import Chains, File, Origin, ToolCall
+from daycare.base.messages import Chains, File, Origin, Origins, ToolCall
 from daycare.base.path import Kind
 from daycare.base.secrecy import without_known
-from daycare.base.tool import outlasts
+from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
@@ -35,6 +35,7 @@ class Done(msgspec.Struct, frozen=True):
     status: Literal["ok", "error", "uncertain", "waiting"] = "ok"
     effects: Effects = Effects()
     waiting: Waiting | None = None
+    origins: Origins = None
 
 
 Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
@@ -128,7 +129,7 @@ class Runner:
             return Context(self._reach, agent, user, turn, step, call.id, now_ms, chains, allowed, progress)
 
         context = fresh()
-        result: str | Waiting | None = None
+        result: str | Waiting | Sourced | None = None
         ran = False
         try:
             with blamed(CRASHED, f"{call.name} crashed"):
@@ -144,7 +145,7 @@ class Runner:
                     while True:
                         try:
                             if is_gated and (asked := await self._gate(agent, user, turn, step, call)):
-                                return Done(asked)
+                                return Done(asked, origins=())
                             ran = True
                             result = await tool.run(context, arguments)
                             break
@@ -156,13 +157,16 @@ class Runner:
         except DaycareError as error:
             if error.code == CRASHED and ran:
                 return _unsure(tool, error.message)
-            return Done(str(error)[:TOOL_RESULT_MAX_CHARS], "error")
+            return Done(str(error)[:TOOL_RESULT_MAX_CHARS], "error", origins=())
         if result is None:
             return _unsure(tool, f"{call.name} did not finish within {TOOL_DEADLINE_S:g} s")
+        effects = await with_retry(context.effects)
         if isinstance(result, Waiting):
-            return Done("", "waiting", context.effects(), result)
-        text = without_known(str(result))  # what a tool read or was told goes to a provider, to people and into memory
-        return Done(await self._bounded(turn, step, call, user, text), "ok", context.effects())
+            return Done("", "waiting", effects, result)
+        origins = result.origins if isinstance(result, Sourced) else None
+        # What a tool read or was told goes to a provider, to people and into memory.
+        text = without_known(result.text if isinstance(result, Sourced) else str(result))
+        return Done(await self._bounded(turn, step, call, user, text), "ok", effects, origins=origins)
 
     async def _bounded(self, turn: Turn, step: int, call: ToolCall, user: User, text: str) -> str:
         """Keep what is too long for a prompt where the model can read on."""

@@ -26,7 +26,7 @@ from daycare.plugin import Attachment
 from daycare.rules.taint import sources_in
 from daycare.schedule.cron_plan import compose
 from daycare.store.records import InboxRow, Summary
-from daycare.store.records_cron import CronJob, CronRun
+from daycare.store.records_cron import CronAnswer, CronJob, CronRun
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from tests.flow.platform import answered, asked, inbound, people, receive
@@ -82,7 +82,7 @@ def _answer(text: str) -> str:
         no=1, job=1, path=job.path, user="ann", by_hand=False, due_at=0, until_at=0, count=1, state="due", reason="",
         attempt=1, created_at=0,
     )  # fmt: skip
-    return compose(job, run, "UTC", 0, (0, text)).text
+    return compose(job, run, "UTC", 0, CronAnswer(due_at=0, text=text)).text
 
 
 def _summary(text: str) -> str:

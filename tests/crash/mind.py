@@ -21,12 +21,13 @@ conversation, so after a crash it goes on as it would have done.
 
 import os
 import re
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
 import trio
 
+from daycare.agent.provenance import Provenance
 from daycare.base.messages import Message, Text, ToolCall, ToolResult, Usage
 from daycare.plugin import (
     Completion,
@@ -184,6 +185,19 @@ async def dawdle(context: ToolContext, arguments: Dawdle) -> str:
 
 def _make(_config: ProviderConfig) -> Mind:
     return Mind()
+
+
+def trusting(make: Callable[..., None]) -> Callable[..., None]:
+    """Return a `Provenance.__init__` that counts the trial's tools as the daemon's own: no errand waits for a yes."""
+
+    def init(self: Provenance, *args: Any, trusted: Sequence[str], **more: Any) -> None:
+        make(self, *args, trusted=(*trusted, "note", "charge", "dawdle"), **more)
+
+    return init
+
+
+if "DAYCARE_CRASH_TRIAL" in os.environ:  # set for the daemon alone
+    Provenance.__init__ = trusting(Provenance.__init__)  # type: ignore[method-assign]
 
 
 plugin = Plugin(

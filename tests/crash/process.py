@@ -116,6 +116,7 @@ class Process:
             "PYTHONPATH": str(REPOSITORY),
             "DAYCARE_TEST_LEDGER": str(home.ledger_file),
             "DAYCARE_BREAKER": "off",  # it is killed on purpose
+            "DAYCARE_CRASH_TRIAL": "1",
         }
         self._process = self._spawn(
             [*wrapper, sys.executable, "-m", module, "--home", str(home.path)],

@@ -12,6 +12,7 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.agent.provenance import Provenance
 from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
@@ -93,6 +94,7 @@ def asked(one_asked: Past, tmp_path: Path) -> Past:
 def _lived(verbs: Sequence[str], folder: Path) -> Past:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAYCARE_TEST_LEDGER", str(folder / "tools"))
+        patch.setattr(Provenance, "__init__", mind.trusting(Provenance.__init__))
         return trio.run(_live, verbs, folder, clock=trio.testing.MockClock(autojump_threshold=0))
 
 

@@ -129,7 +129,7 @@ async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: 
         )
         await house.hear(receipt)
         await remembered(house)
-        assert "words of: agent, forward" in await house.talk("recall gold")
+        assert "words of: forward" in await house.talk("recall gold")
         await house.talk("/new")
         agent = await house.daemon.directory.at("/ann/direct")
         user = await house.store.people.get("ann")
@@ -137,8 +137,7 @@ async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: 
         await house.talk("recall gold again")
         number = int(str(house.events("turn.finished")[-1]["turn"]))
         turn, _, steps = await house.store.turns.load(number)
-        memory = house.daemon.remembering.of(agent, user, turn, 9)
-        assert Origin.FORWARD in (await memory._before(steps)).origins
+        assert Origin.FORWARD in (await house.daemon.provenance.before(agent, user, turn, steps)).others
 
 
 # -- sources -----------------------------------------------------------------------------------------------------------

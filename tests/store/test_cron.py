@@ -157,7 +157,8 @@ async def test_the_end_of_a_run_comes_with_the_end_of_its_turn(store: Store, clo
     assert found is not None
     assert (found.state, found.tokens, found.cost_micros, found.answer) == ("ran", 15, 120, "all is well")
     assert (found.ended_at, found.delivery, found.connector) == (clock.ms, "waiting", "telegram")
-    assert await store.cron.last_answer(found.job) == (run.due_at, "all is well")
+    last = await store.cron.last_answer(found.job)
+    assert last is not None and (last.due_at, last.text) == (run.due_at, "all is well")
     assert [row.text for row in await store.outbox.unread("/u1/telegram")] == ["all is well"]
     assert found.outbox is not None
     await store.outbox.give_up(found.outbox, "GONE", "nobody there")

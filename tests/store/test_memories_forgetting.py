@@ -394,6 +394,7 @@ async def test_chunks_and_the_request_of_a_forgotten_version_go_with_it(store: S
     it, _ = await store.approvals.request(wish(text="- secret\n"), hidden)
     await store.approvals.decide(it.no, "approve", seen=it.content_hash, by="telegram:42")
     place = it.action.place
+    assert place is not None
     await store.memories.chunk(place, 1, [entry("- secret", tier=Tier.CHUNK)])
     await store.documents.write(NewVersion(place=place, user="u1", by=BY, text="open"))
     forgotten = await store.memories.forget(SCOPE, [], versions=[(place, 1)])

@@ -155,7 +155,7 @@ class Story(msgspec.Struct, kw_only=True):
     async def _ann(self, house: House) -> None:
         say_ = self._say
         await say_(house, "direct", "hello direct", connector="direct")
-        for word in ("charge", "note", "remind", "delegate", "consult", "whisper", "write", "choose", "look"):
+        for word in ("remind", "delegate", "charge", "note", "consult", "whisper", "write", "choose", "look"):
             await say_(house, word, f"{word} please" if word != "look" else f"look {FLAKY}")
         await say_(house, "sister", "My sister Clara lives in Bern.")
         notes = Attachment(name="notes.txt", media_type="text/plain", data=b"the secret word is plum")

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from daycare.base.consent import CHANGES, IDENTITY, LOG, READS, ApprovalsSection, Consent, Rule
-from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text, ToolResult
+from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Origins, Text, ToolResult
 from daycare.memory.echo import ECHO_MIN_CHARS, is_echo
 from daycare.rules.consent import needed
-from daycare.rules.taint import Sources, sources_in, sources_of
+from daycare.rules.taint import Sources, sources_in, sources_of, spoken_in
 from daycare.store.records import InboxRow, Step
 
 AUTO, SESSION, ALWAYS = Consent.AUTO, Consent.SESSION, Consent.ALWAYS
@@ -109,8 +109,12 @@ def step(name: str, **more: Any) -> Step:
     return Step(turn=1, step=3, kind="tool", name=name, state="started", **more)
 
 
+UNTOLD = Message("tool", (ToolResult(call_id="1", name="ask", text="12"),))  # as earlier versions kept it
+
+
 def test_a_persons_own_words_and_our_own_tools_are_clean() -> None:
-    read = sources_of([row(meta={"name": "Ann"})], [step("now"), step("memory_read"), step("remind")], OURS)
+    steps = [step("now"), step("memory_read"), step("remind"), step("spawn", wait="w"), step("ask", wait="v")]
+    read = sources_of([row(meta={"name": "Ann"})], steps, OURS)
     assert read.clean and read.origin is Origin.PERSON
     assert read.provenance == ("message 7 of Ann (telegram:5)",)
 
@@ -134,8 +138,8 @@ def test_a_persons_own_words_and_our_own_tools_are_clean() -> None:
         ),
         ([row()], [step("fetch", arguments={"url": "https://x.org"})], Origin.FILE, 'result of fetch {"url":"https'),
         ([row()], [step("read_result", arguments={"file": 1})], Origin.FILE, "result of read_result"),
-        ([row()], [step("ask", wait="w")], Origin.AGENT, "result of ask"),
-        ([row()], [step("spawn", wait="w")], Origin.AGENT, "result of spawn"),
+        ([row()], [step("ask", wait="w", message=UNTOLD)], Origin.AGENT, "result of ask"),
+        ([row()], [step("spawn", wait="w", message=UNTOLD)], Origin.AGENT, "result of spawn"),
     ],
 )
 def test_anything_else_is_from_outside(rows: list[InboxRow], steps: list[Step], origin: Origin, told: str) -> None:
@@ -143,6 +147,20 @@ def test_anything_else_is_from_outside(rows: list[InboxRow], steps: list[Step], 
     assert not read.clean
     assert read.origin is origin
     assert read.provenance[0].startswith(told), "what is from outside comes first"
+
+
+def test_an_agents_words_carry_what_it_had_read() -> None:
+    def read(origins: Origins, sender: str = "/ann/agent/x") -> tuple[Origin, ...]:
+        return sources_of([row(origin=Origin.AGENT, sender=sender, origins=origins)], [], OURS).others
+
+    assert (read(()), read((Origin.FILE,)), read(None)) == ((), (Origin.FILE,), (Origin.AGENT,))
+    asked = Message("tool", (ToolResult(call_id="1", name="ask", text="12", origins=(Origin.GROUP,)),))
+    assert sources_of([row()], [step("ask", wait="w", message=asked)], OURS).others == (Origin.GROUP,)
+    fetched = Message("tool", (ToolResult(call_id="1", name="fetch", text="12", origins=()),))
+    assert sources_of([row()], [step("fetch", message=fetched)], OURS).others == (Origin.FILE,), "not believed"
+    said = Message("assistant", (Text("so it is"),), origins=(Origin.FORWARD,))
+    assert sources_in([said], OURS).others == spoken_in([said]) == (Origin.FORWARD,)
+    assert spoken_in([said, Message("assistant", (Text("as before"),))]) is None
 
 
 def test_what_became_of_a_request_is_the_owners_word() -> None:

@@ -1,5 +1,6 @@
 """What others' words may bring about: nothing that outlasts the turn, unless a person says yes to just that."""
 
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,11 @@ import pytest
 from msgspec import Struct
 
 from daycare.base.connector import Attachment
-from daycare.base.messages import Envelope, EnvelopeKind, Origin, ToolResult
+from daycare.base.cron import CronSpec
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
 from daycare.base.signal import SENDER
-from daycare.plugin import Plugin, StructTool, ToolContext
+from daycare.base.task import TaskSpec
+from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution
@@ -18,6 +21,7 @@ from daycare.testing.house import House, open_house
 from daycare.testing.obedient import Obedient
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import call
+from daycare.testing.scripted import say as says
 from tests.approvals.story import ann, only, say, settle
 from tests.tools.scene import TODAY, Scene, runner_of, scene_of, settings
 
@@ -43,7 +47,7 @@ WITHIN = {
     *("memory_append_daily", "identity_propose", "now", "offer_choices", "send_file", "read_result", "list_agents"),
     *("cron_list", "agent_list", "task_list", "signal_list", "task_progress", "read_history"),
     "agent_delete",  # hands its person a button
-    *("ask", "send_message"),  # another agent's turn reads them as others' words
+    *("ask", "send_message", "react"),  # what another agent reads of it carries what was read here
 }
 WATCHED = {
     "agents": "path, config",
@@ -63,7 +67,22 @@ async def _fetch(context: ToolContext, wish: Fetch) -> str:
     return "a page"
 
 
-WEB = Plugin(name="web", tools=(StructTool("fetch", Fetch, _fetch, idempotent=True),))
+class Watch(Struct, frozen=True, forbid_unknown_fields=True):
+    """Fetch a page, and have what it says posted later."""
+
+
+async def _watch(context: ToolContext, wish: Watch) -> str:
+    context.remind(60, "do it")
+    return "watched"
+
+
+WEB = Plugin(
+    name="web",
+    tools=(
+        StructTool("fetch", Fetch, _fetch, idempotent=True),
+        StructTool("watch", Watch, _watch, idempotent=True),
+    ),
+)
 
 
 def lasting(house: House) -> dict[str, list[Any]]:
@@ -183,10 +202,24 @@ async def _programs_signal(scene: Scene) -> dict[str, str]:
 
 async def _agents_note(scene: Scene) -> dict[str, str]:
     """As the answer of a scheduled run is put into the conversation in which its user was told it."""
-    return await _noted(scene, "/ann/cron/news", {})
+    return await _noted(scene, "/ann/cron/news", {}, (Origin.FILE,))
 
 
-async def _noted(scene: Scene, sender: str, meta: dict[str, str]) -> dict[str, str]:
+async def _earlier_note(scene: Scene) -> dict[str, str]:
+    """Of an earlier version, which did not say what its agent had read."""
+    return await _noted(scene, "/ann/cron/news", {}, None)
+
+
+async def _foreign_reminder(scene: Scene) -> dict[str, str]:
+    await prepared(scene)
+    scene.model.enqueue(call(("watch", {})))
+    await say(scene.house, "watch", "watch it")
+    await say(scene.house, "another reset", "/reset")
+    await settle(scene.house, 120)
+    return await all_of(scene)
+
+
+async def _noted(scene: Scene, sender: str, meta: dict[str, str], origins: Origins = None) -> dict[str, str]:
     await prepared(scene)
     note = Envelope(
         to=scene.agent.path,
@@ -199,6 +232,7 @@ async def _noted(scene: Scene, sender: str, meta: dict[str, str]) -> dict[str, s
         trace="t",
         kind=EnvelopeKind.NOTE,
         meta=meta,
+        origins=origins,
     )
     await scene.house.daemon.router.post(note)
     await settle(scene.house)
@@ -217,6 +251,8 @@ SOURCES: dict[str, Source] = {
     "a document of foreign origin": _memory_read,
     "a recalled memory of foreign origin": _recalled,
     "another agent's note": _agents_note,
+    "another agent's note of an earlier version": _earlier_note,
+    "a foreign tool's reminder": _foreign_reminder,
     "a program's signal": _programs_signal,
 }
 
@@ -278,3 +314,190 @@ async def test_a_no_makes_nothing(tmp_path: Path, autojump_clock: object) -> Non
         await settle(house)
         assert await house.store.cron.at("/ann/cron/report") is None
         assert (await only(house)).state is ApprovalState.REJECTED
+
+
+# -- what goes from hand to hand ---------------------------------------------------------------------------------------
+
+SCRIBE = "/ann/agent/scribe"
+
+
+def mind(request: InferRequest) -> Completion:
+    """A model that uses the tool that the last message names, or has a helper do so."""
+    last = request.messages[-1]
+    if last.role == "tool":
+        looked = any(isinstance(part, ToolResult) and part.name in ("now", "fetch") for part in last.parts)
+        return says("I have looked: the tea ceremony in Kyoto begins at noon." if looked else "Done.")
+    ordered = re.search(r"(DELEGATE )?USE (\w+)", last.text)
+    if ordered is None:
+        return says("Fine.")
+    return call(("spawn", {"task": f"USE {ordered[2]}", "wait": True}) if ordered[1] else (ordered[2], {}))
+
+
+Life = Callable[[Scene, str], Awaitable[dict[str, Any]]]
+
+
+async def _do(scene: Scene, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Let the model make a call, and wait for what comes of it."""
+    scene.said += 1
+    await results_of(scene, {tool: arguments}, said=f"life-{scene.said}")
+    await settle(scene.house, 2_000)
+    return {}
+
+
+async def _of_a_task_at_work(scene: Scene, tool: str) -> dict[str, Any]:
+    scene.model.enqueue(9_000.0)
+    task = await scene.house.daemon.tasks.controls.start("ann", TaskSpec(prompt="x", deadline_s=8_000), key="k")
+    await settle(scene.house)
+    read = (Origin.FILE,) if tool == "fetch" else ()
+    await scene.house.store.tasks.progress(task.agent_id, "half of it", "k", read)
+    return await _do(scene, "task_list")
+
+
+async def _of_a_history(scene: Scene, tool: str) -> dict[str, Any]:
+    await say(scene.house, "to the scribe", f"USE {tool}", path=SCRIBE)
+    return await _do(scene, "read_history", agent=SCRIBE)
+
+
+async def _of_a_daily_log(scene: Scene, tool: str) -> dict[str, Any]:
+    await _do(scene, tool)
+    await _do(scene, "memory_append_daily", text="I had a look")
+    await say(scene.house, "another reset", "/reset")
+    return {}
+
+
+async def _of_a_memory(scene: Scene, tool: str) -> dict[str, Any]:
+    await say(scene.house, "tea", f"I like tea. USE {tool}")
+    await settle(scene.house, 600)
+    await say(scene.house, "another reset", "/reset")
+    return {"text": "When does the tea ceremony in Kyoto begin?"}
+
+
+async def _of_a_memory_recalled_before(scene: Scene, tool: str) -> dict[str, Any]:
+    more = await _of_a_memory(scene, tool)
+    await say(scene.house, "recall", more["text"])
+    return {}
+
+
+async def _of_a_job(scene: Scene, tool: str) -> dict[str, Any]:
+    """Two runs: what the first had read reaches the second, which begins anew, by its earlier answer."""
+    await _do(scene, "cron_add", name="tea", prompt=f"USE {tool}", cron="*/15 * * * *")
+    return {}
+
+
+async def _of_a_job_seen_later(scene: Scene, tool: str) -> dict[str, Any]:
+    job = CronSpec(prompt=f"USE {tool}", cron="*/15 * * * *", deliver="none")
+    await scene.house.daemon.clockwork.controls.add("ann", "tea", job, source="cli")
+    await settle(scene.house, 1_000)
+    await scene.house.daemon.clockwork.controls.change("/ann/cron/tea", {"prompt": "compare", "deliver": ""})
+    await settle(scene.house, 1_000)
+    return {}
+
+
+LIVES: dict[str, Life] = {
+    "one's own conversation": _do,
+    "a helper's answer": lambda scene, tool: _do(scene, "spawn", task=f"USE {tool}"),
+    "a helper's answer that is waited for": lambda scene, tool: _do(scene, "spawn", task=f"USE {tool}", wait=True),
+    "a helper's helper": lambda scene, tool: _do(scene, "spawn", task=f"DELEGATE USE {tool}", wait=False),
+    "another agent's answer": lambda scene, tool: _do(scene, "ask", to=SCRIBE, text=f"USE {tool}"),
+    "a task's answer": lambda scene, tool: _do(scene, "task_start", prompt=f"USE {tool}"),
+    "a task's answer that is waited for": lambda scene, tool: _do(scene, "task_start", prompt=f"USE {tool}", wait=True),
+    "how far a task is": _of_a_task_at_work,
+    "another conversation": _of_a_history,
+    "a daily log": _of_a_daily_log,
+    "a memory": _of_a_memory,
+    "a memory that was recalled before": _of_a_memory_recalled_before,
+    "a scheduled job": _of_a_job,
+    "a job's earlier answer": _of_a_job_seen_later,
+}
+
+
+async def lived(scene: Scene, life: Life, tool: str) -> dict[str, str]:
+    """Live, then let the person ask for everything that outlasts a turn; return the results."""
+    scene.model.default = mind
+    await prepared(scene)
+    return await all_of(scene, **await life(scene, tool))
+
+
+@pytest.mark.parametrize("life", LIVES)
+async def test_what_had_read_a_persons_words_alone_makes_nothing_asked_for(
+    life: str, tmp_path: Path, autojump_clock: object
+) -> None:
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        results = await lived(scene, LIVES[life], "now")
+        assert [it.provenance for it in await scene.requests()] == []
+        assert not any(map(is_asked, results.values()))
+
+
+@pytest.mark.parametrize("life", LIVES)
+async def test_what_had_read_others_words_carries_them_on(life: str, tmp_path: Path, autojump_clock: object) -> None:
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        results = await lived(scene, LIVES[life], "fetch")
+        assert {tool: result for tool, result in results.items() if not is_asked(result)} == {}
+
+
+@pytest.mark.parametrize("tool", ["now", "fetch"])
+async def test_a_long_conversation_is_as_clean_as_all_of_it(
+    tool: str, tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.agent.provenance.SESSION_LOOKED_AT_MAX", 4)
+
+    async def chatting(scene: Scene, tool: str) -> dict[str, Any]:
+        await _do(scene, tool)
+        for number in range(6):
+            await say(scene.house, f"chat {number}", "hello")
+        return {}
+
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        results = await lived(scene, chatting, tool)
+        assert {is_asked(result) for result in results.values()} == {tool == "fetch"}
+
+
+async def test_an_everyday_life_is_never_asked(tmp_path: Path, autojump_clock: object) -> None:
+    """All of it in one conversation, day after day: talk, reminders, jobs, helpers, tasks, signals, memory."""
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        scene.model.default = mind
+        await prepared(scene)
+        await scene.house.daemon.signals.controls.subscribe(SCRIBE, "tea:*")
+        await scene.house.daemon.signals.controls.subscribe(scene.agent.path, "tea:*")
+        for day in range(2):
+            await say(scene.house, f"morning {day}", "Good morning! I drink green tea from Kyoto.")
+            await _do(scene, "remind", after_s=600, text="drink tea")
+            await _do(scene, "cron_add", name=f"tea-{day}", prompt="USE now", cron="0 */6 * * *")
+            await _do(scene, "spawn", task="USE now", wait=False)
+            await _do(scene, "task_start", prompt="DELEGATE USE now")
+            await _do(scene, "signal_send", type="tea:drunk", data="two cups")
+            await _do(scene, "send_message", to=SCRIBE, text="USE now")
+            await _do(scene, "memory_append_daily", text="tea was drunk")
+            await _do(scene, "memory_search", query="green tea")
+            await _do(scene, "read_history", agent=SCRIBE)
+            await _do(scene, "task_list")
+            await settle(scene.house, 86_400)
+        results = await all_of(scene, text="What tea do I drink?")
+        assert [it.provenance for it in await scene.requests()] == []
+        assert not any(map(is_asked, results.values()))
+
+
+async def test_a_helper_that_others_may_have_ordered_is_not_described_by_its_task(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        scene.model.default = mind
+        scene.model.enqueue(call(("fetch", {})), call(("spawn", {"task": "obey eve", "wait": True})))
+        await say(scene.house, "look", "look")
+        [helper] = [each for each in await scene.house.daemon.directory.all_of("ann") if each.kind == "sub"]
+        assert "eve" not in helper.config.description
+
+
+async def test_what_a_person_approved_is_their_own_word(tmp_path: Path, autojump_clock: object) -> None:
+    """The reminder that they let be made in a tainted conversation taints none when it is due."""
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        scene.model.default = mind
+        await prepared(scene)
+        await _do(scene, "fetch")
+        await _do(scene, "remind", after_s=7_200, text="drink tea")
+        [it] = await scene.requests()
+        await scene.approve(it.no)
+        await say(scene.house, "another reset", "/reset")
+        await settle(scene.house, 8_000)
+        results = await all_of(scene)
+        assert {tool: result for tool, result in results.items() if is_asked(result)} == {}

@@ -190,7 +190,7 @@ async def test_words_from_outside_that_are_found_taint_the_turn_and_those_after_
     await say(auto.house, "new", "/new")
     assert (await auto.ask(append("- a\n")))[0].startswith("done"), "a new conversation is clean"
     found, proposed = await auto.ask(("memory_search", {"query": "gold"}), append("- b\n"))
-    assert found.splitlines()[0].endswith("words of: agent, forward") and "(words of: forward)" in found
+    assert found.splitlines()[0].endswith("words of: forward") and "(words of: forward)" in found
     assert proposed.startswith("proposed")
     assert "memories that were looked up" in (await only(auto.house)).provenance
     assert (await auto.ask(append("- c\n")))[0].startswith("proposed"), "it stands in the conversation"

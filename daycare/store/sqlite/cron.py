@@ -8,7 +8,9 @@ import msgspec
 
 from daycare.base.cron import CronSpec
 from daycare.base.limits import CRON_RETRY_MAX_S, CRON_RUNS_KEPT
+from daycare.base.messages import Message
 from daycare.store.records_cron import (
+    CronAnswer,
     CronConflict,
     CronCount,
     CronFiring,
@@ -24,6 +26,7 @@ from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
+_decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Cron:
@@ -199,14 +202,19 @@ class Cron:
             )
         return found
 
-    async def last_answer(self, job: int) -> tuple[int, str] | None:
-        """Return (due time, answer) of the newest run that had one."""
+    async def last_answer(self, job: int) -> CronAnswer | None:
+        """Return what the newest run said that said something."""
         row = self._reader.execute(
-            "SELECT r.due_at, i.result FROM cron_runs r JOIN inbox i ON i.seq = r.seq AND i.state = 1"
+            "SELECT r.due_at, i.result, h.messages FROM cron_runs r JOIN inbox i ON i.seq = r.seq AND i.state = 1"
+            " LEFT JOIN history h ON h.turn = i.turn"
             " WHERE r.job = ? AND r.state IN ('ran', 'late') ORDER BY r.due_at DESC LIMIT 1",
             (job,),
         ).fetchone()
-        return None if row is None or not row[1] else (int(row[0]), str(row[1]))
+        if row is None or not row[1]:
+            return None
+        messages = _decode_messages(row[2]) if row[2] else ()
+        said = [message.origins for message in messages if message.role == "assistant"]
+        return CronAnswer(due_at=int(row[0]), text=str(row[1]), origins=said[-1] if said else None)
 
     async def orphans(self, limit: int) -> list[tuple[str, str, str]]:
         """Return (id, path, user) of living agents whose job was removed."""

@@ -377,6 +377,7 @@ class Subtree:
                 origin=envelope.origin,
                 kind=envelope.kind,
                 text=envelope.text,
+                origins=envelope.origins or None,
             )
 
     def _jobs(self) -> Iterator[JobRecord]:

@@ -377,6 +377,7 @@ class _Arrivals:
             text=record.text,
             trace=self._new.key,
             kind=record.kind,
+            origins=record.origins,
         )
         no = timers.insert(self._tx, it.id, key, record.due_at, envelope)
         self._tx.run("UPDATE timers SET created_at = ? WHERE no = ?", (record.created_at, no))

@@ -120,7 +120,7 @@ def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
 def bury(tx: Tx, seq: int, code: str, reason: str, attempts: int, *, untold: str | None = None) -> None:
     """Move one waiting row to the dead letters; an agent that asked is told, but for the one with the id `untold`."""
     buried = mailbox.bury_message(tx, seq, code, reason, attempts)
-    result = buried.answer(f"no answer: {reason}", "error") if buried is not None else None
+    result = buried.answer(f"no answer: {reason}", "error", ()) if buried is not None else None
     if result is None or result.agent_id == untold:
         return
     try:

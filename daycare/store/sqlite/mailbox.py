@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Origins
 from daycare.store.records import InboxRow, Receipt
 from daycare.store.sqlite import cron_ledger, letters, task_ledger
 from daycare.store.sqlite.writer import Tx
@@ -22,18 +22,18 @@ class _Extra(msgspec.Struct, omit_defaults=True):
     files: tuple[File, ...] = ()
     reply_target: str | None = None
     meta: dict[str, str] = {}
+    origins: Origins = None
 
 
+_PLAIN = _Extra()
 _encode = msgspec.json.Encoder().encode
 _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
-    extra = None
-    if envelope.chain or envelope.via or envelope.files or envelope.reply_target or envelope.meta:
-        more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, envelope.meta)
-        extra = _encode(more).decode()
+    more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, envelope.meta, envelope.origins)
+    extra = _encode(more).decode() if more != _PLAIN else None
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -130,5 +130,6 @@ def row_of(row: tuple[Any, ...]) -> InboxRow:
         files=more.files,
         reply_target=more.reply_target,
         meta=more.meta,
+        origins=more.origins,
     )
     return InboxRow(seq, agent_id, envelope, attempts, created_at)

@@ -191,6 +191,7 @@ def _tell_agent(tx: Tx, it: OutboxRow, reason: str) -> None:
         else f"A reply did not arrive: {reason}. It began: {quoted}",
         trace=it.trace,
         kind=EnvelopeKind.NOTE,
+        origins=(),  # what it quotes is the conversation's own
     )
     mailbox.insert(tx, it.agent_id, note)
 

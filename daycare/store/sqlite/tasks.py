@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
 from daycare.base.path import Path
 from daycare.store.records import Delivery
 from daycare.store.records_tasks import NewTask, Task, TaskProgress
@@ -53,9 +53,9 @@ class Tasks:
             (user, is_open, before, limit),
         )
 
-    async def progress(self, agent_id: str, text: str, key: str) -> Task | None:
+    async def progress(self, agent_id: str, text: str, key: str, origins: Origins) -> Task | None:
         """Note how far an agent is with its task."""
-        return await self._write(lambda tx: _progress(tx, agent_id, text, key), len(text))
+        return await self._write(lambda tx: _progress(tx, agent_id, text, key, origins), len(text))
 
     async def unsettled(self, limit: int) -> list[Task]:
         """Return tasks that have ended and are not settled."""
@@ -178,14 +178,14 @@ def _deadline(path: str, agent_id: str, new: NewTask) -> Envelope:
     )
 
 
-def _progress(tx: Tx, agent_id: str, text: str, key: str) -> Task | None:
+def _progress(tx: Tx, agent_id: str, text: str, key: str, origins: Origins) -> Task | None:
     row = tx.one("SELECT no FROM tasks WHERE agent_id = ? AND ended_at IS NULL", (agent_id,))
     if row is None:
         return None
     it = must_get(tx, int(row[0]))
     if any(line.key == key for line in it.progress):
         return it
-    lines = (*it.progress, TaskProgress(tx.now, text, key))[-TASK_PROGRESS_KEPT:]
+    lines = (*it.progress, TaskProgress(tx.now, text, key, origins))[-TASK_PROGRESS_KEPT:]
     tx.run("UPDATE tasks SET progress = ? WHERE no = ?", (_encode(lines).decode(), it.no))
     note(tx, it.no)
     tx.commit.task_progress.append((it.no, text))

@@ -98,4 +98,5 @@ def _late(agent: Agent, turn: Turn, step: Step) -> Envelope:
         kind=EnvelopeKind.RESULT,
         lane=Lane.CONTROL,
         meta={"wait": step.wait, "status": "error", "late": "1"},
+        origins=(),
     )
