@@ -41,7 +41,7 @@ def run(
     return trio.run(_run, images, seed, synchronous, report)
 
 
-async def _run(images: int, seed: int, synchronous: str, report: Callable[[str], None]) -> dict[str, int]:
+async def _run(images: int, seed: int, synchronous: str | None, report: Callable[[str], None]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     fast = "/dev/shm" if Path("/dev/shm").is_dir() else None  # images are synced, too; memory makes that free
     for number, start in enumerate(range(0, images, IMAGES_PER_RUN)):
@@ -143,6 +143,10 @@ def _compare_posts(rows: dict[tuple[Any, Any], tuple[Any, ...]], ledger: Ledger,
     for post in ledger.posts.values():
         row = rows.get((post.path, post.key))
         batches.setdefault(post.batch, set()).add(row is not None)
+        if post.refused:
+            if row is not None:
+                yield "torn", f"message {post.key} of a batch that was refused"
+            continue
         if row is None:
             if post.acked <= at:
                 yield "lost", f"message {post.key}, acknowledged at {post.acked}"

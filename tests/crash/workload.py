@@ -10,6 +10,7 @@ from pathlib import Path
 
 import trio
 
+from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.store.records import Agent, Effects, NewAgent, NewTimer, Reply, Step, Turn, TurnEnd
 from daycare.store.sqlite.store import SqliteStore, open_store
@@ -21,7 +22,7 @@ NEVER = 1 << 62  # the time of a promise that was not made
 
 @dataclass
 class Post:
-    """One message, by its key; `batch` names those that go together."""
+    """One message, by its key; `batch` names those that go together, of a `refused` one nothing may be kept."""
 
     path: str
     key: str
@@ -30,6 +31,7 @@ class Post:
     batch: int
     seq: int = 0
     acked: int = NEVER
+    refused: bool = False
 
 
 @dataclass
@@ -156,9 +158,23 @@ class _Crowd:
                 receipts = await self._store.inbox.post_all(batch)
             for post, receipt in zip(posts, receipts, strict=True):
                 post.acked, post.seq = self._time(), receipt.seq
+            if self._rng.random() < 0.2:
+                await self._refused(path, sender, number)
             if self._rng.random() < 0.1:
                 again = await self._store.inbox.post(*batch[0])
                 assert again.duplicate and again.seq == posts[0].seq
+
+    async def _refused(self, path: str, sender: str, number: int) -> None:
+        """Post a batch whose last message is for nobody; most share their commit with what others write."""
+        self._batches += 1
+        key = f"{sender}-{number}-refused"
+        self._ledger.posts[key] = Post(path, key, f"{sender}-refused", number, self._batches, refused=True)
+        batch = [(envelope(path, key, sender), agent_at(path)), (envelope("/u1/agent/nobody", key, sender), None)]
+        try:
+            await self._store.inbox.post_all(batch)
+        except NotFoundError:
+            return
+        raise AssertionError("a message for nobody was taken")
 
     async def _work(self, path: str, rounds: int) -> None:
         for _ in range(rounds):
