@@ -14,6 +14,7 @@ import trio.testing
 from daycare.base.secrecy import forget_hidden
 from daycare.memory.loading import load
 from daycare.ops.process import tune
+from daycare.testing.clock import patient_clock
 from tests import chance
 
 chance.settle()
@@ -38,7 +39,6 @@ def pytest_collection_finish() -> None:
 
 
 THREADS: Final = "threads"
-_LOOK_S: Final = 0.0005  # of real time: how often it is looked whether a thread still works
 _THREADED_OF: Final = int(os.environ.get("THREADED_OF", "24"))  # tests, one runs a second time, with threads
 
 
@@ -48,11 +48,7 @@ def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
     if getattr(request, "param", "") != THREADS:
         return trio.testing.MockClock(autojump_threshold=0)
     monkeypatch.setattr("daycare.testing.house.INLINE", False)
-    clock = trio.testing.MockClock(autojump_threshold=_LOOK_S)
-    jump = clock._autojump
-    # Time does not pass while a thread works, however slow the machine is.
-    monkeypatch.setattr(clock, "_autojump", lambda: trio.testing.active_thread_count() or jump())
-    return clock
+    return patient_clock()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -3,7 +3,9 @@
 from typing import Final
 
 import trio
+import trio.testing
 
+_LOOK_S: Final = 0.0005  # of real time: how often it is looked whether a thread still works
 EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
 
 
@@ -37,3 +39,11 @@ class VirtualClock:
     def now_ms(self) -> int:
         """Return the wall time; rounded, so that a sleep of whole milliseconds never ends a millisecond early."""
         return self._epoch_ms + self._ahead_ms + round((self._clock.current_time() - self._start_s) * 1000)
+
+
+def patient_clock() -> trio.testing.MockClock:
+    """Return virtual time that does not pass while a thread works, however slow the machine is."""
+    clock = trio.testing.MockClock(autojump_threshold=_LOOK_S)
+    jump = clock._autojump
+    clock._autojump = lambda: trio.testing.active_thread_count() or jump()  # type: ignore[method-assign]
+    return clock

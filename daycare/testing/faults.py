@@ -6,6 +6,9 @@ A killed house writes nothing more, whoever asks and however shielded, just as a
 from collections.abc import Callable
 from typing import Any, Literal
 
+import outcome
+import trio
+
 from daycare.store.records import Commit
 from daycare.store.sqlite.store import SqliteStore
 
@@ -15,7 +18,7 @@ class Killed(BaseException):
 
 
 class Switch:
-    """Kills the house over `store` (opened `inline`): now, or at one of its commits.
+    """Kills the house over `store`: now, or at one of its commits.
 
     `on_kill` is called at the moment of death, to cancel what runs; whatever writes later raises `Killed`. `commits`
     counts those since the switch was made.
@@ -29,6 +32,8 @@ class Switch:
         self._announce = store._writer.listener
         store.subscribe(self._committed)
         store._db.exec_trace = self._trace
+        self._commit = store._writer._commit
+        store._writer._commit = self._commit_or_die  # type: ignore[method-assign]
 
     def kill_at(self, commit: int, when: Literal["before", "after"]) -> None:
         """Die at the commit with this number: with its transaction undone, or durable and told to nobody."""
@@ -46,6 +51,15 @@ class Switch:
         if self.dead:
             raise Killed
         return True
+
+    async def _commit_or_die(self, batch: list[Any]) -> None:
+        """What a store that writes in its thread does: whoever waits for the batch dies with it, however shielded."""
+        try:
+            await self._commit(batch)
+        except Killed:
+            for write in batch:
+                if write.task is not None:
+                    trio.lowlevel.reschedule(write.task, outcome.Error(Killed()))
 
     def _committed(self, commit: Commit) -> None:
         self._die_if((self.commits, "after"))

@@ -19,6 +19,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="the first seed; without it a fresh one is drawn and printed")
     parser.add_argument("--seeds", type=int, default=1, help="how many, counted up from the first")
     parser.add_argument("--days", type=float, default=1.0, help="virtual days each")
+    parser.add_argument("--threads", action="store_true", help="let the store write in a thread, as a daemon's does")
     parser.add_argument("--folder", type=Path, help="keep each run's files below this folder")
     args = parser.parse_args()
     first = args.seed if args.seed is not None else SystemRandom().randrange(2**32)
@@ -26,7 +27,7 @@ def main() -> int:
         began = time.perf_counter()
         try:
             with _folder(args.folder, seed) as folder:
-                figures = simulate(seed, args.days, folder)
+                figures = simulate(seed, args.days, folder, threads=args.threads)
         except UnsoundError as error:
             print(error, file=sys.stderr)
             return 1

@@ -19,7 +19,7 @@ from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.messages import Origin
 from daycare.observe.bus import Gap
 from daycare.store.records import AgentConfig, NewAgent, User
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import VirtualClock, patient_clock
 from daycare.testing.faults import Killed, Switch
 from daycare.testing.house import House, open_house
 
@@ -30,6 +30,7 @@ from .world import PEOPLE, Said, World
 DAY_S = 86_400.0
 WAKING_HOURS = (9, 14)  # else the machine is off: an idle hour costs as much to simulate as a busy one
 CONVERSATIONS_A_DAY = 54  # of each person; those of the night wait for the morning
+HANGS_UP = 0.2  # of the tries to say something; only where a write can lose its caller
 QUIET_S = 12 * 3_600.0  # after the last day everything must have come to rest within this
 GOES_ON_MAX = 3_000  # tries to send one message
 
@@ -61,12 +62,16 @@ class Figures:
     continued: int = 0
 
 
-def simulate(seed: int, days: float, folder: Path) -> Figures:
-    """Run one simulation; everything in it follows from `seed`. Raises `UnsoundError`."""
-    simulation = Simulation(seed, days, folder)
+def simulate(seed: int, days: float, folder: Path, *, threads: bool = False) -> Figures:
+    """Run one simulation; everything in it follows from `seed`. Raises `UnsoundError`.
+
+    With `threads` the store writes in its own, as a daemon's does, so that writes wait, share commits, and lose their
+    callers. Then the seed repeats the choices, and not the exact course of events.
+    """
+    simulation = Simulation(seed, days, folder, threads=threads)
     with deterministic(seed), _counted_ids(), _ledger(folder / "ledger"):
         try:
-            trio.run(simulation.run, clock=trio.testing.MockClock(autojump_threshold=0))
+            trio.run(simulation.run, clock=patient_clock() if threads else trio.testing.MockClock(autojump_threshold=0))
         except* UnsoundError as group:
             raise UnsoundError(_first(group)) from None
     return simulation.figures
@@ -83,8 +88,9 @@ def quick_folder() -> Iterator[Path]:
 class Simulation:
     """One run over one folder."""
 
-    def __init__(self, seed: int, days: float, folder: Path) -> None:
+    def __init__(self, seed: int, days: float, folder: Path, *, threads: bool = False) -> None:
         self.seed = seed
+        self._threads = threads
         self.days = days
         self.folder = folder
         self.figures = Figures(seed, days)
@@ -136,10 +142,20 @@ class Simulation:
         else:
             said = self.world.message(user, path)
         for _ in range(GOES_ON_MAX):
-            if await self._try_to_say(said):
+            if self._threads and rng.random() < HANGS_UP:
+                await self._hang_up_on(said, rng.randint(1, 8))
+            elif await self._try_to_say(said):
                 return
             await trio.sleep(0.1 + 5 * rng.random())
         raise self._unsound([f"{said.name} was never accepted"])
+
+    async def _hang_up_on(self, said: Said, steps: int) -> None:
+        """Begin to say something, and be gone before anybody has answered: it was taken, or it was not."""
+        async with trio.open_nursery() as saying:
+            saying.start_soon(self._try_to_say, said)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            saying.cancel_scope.cancel()
 
     async def _try_to_say(self, said: Said) -> bool:
         """Send once; False if the house died of it or meanwhile, so that nobody knows whether it was taken."""
@@ -169,6 +185,7 @@ class Simulation:
                     plugins=[tools(self.world)],
                     work=False,
                     clock=self.wall,
+                    inline=not self._threads,
                 ) as house:
                     switch = Switch(house.store, life.cancel)
                     await self._settle(house)

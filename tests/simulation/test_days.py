@@ -17,6 +17,14 @@ def test_a_day_with_crashes_keeps_every_promise(seed: int) -> None:
     assert figures.helpers and figures.results and figures.continued, f"nobody helped anybody: {figures}"
 
 
+@pytest.mark.parametrize("seed", sliced(range(1, 21), 20))
+def test_a_day_over_the_real_writer_keeps_every_promise_also_to_those_who_hung_up(seed: int) -> None:
+    """Writes wait in a queue, share commits, and lose their callers, as in a daemon."""
+    with quick_folder() as folder:
+        figures = simulate(seed, 0.45, folder, threads=True)
+    assert figures.turns > 10 and figures.lives > 1, f"hardly anything happened: {figures}"
+
+
 def test_a_seed_replays_everything() -> None:
     runs = []
     for _ in range(2):
