@@ -7,6 +7,7 @@
     python -m tests.crash --kills 1000 --seed 1 --mode kill --workload cron --json
     python -m tests.crash --kills 200 --seed 1 --mode syscall --json
     python -m tests.crash --images 2000 --seed 1 --mode powercut --json
+    python -m tests.crash --between --operation cron,task --json
 
 Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/crash-campaign.md.
 """
@@ -18,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from tests.crash import campaign, powercut
+from tests.crash import between, campaign, powercut
 from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
 from tests.crash.load import WORKLOADS
@@ -38,11 +39,31 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="campaigns at the same time, whose counts are added")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
+    parser.add_argument("--between", action="store_true", help="die between any two commits of one operation")
+    parser.add_argument("--operation", default="", help="of --between: " + ", ".join(between.OPERATIONS))
+    parser.add_argument("--points", type=int, help="of --between: how many are drawn of each operation; without, all")
+    parser.add_argument("--first", action="store_true", help="of --between: stop at the first finding")
     chosen = parser.parse_args()
+    if chosen.between:
+        return _between(chosen)
     die_tidily()
     found = _power_cuts(chosen.images, chosen.seed) if chosen.mode == "powercut" else _kills(chosen)
     print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
     return int(any(found.get(kind) for kind in (*KINDS, *OF_RESULTS, *OF_MEMORY, *OF_MONEY, *powercut.KINDS)))
+
+
+def _between(chosen: argparse.Namespace) -> int:
+    figures = between.run(
+        chosen.seed,
+        only=chosen.operation.split(",") if chosen.operation else (),
+        points=chosen.points,
+        jobs=chosen.jobs,
+        first=chosen.first,
+        report=campaign.say,
+    )
+    found = between.as_json(figures)
+    print(json.dumps(found) if chosen.json else "\n".join(f"{name}: {value}" for name, value in found.items()))
+    return int(figures.harm > 0)
 
 
 def _power_cuts(images: int, seed: int) -> dict[str, Any]:

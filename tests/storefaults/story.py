@@ -130,7 +130,7 @@ class Story(msgspec.Struct, kw_only=True):
         """Let it happen. What ends the daemon is raised."""
         with self.disk.watched():
             async with self._house() as house:
-                await _furnish(house)
+                await furnish(house)
                 self.disk.on = True
                 async with trio.open_nursery() as people:
                     people.start_soon(self._ann, house)
@@ -271,7 +271,7 @@ class Story(msgspec.Struct, kw_only=True):
                 await trio.sleep(1)
 
 
-async def _furnish(house: House) -> None:
+async def furnish(house: House) -> None:
     await house.store.people.link(f"pigeon:{OWNER}", OWNER)
     await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
     await house.agent(CLERK, AgentConfig(system_prompt="You are the clerk.", description="knows papers"))
