@@ -42,6 +42,7 @@ def main() -> int:
     parser.add_argument("--between", action="store_true", help="die between any two commits of one operation")
     parser.add_argument("--operation", default="", help="of --between: " + ", ".join(between.OPERATIONS))
     parser.add_argument("--points", type=int, help="of --between: how many are drawn of each operation; without, all")
+    parser.add_argument("--near", default="", help="of --between: only next to statements with these words of SQL")
     parser.add_argument("--first", action="store_true", help="of --between: stop at the first finding")
     chosen = parser.parse_args()
     if chosen.between:
@@ -59,6 +60,7 @@ def _between(chosen: argparse.Namespace) -> int:
         points=chosen.points,
         jobs=chosen.jobs,
         first=chosen.first,
+        near=chosen.near,
         report=campaign.say,
     )
     found = between.as_json(figures)

@@ -92,6 +92,7 @@ class Rest:
     arrived: Counter[tuple[str, ...]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     commits: int = 0  # of the last life
+    near: list[int] = field(default_factory=list)  # those of them with the statement that was looked for
 
 
 def run(
@@ -101,9 +102,13 @@ def run(
     points: int | None = None,
     jobs: int = 1,
     first: bool = False,
+    near: str = "",
     report: Callable[[str], None] = lambda line: None,
 ) -> Figures:
-    """Sweep the operations; of each at most so many `points`, which are drawn, or all; up to the `first` finding."""
+    """Sweep the operations; of each at most so many `points`, which are drawn, or all; up to the `first` finding.
+
+    `near` are words of SQL: only commits that make such a statement durable count, and what comes right after them.
+    """
     began = time.perf_counter()
     figures = Figures(seed)
     _warm_up()
@@ -112,7 +117,9 @@ def run(
             if only and name not in only:
                 continue
             if not (first and figures.harm):
-                _sweep(Path(at), name, operation, figures, points=points, jobs=jobs, first=first, report=report)
+                _sweep(
+                    Path(at), name, operation, figures, points=points, jobs=jobs, first=first, near=near, report=report
+                )
     figures.seconds = round(time.perf_counter() - began, 1)
     return figures
 
@@ -126,12 +133,13 @@ def _sweep(
     points: int | None,
     jobs: int,
     first: bool,
+    near: str,
     report: Callable[[str], None],
 ) -> None:
     # With threads some commits are made together: that story has fewer, and is compared with its like.
     goods: dict[bool, Rest] = {}
     chosen: list[tuple[Moment | None, bool]] = []
-    for threads, (rest, kills, broken) in _each(at, name, operation, [(None, False), (None, True)], jobs):
+    for threads, (rest, kills, broken) in _each(at, name, operation, [(None, False), (None, True)], jobs, near):
         goods[bool(threads)] = rest
         found = [("broken", broken)] if broken else list(_whole(rest, kills, operation))
         if found:
@@ -140,7 +148,11 @@ def _sweep(
         commits = rest.commits
         figures.operations[name] = max(commits, figures.operations.get(name, 0))
         figures.kills += kills
-        chosen += [(Moment(n, when), bool(threads)) for n in range(1, commits + 1) for when in _WHEN]
+        moments = [Moment(n, when) for n in range(1, commits + 1) for when in _WHEN]
+        if near:
+            close = {it for n in rest.near for it in (Moment(n, "before"), Moment(n, "after"), Moment(n + 1, "before"))}
+            moments = [moment for moment in moments if moment in close]
+        chosen += [(moment, bool(threads)) for moment in moments]
     chosen.sort()
     if points is not None and points < len(chosen):
         chosen = random.Random(f"{figures.seed}/{name}").sample(chosen, points)
@@ -165,7 +177,7 @@ def _tell(figures: Figures, where: str, found: Sequence[Finding], report: Callab
 
 
 def _each(
-    at: Path, name: str, operation: Operation, points: Sequence[tuple[Moment | None, bool]], jobs: int
+    at: Path, name: str, operation: Operation, points: Sequence[tuple[Moment | None, bool]], jobs: int, near: str = ""
 ) -> Iterator[tuple[int, tuple[Rest, int, str]]]:
     """Live the points, so many at once; yield number, what was left, how often it died, and what broke."""
     waiting = list(enumerate(points))
@@ -174,7 +186,7 @@ def _each(
         while waiting or running:
             while waiting and len(running) < jobs:
                 number, (moment, threads) = waiting.pop(0)
-                point = _Point(number, at / f"{name}-{number}", operation, moment, threads)
+                point = _Point(number, at / f"{name}-{number}", operation, moment, threads, near)
                 running[point.start()] = point
             pid, status = _any_of(running)
             point = running.pop(pid)
@@ -209,6 +221,7 @@ class _Point:
     operation: Operation
     moment: Moment | None
     threads: bool
+    near: str
     kills: int = 0
     lives: int = 0
     broken: str = ""
@@ -216,7 +229,7 @@ class _Point:
     def start(self) -> int:
         """Begin the next life; the first is to end at the moment."""
         self.lives += 1
-        return _fork(self.folder, self.operation, self.moment if self.lives == 1 else None, self.threads)
+        return _fork(self.folder, self.operation, self.moment if self.lives == 1 else None, self.threads, self.near)
 
     def ended(self, status: int) -> int | None:
         """Take note of how a life ended; return the next one, if there is one."""
@@ -230,7 +243,7 @@ class _Point:
         return None
 
 
-def _fork(folder: Path, operation: Operation, moment: Moment | None, threads: bool) -> int:
+def _fork(folder: Path, operation: Operation, moment: Moment | None, threads: bool, near: str) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -243,7 +256,7 @@ def _fork(folder: Path, operation: Operation, moment: Moment | None, threads: bo
         clock = patient_clock() if threads else trio.testing.MockClock(autojump_threshold=0)
 
         def watch(db: apsw.Connection, now_ms: Callable[[], int]) -> None:
-            _Guillotine(db, moment, outside, now_ms)
+            _Guillotine(db, moment, outside, now_ms, near)
 
         trio.run(live, folder, operation, outside, watch, threads, clock=clock)
     except BaseException:  # noqa: BLE001 - the parent is told
@@ -260,13 +273,28 @@ def _words(folder: Path) -> str:
 class _Guillotine:
     """Counts the commits of a connection as SQLite makes them, whoever asks for them, and ends the process at one."""
 
-    def __init__(self, db: apsw.Connection, moment: Moment | None, outside: Outside, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        moment: Moment | None,
+        outside: Outside,
+        now_ms: Callable[[], int],
+        near: str,
+    ) -> None:
         self._moment = moment
         self._outside = outside
         self._now_ms = now_ms
         self._made = 0
+        self._near = near
+        self._is_near = False
         db.set_commit_hook(self._before)
         db.set_wal_hook(self._after)
+        if near:
+            db.exec_trace = self._look
+
+    def _look(self, _cursor: apsw.Cursor, sql: str, _bindings: Any) -> bool:
+        self._is_near = self._is_near or self._near in sql
+        return True
 
     def _before(self) -> bool:
         self._fall_at(Moment(self._made + 1, "before"))
@@ -275,7 +303,8 @@ class _Guillotine:
     def _after(self, _db: apsw.Connection, _name: str, _pages: int) -> int:
         self._made += 1
         self._fall_at(Moment(self._made, "after"))
-        self._outside.count_commit()
+        self._outside.count_commit(near=self._is_near)
+        self._is_near = False
         return 0
 
     def _fall_at(self, moment: Moment) -> None:
@@ -315,7 +344,7 @@ def look(folder: Path) -> Rest:
     """Read what is left with SQL of our own, and what the world saw."""
     rest = Rest()
     outside = Outside(folder / "outside")
-    rest.commits = outside.commits
+    rest.commits, rest.near = outside.commits, outside.near
     with closing(sqlite3.connect(folder / "daycare.db")) as db:
         for what, sql in _KEPT:
             rest.kept.update((what, *(_settled(str(value)) for value in row)) for row in db.execute(sql))

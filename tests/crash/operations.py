@@ -165,7 +165,7 @@ async def live(
             nursery.start_soon(house.daemon.work)
             await operation.play(Person(house, outside))
             await trio.sleep(REST_S)
-            outside.note("lived", commits=outside.commits)
+            outside.note("lived", commits=outside.commits, near=outside.near)
             nursery.cancel_scope.cancel()
 
 

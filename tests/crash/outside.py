@@ -19,6 +19,7 @@ class Outside:
         self.told: dict[str, Any] = {}
         self.died_ms: int | None = None
         self.commits = 0  # of the last life
+        self.near: list[int] = []  # the numbers of those that were looked for
         if file.exists():
             for line in file.read_text().splitlines():
                 self._read(json.loads(line))
@@ -39,9 +40,11 @@ class Outside:
             os.close(fd)
         self._read(line)
 
-    def count_commit(self) -> None:
+    def count_commit(self, *, near: bool) -> None:
         """Count one commit of this life."""
         self.commits += 1
+        if near:
+            self.near.append(self.commits)
 
     def _read(self, line: dict[str, Any]) -> None:
         match line["what"]:
@@ -56,4 +59,4 @@ class Outside:
             case "died":
                 self.died_ms = line["now_ms"]
             case "lived":
-                self.commits = line["commits"]
+                self.commits, self.near = line["commits"], line["near"]
