@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 READY_DEADLINE_S = 30.0
 STOP_DEADLINE_S = 30.0
 _POLL_S = 0.01
+_INHERITED = ("PATH", "VIRTUAL_ENV", "LANG", "DAYCARE_MUTANT", "DAYCARE_MUTANT_MARK")  # the last: see tests.mutants
 _CONFIG = """\
 [models]
 default = "mind/errands"
@@ -110,10 +111,10 @@ class Process:
     ) -> None:
         self._home = home
         self._errors = home.folder / "stderr"
-        inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "VIRTUAL_ENV", "LANG")}
+        inherited = {name: value for name, value in os.environ.items() if name in _INHERITED}
         own = {
             "HOME": str(home.folder),
-            "PYTHONPATH": str(REPOSITORY),
+            "PYTHONPATH": os.environ.get("PYTHONPATH") or str(REPOSITORY),
             "DAYCARE_TEST_LEDGER": str(home.ledger_file),
             "DAYCARE_BREAKER": "off",  # it is killed on purpose
             "DAYCARE_CRASH_TRIAL": "1",

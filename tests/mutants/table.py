@@ -1,0 +1,472 @@
+"""The faults that are planted, and the smallest slice of a campaign, or the test, that must see each."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.mutants.plant import After, Before, Body, Edit, Fault, Instead, Reword, Swap
+
+STORE: Final = "daycare.store.sqlite"
+# Whatever follows is in a commit of its own.
+APART: Final = 'tx.db.execute("COMMIT")\ntx.db.execute("BEGIN IMMEDIATE")'
+
+# Whoever posts a message is told that it is there, so many seconds before it is committed.
+_EARLY: Final = """\
+def early():
+    for write in batch:
+        if "Inbox.post" in write.fn.__qualname__ and write.task is not None:
+            task, write.task = write.task, None
+            trio.lowlevel.reschedule(task, write.outcome)
+trio.from_thread.run_sync(early)
+time.sleep({})"""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A command that passes, and fails with the mutant; `short` is as much of it as shows that it passes."""
+
+    campaign: str
+    command: tuple[str, ...]
+    short: tuple[str, ...] = ()
+
+
+def between(operation: str, near: str) -> Slice:
+    """Deaths at the commits of an operation with such a statement, up to the first finding."""
+    command = ("tests.crash", "--between", "--operation", operation, "--near", near, "--first")
+    return Slice("between", command, ("--points", "2"))
+
+
+def simulation(seed: int, days: str = "0.45", *more: str) -> Slice:
+    """Days of a whole house."""
+    return Slice("simulation", ("tests.simulation", "--seed", str(seed), "--days", days, *more))
+
+
+def test(*names: str) -> Slice:
+    """Tests of the suite."""
+    return Slice("tests", ("pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *(f"tests/{name}" for name in names)))
+
+
+POWERCUT: Final = Slice("powercut", ("tests.crash.powercut", "--images", "100", "--seed", "1"))
+THREADS: Final = simulation(1, "0.45", "--threads")
+WAKES: Final = Slice("wakes", ("tests.simulation.wakes", "--count", "1000", "--seed", "20270101"))
+CRON: Final = Slice("cron", ("tests.cron", "--days", "3", "--seed", "1"))
+KILLS: Final = Slice("kill", ("tests.crash", "--kills", "6", "--seed", "2"))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One fault: where it is planted, what it does, and what must see it."""
+
+    name: str
+    what: str
+    where: str
+    edits: tuple[Edit, ...]
+    seen_by: Slice
+    sees: str = ""  # a regular expression for what the slice says of it
+    faults: tuple[Fault, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "faults", (Fault(self.where, self.edits),))
+
+
+def _in(module: str, function: str) -> str:
+    return f"{STORE}.{module}:{function}"
+
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    # -- one thing in two commits ------------------------------------------------------------------------------------
+    Mutant(
+        "timer-before-post",
+        "a timer is deleted in a commit before its message is posted",
+        _in("timers", "_fire"),
+        (Before("envelope = _decode", f'tx.run("DELETE FROM timers WHERE no = ?", (no,))\n{APART}'),),
+        between("reminder", "FROM timers WHERE no"),
+        "lost",
+    ),
+    Mutant(
+        "cron-before-ledger",
+        "a job is moved on in a commit before its run is in the ledger and posted",
+        _in("cron_fire", "fire"),
+        (After("UPDATE cron_jobs SET next_at", APART),),
+        between("cron", "UPDATE cron_jobs SET next_at"),
+        "lost",
+    ),
+    Mutant(
+        "run-before-post",
+        "a run is in the ledger in a commit before its message",
+        _in("cron_fire", "fire"),
+        (Before("post(tx, no, job, run.post)", APART),),
+        between("cron", "INSERT INTO cron_runs"),
+        "lost",
+    ),
+    Mutant(
+        "turn-end-before-inbox",
+        "a turn ends in a commit before its messages are done",
+        _in("turns", "_finish"),
+        (After("_must_end(tx, turn.turn, end.state", APART),),
+        between("message", "INSERT INTO history"),
+        "doubled",
+    ),
+    Mutant(
+        "inbox-before-reply",
+        "messages are done in a commit before their reply is queued",
+        _in("turns", "_finish"),
+        (After("mailbox.complete(", APART),),
+        between("message", "INSERT INTO history"),
+        "lost",
+    ),
+    Mutant(
+        "reply-before-turn",
+        "a reply goes out before the commit of its turn",
+        _in("turns", "_finish"),
+        (
+            Before(
+                "_must_end(tx, turn.turn, end.state",
+                f"_send(tx, agent, turn, end.replies, Effects())\n{APART}\n"
+                "end = msgspec.structs.replace(end, replies=())",
+            ),
+        ),
+        between("message", "INSERT INTO history"),
+        "doubled",
+    ),
+    Mutant(
+        "command-before-reply",
+        "a command is done in a commit before its reply",
+        _in("inbox", "Inbox.conclude.run"),
+        (Before("outbox.insert(", APART),),
+        between("receiving", "INSERT INTO outbox"),
+        "lost",
+    ),
+    Mutant(
+        "cursor-before-batch",
+        "a platform's cursor is committed before the messages up to it",
+        _in("intake", "Intake.take.run"),
+        (Before("taken = ", f"if cursor:\n    _remember(tx, connector, _CURSOR, cursor)\n{APART}"),),
+        between("receiving", "connector_memory"),
+    ),
+    Mutant(
+        "task-before-row",
+        "a task's agent and message are committed before the task",
+        _in("tasks", "start"),
+        (Before("values: dict", APART),),
+        between("task", "INSERT INTO tasks"),
+    ),
+    Mutant(
+        "aside-before-held",
+        "a turn waits for answers in a commit before its messages are held",
+        _in("waits", "set_aside"),
+        (Before("_change(tx", APART),),
+        between("delegation", "INSERT INTO waits"),
+    ),
+    Mutant(
+        "goes-on-before-journal",
+        "a turn that goes on gives its messages back in a commit before it takes its journal over",
+        _in("waits", "go_on"),
+        (After("_change(tx", APART),),
+        between("delegation", "UPDATE waits SET turn"),
+    ),
+    Mutant(
+        "approval-before-decided",
+        "an approved change is written in a commit before the decision",
+        _in("approvals", "_decide"),
+        (After("version = _do(", APART),),
+        between("approval", "INSERT INTO documents "),
+    ),
+    Mutant(
+        "mark-before-learned",
+        "what memory has looked at is marked in a commit before what was learned of it",
+        _in("memory_curation", "_learn"),
+        (After("UPDATE memory_marks", APART),),
+        between("memory", "UPDATE memory_marks"),
+        "lost",
+    ),
+    # -- what a death must not change --------------------------------------------------------------------------------
+    Mutant(
+        "try-not-counted",
+        "the start of a try does not count, so a message that kills the process is tried for ever",
+        _in("turns", "Turns.resume.run"),
+        (Instead("UPDATE turns SET attempt"),),
+        between("poison", "INSERT INTO turns"),
+        "broken",
+    ),
+    Mutant(
+        "delivery-not-journaled",
+        "a try to deliver is not journaled, so that the next is not marked as a possible duplicate",
+        _in("outbox", "Outbox.start.run"),
+        (Reword("SET state = 1, ", "SET "),),
+        between("message", "UPDATE outbox SET"),
+        "not marked",
+    ),
+    Mutant(
+        "sent-before-acknowledged",
+        "a reply leaves the outbox before the platform has acknowledged it",
+        "daycare.flow:Flow.deliver",
+        (Before("receipt = await self._send", 'await self.store.outbox.sent([row.seq], "")'),),
+        between("message", "UPDATE outbox SET"),
+        "lost",
+    ),
+    Mutant(
+        "charged-twice",
+        "a tool that may not be repeated runs again after a death",
+        "daycare.agent.steps:Thinker._replay_started",
+        (Swap("step.idempotent", "True"),),
+        between("tools", "INSERT INTO steps"),
+        "charge ran 2 times",
+    ),
+    Mutant(
+        "start-not-journaled",
+        "that a tool starts is not journaled before it runs",
+        "daycare.agent.steps:Thinker._run_tools",
+        (Instead("await with_retry(lambda step=step: self._store.turns.journal([step]))", "pass"),),
+        between("tools", "INSERT INTO steps"),
+    ),
+    Mutant(
+        "open-turn-forgotten",
+        "after a start nobody looks for the turn that was open",
+        _in("turns", "Turns.open_turn"),
+        (Body("return None"),),
+        between("message", "INSERT INTO turns"),
+    ),
+    Mutant(
+        "backlog-sleeps",
+        "what waits at a start wakes nobody",
+        "daycare.actors.supervisor:Supervisor._wake_backlog",
+        (Body("return"),),
+        between("receiving", "INSERT INTO inbox"),
+    ),
+    # -- what a commit promises --------------------------------------------------------------------------------------
+    Mutant(
+        "ack-before-commit",
+        "a message is acknowledged 10 ms before its COMMIT",
+        _in("writer", "Writer._run_batch"),
+        (Before('execute("COMMIT")', _EARLY.format(0.01)),),
+        POWERCUT,
+        "lost",
+    ),
+    Mutant(
+        "ack-without-sync",
+        "the file is opened with synchronous = OFF",
+        _in("database", "open_writer"),
+        (Reword("synchronous = FULL", "synchronous = OFF"),),
+        POWERCUT,
+        "lost|torn",
+    ),
+    Mutant(
+        "ack-half-sync",
+        "the file is opened with synchronous = NORMAL, as many stores are",
+        _in("database", "open_writer"),
+        (Reword("synchronous = FULL", "synchronous = NORMAL"),),
+        POWERCUT,
+        "lost",
+    ),
+    Mutant(
+        "spoiled-half-stays",
+        "a write that fails halfway leaves its half in the commit of the others",
+        _in("writer", "Writer._apply"),
+        (Instead("return self._db.total_changes() == before", "return True"),),
+        POWERCUT,
+        "refused",
+    ),
+    Mutant(
+        "cancelled-unheard",
+        "nobody hears of a commit whose senders are gone",
+        _in("writer", "Writer._commit"),
+        (Swap("committed is not None", "committed is not None and any(write.task for write in batch)"),),
+        THREADS,
+    ),
+    Mutant(
+        "memory-after-undo",
+        "after an undone transaction the writer goes on with what it remembered of it",
+        _in("writer", "Writer._restore"),
+        (Instead("self.memory.load"),),
+        test("store/test_sqlite_writer.py::test_what_the_writer_remembers_equals_the_table_after_random_operations"),
+    ),
+    # -- waking and order --------------------------------------------------------------------------------------------
+    Mutant(
+        "wake-lost",
+        "an agent looks away between deciding to sleep and sleeping",
+        "daycare.actors.supervisor:Supervisor._live",
+        (After("await self._work(lane)", "await trio.lowlevel.checkpoint()"),),
+        WAKES,
+    ),
+    Mutant(
+        "lane-never-wakes",
+        "a lane that waits is not woken by what comes",
+        "daycare.actors.lifecycle:Activation.nudge",
+        (Body("return"),),
+        WAKES,
+    ),
+    Mutant(
+        "wake-never",
+        "a commit wakes no agent that sleeps",
+        "daycare.actors.supervisor:Supervisor.posted",
+        (Instead("self.wake(row.agent_id)", "pass"),),
+        simulation(1),
+    ),
+    Mutant(
+        "newest-first",
+        "an agent takes up its newest message first",
+        "daycare.actors.lifecycle:Activation.claim",
+        (Swap("self.rows.pop(0)", "self.rows.pop()"),),
+        simulation(1),
+    ),
+    Mutant(
+        "steered-twice",
+        "what was steered into a turn gets a turn of its own, too",
+        "daycare.actors.lifecycle:Activation.steering",
+        (After("taken = self._mergeable", "self.rows[:0] = taken"),),
+        test("actors/test_during_a_turn.py::test_steer_shows_a_message_to_the_running_turn"),
+    ),
+    Mutant(
+        "replies-out-of-order",
+        "a person's replies are delivered from the newest on",
+        "daycare.connectors.courier:Courier._bring",
+        (Swap("queue[0]", "queue[-1]"), Swap("queue.popleft()", "queue.pop()")),
+        test("flow/test_courier.py::test_replies_to_one_person_arrive_in_order_though_one_has_to_wait"),
+    ),
+    # -- once --------------------------------------------------------------------------------------------------------
+    Mutant(
+        "keys-ignored",
+        "nobody looks at idempotency keys",
+        _in("mailbox", "insert"),
+        (Swap("envelope.key", 'f"{envelope.key}#{tx.db.total_changes()}"'),),
+        simulation(1),
+    ),
+    Mutant(
+        "approval-twice",
+        "a request that was decided can be decided again",
+        _in("approvals", "_pending"),
+        (Instead("it.state is not ApprovalState.PENDING"),),
+        test("store/test_approvals.py::test_only_the_first_decision_counts"),
+    ),
+    Mutant(
+        "task-by-two",
+        "a call that is repeated after a crash starts a second task",
+        _in("tasks", "start"),
+        (Swap("known is not None", "False"),),
+        between("task", "INSERT INTO tasks"),
+    ),
+    Mutant(
+        "cron-twice",
+        "a job runs twice for one time",
+        _in("cron_fire", "fire"),
+        (
+            After(
+                "post(tx, no, job, run.post)",
+                "again = _insert(tx, job, replace(run, due_at=run.due_at + 1))\n"
+                "envelope = replace(run.post.envelope, key=run.post.envelope.key + '+')\n"
+                "if again is not None:\n    post(tx, again, job, replace(run.post, envelope=envelope))",
+            ),
+        ),
+        CRON,
+    ),
+    Mutant(
+        "cron-missed",
+        "what was missed while the machine slept is forgotten",
+        "daycare.schedule.cron_plan:plan",
+        (Swap("_late(job, late, last, now_ms)", "[]"),),
+        CRON,
+    ),
+    Mutant(
+        "learned-without-mark",
+        "what memory has learned is kept, and that it has looked is not",
+        _in("memory_curation", "_learn"),
+        (Instead("UPDATE memory_marks"),),
+        test("store/test_memories_log.py::test_what_is_logged_waits_for_the_worker_until_its_mark_has_passed"),
+    ),
+    Mutant(
+        "timer-stays",
+        "a timer that has fired stays",
+        _in("timers", "_fire"),
+        (Instead("DELETE FROM timers"),),
+        test("store/test_delivery.py::test_timers_fire_once_and_in_order"),
+    ),
+    # -- to whom -----------------------------------------------------------------------------------------------------
+    Mutant(
+        "answer-to-another",
+        "the answer of a helper is taken by whichever turn waits",
+        _in("waits", "awaited_by"),
+        (Reword("key = . AND agent_id = .", "(key = ? OR agent_id = ? OR 1)"),),
+        simulation(1),
+    ),
+    Mutant(
+        "answer-to-nobody",
+        "the answer of a helper is sent to the helper",
+        "daycare.base.messages:Envelope.answer",
+        (Swap("self.meta['asker']", "None"), Swap("self.sender", "self.to")),
+        test("actors/test_delegation.py::test_a_helper_s_answer_is_the_result_of_the_call"),
+    ),
+    Mutant(
+        "orphans-live",
+        "the helpers of a dead agent live on",
+        "daycare.agent.control:Control._dismiss_helpers",
+        (Body("return"),),
+        test("actors/test_delegation.py::test_stop_ends_a_turn_that_waits_and_its_helpers"),
+    ),
+    Mutant(
+        "rights-when-shown",
+        "permissions are looked at when tools are offered, and not when one is used",
+        "daycare.actors.permits:Permits.tool",
+        (Body('return ""'),),
+        test("actors/test_household.py::test_a_refusal_names_the_rule_to_the_model"),
+    ),
+    Mutant(
+        "dead-without-reason",
+        "a dead letter has no reason",
+        _in("letters", "insert"),
+        (Swap("without_secrets(values[8])", "''"),),
+        test("store/test_turns.py::test_parking_makes_dead_letters_of_the_messages_and_tells_their_senders"),
+    ),
+    # -- money and bounds --------------------------------------------------------------------------------------------
+    Mutant(
+        "charged-after-loss",
+        "an answer is charged only if nothing went wrong behind it",
+        "daycare.inference.metering:Meter.__aexit__",
+        (Swap("self.bill is not None", "self.bill is not None and error is None"),),
+        test("budgets/test_answered.py::test_an_answer_that_was_whole_is_charged_as_counted_though_its_call_failed"),
+    ),
+    Mutant(
+        "ceiling-ignored",
+        "a call is made although it may go over a ceiling",
+        _in("budgets", "Budgets.reserve.run"),
+        (Swap("any(standing.reached for standing in standings)", "False"),),
+        test("store/test_budgets.py::test_no_reservation_goes_over_a_ceiling_however_many_ask_at_once"),
+    ),
+    Mutant(
+        "inbox-without-bound",
+        "an inbox takes any number of messages",
+        _in("inbox", "post"),
+        (Swap("tx.memory.waiting.get(agent_id, 0) >= room", "False"),),
+        test("store/test_inbox.py::test_a_full_inbox_refuses_before_commit_and_lets_the_control_lane_pass"),
+    ),
+    # -- copies and removal ------------------------------------------------------------------------------------------
+    Mutant(
+        "purge-leaves-rows",
+        "what was said with a purged person stays",
+        _in("purging", "_purge"),
+        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'history')"),),
+        test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
+    ),
+    Mutant(
+        "export-forgets-jobs",
+        "an export leaves scheduled jobs out, and does not say so",
+        _in("exports", "Subtree.records"),
+        (Swap("self._jobs", "self._marks"),),
+        test("exports/test_round_trip.py::test_an_import_elsewhere_and_an_export_of_it_give_the_same_content"),
+    ),
+    Mutant(
+        "torn-backup",
+        "a backup is not read back before it gets its name",
+        "daycare.backups.archive:Archive.verify",
+        (Body("return self.manifest"),),
+        test("backup/test_making.py::test_what_does_not_read_back_never_gets_its_name"),
+    ),
+    # -- by a real kill ----------------------------------------------------------------------------------------------
+    Mutant(
+        "ack-long-before-commit",
+        "a message is acknowledged 100 ms before its COMMIT, and nobody cuts the power",
+        _in("writer", "Writer._run_batch"),
+        (Before('execute("COMMIT")', _EARLY.format(0.1)),),
+        KILLS,
+        "lost",
+    ),
+)
