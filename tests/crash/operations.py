@@ -18,7 +18,7 @@ import trio
 
 from daycare.base.connector import Attachment, Inbound
 from daycare.base.cron import CronSpec
-from daycare.base.errors import ConflictError
+from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.task import TaskSpec
 from daycare.plugin import InferRequest, Outgoing, StreamEvent
 from daycare.testing.clock import EPOCH_MS, VirtualClock
@@ -108,11 +108,11 @@ class Person:
         return await self.heard(key)
 
     async def once(self, name: str, do: Callable[[], Awaitable[Any]]) -> Any:
-        """Ask for something until it is acknowledged; what exists already was taken the last time."""
+        """Ask for something until it is acknowledged; what is there, or gone, already was taken the last time."""
         if name not in self.outside.told:
             try:
                 value = await do()
-            except ConflictError:
+            except (ConflictError, NotFoundError):
                 value = None
             self.outside.note("told", name=name, value=str(value))
         return self.outside.told[name]
