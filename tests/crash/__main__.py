@@ -23,6 +23,7 @@ from tests.crash import between, campaign, powercut
 from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
 from tests.crash.load import WORKLOADS
+from tests.crash.operations import OPERATIONS
 from tests.crash.process import die_tidily
 
 MODES = ("kill", "syscall", "powercut")
@@ -40,7 +41,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="campaigns at the same time, whose counts are added")
     parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
     parser.add_argument("--between", action="store_true", help="die between any two commits of one operation")
-    parser.add_argument("--operation", default="", help="of --between: " + ", ".join(between.OPERATIONS))
+    parser.add_argument("--operation", default="", help="of --between: " + ", ".join(OPERATIONS))
     parser.add_argument("--points", type=int, help="of --between: how many are drawn of each operation; without, all")
     parser.add_argument("--near", default="", help="of --between: only next to statements with these words of SQL")
     parser.add_argument("--first", action="store_true", help="of --between: stop at the first finding")
