@@ -41,7 +41,7 @@ def run(
     return trio.run(_run, images, seed, synchronous, report)
 
 
-async def _run(images: int, seed: int, synchronous: str | None, report: Callable[[str], None]) -> dict[str, int]:
+async def _run(images: int, seed: int, synchronous: str, report: Callable[[str], None]) -> dict[str, int]:
     counts: Counter[str] = Counter()
     fast = "/dev/shm" if Path("/dev/shm").is_dir() else None  # images are synced, too; memory makes that free
     for number, start in enumerate(range(0, images, IMAGES_PER_RUN)):
