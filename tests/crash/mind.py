@@ -187,11 +187,11 @@ def _make(_config: ProviderConfig) -> Mind:
     return Mind()
 
 
-def trusting(make: Callable[..., None]) -> Callable[..., None]:
+def trusting(make: Callable[..., None], *tools: str) -> Callable[..., None]:
     """Return a `Provenance.__init__` that counts the trial's tools as the daemon's own: no errand waits for a yes."""
 
     def init(self: Provenance, *args: Any, trusted: Sequence[str], **more: Any) -> None:
-        make(self, *args, trusted=(*trusted, "note", "charge", "dawdle"), **more)
+        make(self, *args, trusted=(*trusted, *(tools or ("note", "charge", "dawdle"))), **more)
 
     return init
 

@@ -37,7 +37,8 @@ class Bridge(Prepared):
         """Let the process say all of it, and wait until it says that it is done."""
         numbers = f"{trial.numbers[0]}-{trial.numbers[-1]}"
         command = [sys.executable, "-m", "tests.hostile.bridge", str(trial.seed), numbers, str(folder / "done")]
-        own = {"command": command, **QUICK, "exits_max": 0, "environment": {"PYTHONPATH": str(Path.cwd())}}
+        here = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        own = {"command": command, **QUICK, "exits_max": 0, "environment": here}
 
         async def prepare(house: Any) -> None:
             for number, sender in enumerate(SENDERS):

@@ -18,7 +18,7 @@ from daycare.plugin import ChatCommand, Completion, HookSet, Inbound, InferReque
 from daycare.store.records import AgentConfig
 from daycare.testing.house import House
 from tests.hostile import texts, values
-from tests.hostile.stage import PEOPLE, Streaming, at_once, count, opened, said
+from tests.hostile.stage import PEOPLE, STILL_THERE, Streaming, at_once, count, opened, said
 from tests.hostile.trial import Prepared, Trial
 
 NAME: Final = "liar"
@@ -135,6 +135,8 @@ class Liar(BaseConnector):
     def completion(self, request: InferRequest) -> Completion:
         """Return anything that a provider may return."""
         last = request.messages[-1].text
+        if any(STILL_THERE in message.text for message in request.messages[-2:]):
+            return Completion(message=Message("assistant", (Text("It is late."),)), finish="stop", usage=Usage(1, 1))
         rng = self._rng(last)
         if last.startswith("tool") or ("] tool" in last):
             return Completion(

@@ -38,6 +38,7 @@ class Streaming(Scripted):
 
 
 PEOPLE: Final = tuple(f"p{number}" for number in range(16))
+STILL_THERE: Final = "what time is it?"  # asked of whoever may lie otherwise
 DEADLINE_S: Final = 2 * 86_400.0  # of virtual time, for each answer: replies wait for a day where a platform is away
 HARM: Final = (LaneBroke, PartCrashed)
 CONFIG: Final = Config(
@@ -123,7 +124,7 @@ async def still_there(house: House, trial: Trial) -> None:
     """Look whether somebody else is still answered."""
     try:
         with trio.fail_after(DEADLINE_S if trial.kind.virtual else 60.0):
-            answer = await house.talk("what time is it?")
+            answer = await house.talk(STILL_THERE)
         if not answer:
             trial.harm("deaf", "the next message was not answered")
     except (DaycareError, trio.TooSlowError) as error:

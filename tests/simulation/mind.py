@@ -16,6 +16,8 @@ from daycare.testing.scripted import Scripted, call, say
 
 from .world import NAME, Errand, World
 
+TOOLS = ("note", "charge", "haul", "consult", "teleport")  # nobody has the last one
+
 
 class Mind(Scripted):
     """A provider that does what the current turn's messages ask for, and counts turns that should not coexist."""

@@ -1,6 +1,5 @@
 """A database that is not to be trusted any more: removed, replaced, damaged, or short of what was in it."""
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
@@ -328,8 +327,10 @@ async def test_a_damaged_index_of_words_keeps_nobody_from_being_heard(tmp_path: 
         assert await codes(store, "a") == ["ok"]
 
 
-async def test_a_store_in_memory_has_no_file_to_lose(autojump_clock: trio.abc.Clock, tmp_path: Path) -> None:
-    os.chdir(tmp_path)
+async def test_a_store_in_memory_has_no_file_to_lose(
+    autojump_clock: trio.abc.Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     async with open_store("memory:", HandClock()) as store:
         await post(store, "a")
         await trio.sleep(100_000)
