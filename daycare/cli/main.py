@@ -35,6 +35,7 @@ from daycare.cli import (
     plugins,
     process,
     purge,
+    selftest,
     service,
     setup,
     signals,
@@ -93,6 +94,7 @@ setup.register(app)
 exports.register(app)
 backup.register(app)
 purge.register(app)
+selftest.register(app)
 migrate.register(app)
 app.add_typer(agents.app, name="agents")
 app.add_typer(approvals.app, name="approvals")

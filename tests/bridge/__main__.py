@@ -13,8 +13,8 @@ from functools import partial
 
 import trio
 
+from daycare.testing.daemon_process import die_tidily
 from tests.bridge import campaign
-from tests.crash.process import die_tidily
 
 
 def main() -> int:

@@ -22,10 +22,10 @@ import trio
 
 from daycare.base.bridge import FileAt
 from daycare.testing.bridge_platform import FakePlatform, platform
+from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of
 from daycare.testing.telegram_server import Person
 from tests.bridge.helpers import CAN_SANDBOX, to_load
-from tests.crash.load import client_of
-from tests.crash.process import BrokenDaemonError, Home, Process
+from tests.crash.process import Home
 from tests.judges.bridge import RECORDED, faults_of
 from tests.planted import plugin as planted
 from tests.telegram.campaign import judge, mind
@@ -87,7 +87,7 @@ class Campaign:
         self._asked: dict[str, list[float]] = {"calm": [], "troubled": []}
         self._phase = "calm"
         self._home = Home()
-        self._process: Process | None = None
+        self._process: DaemonProcess | None = None
         self._over = trio.Event()
 
     async def run(self) -> Report:
@@ -119,7 +119,7 @@ class Campaign:
             self._home.remove()
         return self.report
 
-    def _start(self, **more: Any) -> Process:
+    def _start(self, **more: Any) -> DaemonProcess:
         """Start a daemon, whose bridges are in a sandbox or not; one that dies at once is as the one before it."""
         if not more:
             self._sandboxed = CAN_SANDBOX and (self._always_sandboxed or not self._sandboxed)
@@ -135,7 +135,7 @@ class Campaign:
             sandbox="required" if self._sandboxed else "off",
         )
         (self._home.path / "config.toml").write_text(config + planted.section())
-        return Process(self._home, **more)
+        return DaemonProcess(self._home, **more)
 
     def _acknowledged(self, ids: Sequence[str]) -> None:
         """What is acknowledged to a bridge is committed by then."""

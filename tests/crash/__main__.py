@@ -19,12 +19,13 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from tests.crash import between, campaign, powercut
+from daycare.testing import powercut
+from daycare.testing.daemon_process import die_tidily
+from tests.crash import between, campaign
 from tests.crash.figures import Figures
 from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS
 from tests.crash.load import WORKLOADS
 from tests.crash.operations import OPERATIONS
-from tests.crash.process import die_tidily
 
 MODES = ("kill", "syscall", "powercut")
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import apsw
 import trio
 
+from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.model_server import Scripted
 from daycare.testing.model_server import said as words_of
 from daycare.testing.openai_server import FakeOpenAI
@@ -20,7 +21,7 @@ from tests.crash.figures import Figures
 from tests.crash.judge import Verdict
 from tests.crash.ledger import Finding
 from tests.crash.mind import errand_of
-from tests.crash.process import Home, Process
+from tests.crash.process import Home
 
 MODELS = ("fake-small", "fake-large")  # of the campaign's own home; of those whose birth is interrupted
 CHAT_S = (0.01, 0.15)  # how long a call takes: time for a kill
@@ -94,11 +95,11 @@ class AtCall:
         """As the other."""
         await self._other.prepare(rng)
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """As the other."""
         return self._other.start(home, rng, when)
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Kill."""
         if when != "work" or not isinstance(self._other, Delay) or rng.random() >= ASKED_SHARE:
             await self._other.strike(process, rng, when)

@@ -9,11 +9,12 @@ import apsw
 import httpx
 import trio
 
+from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of, status
 from tests.crash.figures import Figures
 from tests.crash.judge import Verdict, judge
 from tests.crash.ledger import Finding, Ledger, tool_lines
-from tests.crash.load import Crowd, client_of
-from tests.crash.process import BrokenDaemonError, Home, Process, status
+from tests.crash.load import Crowd
+from tests.crash.process import Home
 
 START_SHARE = 0.25  # of the kills come while the daemon starts
 BIRTH_SHARE = 0.04  # of the kills interrupt the very first start of another, fresh home
@@ -32,10 +33,10 @@ class Killer(Protocol):
     async def prepare(self, rng: random.Random) -> None:
         """Find out what there is to hit."""
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """Start a daemon that is to die."""
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Wait for the moment, and return when the daemon is dead."""
 
     def summary(self) -> dict[str, Any]:
@@ -48,11 +49,11 @@ class Delay:
     async def prepare(self, rng: random.Random) -> None:
         """Time is always there."""
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """Start it as it is."""
-        return Process(home)
+        return DaemonProcess(home)
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Kill."""
         if when == "work":
             await process.ready()
@@ -119,7 +120,7 @@ class Campaign:
         return Crowd(self.home.socket, self.ledger, seed, USER, self.figures.workload)
 
     async def _introduce(self, crowd: Crowd) -> None:
-        process = Process(self.home)
+        process = DaemonProcess(self.home)
         try:
             await process.ready()
             await crowd.prepare()
@@ -156,7 +157,7 @@ class Campaign:
         mine, self.home = self.home, self._furnished()
         try:
             await self._life("birth")
-            process = Process(self.home)
+            process = DaemonProcess(self.home)
             try:
                 await process.ready()
                 async with client_of(self.home.socket) as client:
@@ -176,7 +177,7 @@ class Campaign:
 
     async def _rest(self, crowd: Crowd) -> None:
         """Start the daemon once more, and wait until everybody was heard and nothing is left to do."""
-        process = Process(self.home)
+        process = DaemonProcess(self.home)
         try:
             await process.ready()
             crowd.hush()

@@ -17,11 +17,12 @@ import apsw
 import httpx
 import trio
 
+from daycare.testing.daemon_process import client_of
 from tests.crash.campaign import Campaign, Killer, When
 from tests.crash.figures import Figures
 from tests.crash.judge import Verdict
 from tests.crash.ledger import Finding, Ledger
-from tests.crash.load import RETRY_S, Crowd, client_of
+from tests.crash.load import RETRY_S, Crowd
 from tests.crash.process import Home
 
 SCHEDULERS = 3

@@ -17,6 +17,7 @@ import apsw
 import httpx
 import trio
 
+from daycare.testing.daemon_process import DaemonProcess, client_of
 from daycare.testing.model_server import Scripted, last_user_text, said
 from daycare.testing.openai_server import FakeOpenAI
 from tests.crash.campaign import QUIET_DEADLINE_S, WORK_S, Campaign, Delay, Killer, When
@@ -24,8 +25,8 @@ from tests.crash.curated import FRIEND, Watch, remembered, word_of
 from tests.crash.figures import Figures
 from tests.crash.judge import Verdict
 from tests.crash.ledger import Ledger, Sent
-from tests.crash.load import RETRY_S, SENDERS, Crowd, client_of
-from tests.crash.process import Home, Process
+from tests.crash.load import RETRY_S, SENDERS, Crowd
+from tests.crash.process import Home
 
 PEOPLE = ("Sam", "Kim", "Ada", "Leo")  # two senders each, each with an agent of their own
 CHAT_S = 0.004
@@ -133,11 +134,11 @@ class AtCuration:
         """As the other."""
         await self._other.prepare(rng)
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """As the other."""
         return self._other.start(home, rng, when)
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Kill."""
         if when != "work" or not isinstance(self._other, Delay) or rng.random() >= ASKED_SHARE:
             await self._other.strike(process, rng, when)

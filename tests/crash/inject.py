@@ -18,8 +18,8 @@ from typing import Literal
 import httpx
 import trio
 
-from tests.crash.load import client_of
-from tests.crash.process import Home, Process
+from daycare.testing.daemon_process import DaemonProcess, client_of
+from tests.crash.process import Home
 
 When = Literal["birth", "start", "work"]
 WORK_MESSAGES = 24
@@ -58,14 +58,14 @@ class Injector:
             for call, ordinals in worked.items()
         }
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """Start a daemon that dies at a random call of a random kind."""
         targets = self._targets[when]
         calls = sorted(targets)
         [self._chosen] = rng.choices(calls, [_OFTEN_WEIGHT if call in _OFTEN else 1 for call in calls])
         return self._start(home, self._chosen, rng.choice(targets[self._chosen]))
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Wait until it is dead; one that does not come to its call in time is killed."""
         await process.ready()
         if await process.died(MISSED_S):
@@ -91,10 +91,10 @@ class Injector:
                 await process.kill()
         return self._read(file.read_text(errors="replace").splitlines(), home)
 
-    def _recording(self, home: Home, file: Path) -> Process:
+    def _recording(self, home: Home, file: Path) -> DaemonProcess:
         raise NotImplementedError
 
-    def _start(self, home: Home, call: str, ordinal: int) -> Process:
+    def _start(self, home: Home, call: str, ordinal: int) -> DaemonProcess:
         raise NotImplementedError
 
     def _read(self, lines: Iterable[str], home: Home) -> Targets:
@@ -106,11 +106,11 @@ class Strace(Injector):
 
     traced = True
 
-    def _recording(self, home: Home, file: Path) -> Process:
-        return Process(home, [*_STRACE, "-s", "200", "-o", str(file), "-e", f"trace={_CALLS}"])
+    def _recording(self, home: Home, file: Path) -> DaemonProcess:
+        return DaemonProcess(home, [*_STRACE, "-s", "200", "-o", str(file), "-e", f"trace={_CALLS}"])
 
-    def _start(self, home: Home, call: str, ordinal: int) -> Process:
-        return Process(home, _strace(call, ordinal))
+    def _start(self, home: Home, call: str, ordinal: int) -> DaemonProcess:
+        return DaemonProcess(home, _strace(call, ordinal))
 
     def _read(self, lines: Iterable[str], home: Home) -> Targets:
         return targets_of(lines, str(home.path))
@@ -121,11 +121,11 @@ class Inside(Injector):
 
     traced = False
 
-    def _recording(self, home: Home, file: Path) -> Process:
-        return Process(home, module="tests.crash.hook", environment={"DAYCARE_CRASH_RECORD": str(file)})
+    def _recording(self, home: Home, file: Path) -> DaemonProcess:
+        return DaemonProcess(home, module="tests.crash.hook", environment={"DAYCARE_CRASH_RECORD": str(file)})
 
-    def _start(self, home: Home, call: str, ordinal: int) -> Process:
-        return Process(home, module="tests.crash.hook", environment={"DAYCARE_CRASH_AT": f"{call}:{ordinal}"})
+    def _start(self, home: Home, call: str, ordinal: int) -> DaemonProcess:
+        return DaemonProcess(home, module="tests.crash.hook", environment={"DAYCARE_CRASH_AT": f"{call}:{ordinal}"})
 
     def _read(self, lines: Iterable[str], home: Home) -> Targets:
         found: Targets = {}

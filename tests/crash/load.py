@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import trio
 
+from daycare.testing.daemon_process import client_of
 from tests.crash.ledger import Ledger, Sent
 from tests.crash.mind import DELEGATIONS, VERBS, Errand
 
@@ -18,7 +19,6 @@ SENDERS = 8
 AGENTS = 5
 PAUSE_S = 0.06  # on average, between two messages of one sender
 RETRY_S = 0.04
-REQUEST_S = 20.0
 # How often each verb is said, and how long the senders pause: a helper is ten times the work of a message.
 WORKLOADS: dict[str, tuple[dict[str, int], float]] = {
     "messages": (dict(zip(VERBS, (50, 15, 15, 8, 12), strict=True)), PAUSE_S),
@@ -28,13 +28,6 @@ WORKLOADS: dict[str, tuple[dict[str, int], float]] = {
     "delegation": (dict(zip((*VERBS, *DELEGATIONS), (25, 5, 10, 2, 8, 10, 12, 12, 8, 8), strict=True)), 5 * PAUSE_S),
 }
 _CONFIRM_EVERY_S = 0.15
-
-
-def client_of(socket: Path) -> httpx.AsyncClient:
-    """Return a client of the API on a Unix socket. (Preparing for TLS would cost 30 ms.)"""
-    return httpx.AsyncClient(
-        transport=httpx.AsyncHTTPTransport(uds=str(socket), verify=False), base_url="http://daycare", timeout=REQUEST_S
-    )
 
 
 class Crowd:

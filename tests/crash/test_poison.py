@@ -7,10 +7,10 @@ import apsw
 import httpx
 import trio
 
+from daycare.testing.daemon_process import DaemonProcess, client_of
 from tests.crash.campaign import USER
-from tests.crash.load import client_of
 from tests.crash.poison import DEADLY
-from tests.crash.process import Home, Process
+from tests.crash.process import Home
 
 INNOCENTS = 12
 DEATHS_MAX = 20
@@ -33,7 +33,7 @@ def _states(file: Path, seqs: list[int]) -> dict[int, tuple[int, str | None]]:
     return {seq: (state, result) for seq, state, result in rows if seq in seqs}
 
 
-async def _settled(home: Home, process: Process, seqs: list[int]) -> bool:
+async def _settled(home: Home, process: DaemonProcess, seqs: list[int]) -> bool:
     """Wait until everything has ended; False if the process died first."""
     with trio.fail_after(QUIET_S):
         while not await process.died(0.1):
@@ -45,7 +45,7 @@ async def _settled(home: Home, process: Process, seqs: list[int]) -> bool:
 def test_twelve_conversations_survive_a_message_that_kills_the_process() -> None:
     async def main() -> None:
         home = Home("poison")
-        process = Process(home)
+        process = DaemonProcess(home)
         try:
             await process.ready()
             paths = [f"/{USER}/agent/a{number}" for number in range(INNOCENTS + 1)]
@@ -61,7 +61,7 @@ def test_twelve_conversations_survive_a_message_that_kills_the_process() -> None
                 deaths += 1
                 assert deaths < DEATHS_MAX
                 await process.kill()
-                process = Process(home)
+                process = DaemonProcess(home)
             await process.stop()
             states = _states(home.database, [*seqs, poison])
             assert [states[seq] for seq in seqs] == [(1, "fine")] * INNOCENTS

@@ -8,10 +8,10 @@ import pytest
 
 from daycare.store.sqlite import database
 from daycare.store.sqlite.store import open_store
+from daycare.testing.powercut import KINDS, compare, draw_cuts, inspect, run
+from daycare.testing.powercut_disk import Disk, Op
+from daycare.testing.powercut_workload import Recording, record
 from tests.chance import SEED
-from tests.crash.powercut import KINDS, compare, draw_cuts, inspect, run
-from tests.crash.vfs import Disk, Op
-from tests.crash.workload import Recording, record
 
 
 def test_no_acknowledged_row_is_lost_doubled_torn_or_reordered_by_a_power_cut() -> None:

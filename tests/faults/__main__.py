@@ -7,7 +7,7 @@ import sys
 import msgspec
 import trio
 
-from tests.crash.process import die_tidily
+from daycare.testing.daemon_process import die_tidily
 from tests.faults.campaign import run
 
 

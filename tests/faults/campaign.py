@@ -16,10 +16,10 @@ import msgspec
 import trio
 
 from daycare.testing.anthropic_server import FakeAnthropic
+from daycare.testing.daemon_process import DaemonProcess, client_of, status
 from daycare.testing.model_server import Call, FakeModelServer, Scripted, last_user_text, web_page
 from daycare.testing.openai_server import FakeOpenAI
-from tests.crash.load import client_of
-from tests.crash.process import Home, Process, status
+from tests.crash.process import Home
 
 _ANSWER_S: Final = 600.0  # for one message: some faults open a breaker, whose pauses are half a minute and more
 _ACCOUNT: Final = re.compile(r"charge (s\d+)\b")
@@ -146,7 +146,7 @@ async def run(messages: int, agents: int, seed: int, share: float = 0.5) -> Figu
         async with FakeOpenAI.serve(reply=brain) as openai, FakeAnthropic.serve(reply=brain) as anthropic:
             openai.api_key = anthropic.api_key = _KEY
             (home.path / "config.toml").write_text(_config(openai, anthropic))
-            process = Process(home)
+            process = DaemonProcess(home)
             await process.ready()
             await _talk(home, brain, figures, messages, agents)
             await process.stop()

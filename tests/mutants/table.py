@@ -45,7 +45,7 @@ def test(*names: str) -> Slice:
     return Slice("tests", ("pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *(f"tests/{name}" for name in names)))
 
 
-POWERCUT: Final = Slice("powercut", ("tests.crash.powercut", "--images", "100", "--seed", "1"))
+POWERCUT: Final = Slice("powercut", ("tests.crash", "--mode", "powercut", "--images", "100", "--seed", "1"))
 THREADS: Final = simulation(1, "0.45", "--threads")
 WAKES: Final = Slice("wakes", ("tests.simulation.wakes", "--count", "1000", "--seed", "20270101"))
 CRON: Final = Slice("cron", ("tests.cron", "--days", "3", "--seed", "1"))

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import trio
 
-from tests.crash.process import die_tidily
+from daycare.testing.daemon_process import die_tidily
 from tests.planted.table import TABLE, Outcome, Planted, run, sound
 from tests.telegram.campaign import stage
 from tests.telegram.campaign.report import say

@@ -9,7 +9,7 @@ import argparse
 import json
 import sys
 
-from tests.crash.process import die_tidily
+from daycare.testing.daemon_process import die_tidily
 from tests.service import campaign
 
 

@@ -15,9 +15,10 @@ import msgspec
 import trio
 
 from daycare.ops.starts import Record
+from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess
 from tests.crash.campaign import Campaign, When, say
 from tests.crash.figures import Figures
-from tests.crash.process import BrokenDaemonError, Home, Process
+from tests.crash.process import Home
 from tests.service.mind import HANG
 
 EXIT_MAX_S: Final = 10.0
@@ -27,7 +28,7 @@ HANG_SHARE: Final = 0.05  # of the lives in which a tool takes longer than the d
 _FINE: Final = {"work": (0,), "start": (0, 143, -signal.SIGTERM), "birth": (0, 143, -signal.SIGTERM)}
 
 
-class Ended(Process):
+class Ended(DaemonProcess):
     """A daemon that is asked to end."""
 
     async def ended(self) -> tuple[int, float]:
@@ -60,7 +61,7 @@ class Stopper:
     async def prepare(self, rng: random.Random) -> None:
         """Time is always there."""
 
-    def start(self, home: Home, rng: random.Random, when: When) -> Process:
+    def start(self, home: Home, rng: random.Random, when: When) -> DaemonProcess:
         """Start one, now and then with a tool that hangs. The breaker is on: orderly ends never trip it."""
         self.home = home
         end_all(home)  # what a daemon left that the campaign itself has killed
@@ -68,7 +69,7 @@ class Stopper:
         self.hung += hangs
         return Ended(home, environment={"DAYCARE_BREAKER": "on"} | ({HANG: "1"} if hangs else {}))
 
-    async def strike(self, process: Process, rng: random.Random, when: When) -> None:
+    async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Wait for the moment, tell it to end, and look at what is left."""
         assert isinstance(process, Ended) and self.home is not None
         if when == "work":

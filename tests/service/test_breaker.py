@@ -21,9 +21,10 @@ from daycare.ops.stop import ending
 from daycare.store.home import Home as StoredHome
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
+from daycare.testing.daemon_process import status
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.pigeon import NAME, Pigeon
-from tests.crash.process import Home, status
+from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.telegram.campaign.warm import Kennel
 

@@ -17,10 +17,10 @@ from daycare.ops.notify import Notify
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.store.sqlite import watch
 from daycare.store.sqlite.store import open_store
+from daycare.testing.daemon_process import client_of, status
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
-from tests.crash.load import client_of
-from tests.crash.process import Home, status
+from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.service.manager import Manager, manager
 from tests.telegram.campaign.warm import Kennel

@@ -14,7 +14,7 @@ from daycare.base.messages import Lane
 from daycare.store.contract import Store
 from daycare.store.records import Effects
 from daycare.store.sqlite.store import SqliteStore, open_store
-from tests.crash.vfs import RecordingVFS
+from daycare.testing.powercut_disk import RecordingVFS
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, end, letter, new_agent, post
 
 PATHS = [PATH, *(f"/u1/agent/a{number}" for number in range(4))]

@@ -18,7 +18,7 @@ from typing import Final
 
 import trio
 
-from tests.crash.process import die_tidily
+from daycare.testing.daemon_process import die_tidily
 from tests.telegram.campaign import approve, flood, outage, receive, send
 
 MODES: Final = ("receive", "send", "flood", "outage", "approve")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from daycare.testing import telegram_server as telegram
+from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.model_server import last_user_text
-from tests.crash.process import Process
 from tests.telegram.campaign.stage import Stage
 
 WATCHED: Final = "tests.telegram.campaign.watched"
@@ -50,7 +50,7 @@ class Killer:
         self._skip = 0
         stage.server.on_call.append(self._called)
 
-    def start(self, point: Point | None, skip: int = 0) -> Process:
+    def start(self, point: Point | None, skip: int = 0) -> DaemonProcess:
         """Start a daemon that dies at this point, after so many others like it; a commit is always the first."""
         self._point, self._skip = point, skip
         if isinstance(point, Commit):

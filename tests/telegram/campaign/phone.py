@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, TypeVar
 import httpx
 import trio
 
+from daycare.testing.daemon_process import client_of
 from daycare.testing.telegram_server import Message
-from tests.crash.load import client_of
 from tests.telegram.campaign.proposer import TOLD, asking, fact
 from tests.telegram.campaign.stage import Room, Stage
 

@@ -13,11 +13,11 @@ import apsw
 import httpx
 import trio
 
+from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of, status
 from daycare.testing.model_server import FakeModelServer
 from daycare.testing.telegram_server import Chat as FakeChat
 from daycare.testing.telegram_server import FakeTelegram, Person
-from tests.crash.load import client_of
-from tests.crash.process import BrokenDaemonError, Home, Process, status
+from tests.crash.process import Home
 from tests.planted.plugin import patience_s, section, to_load
 from tests.telegram.campaign.report import Report, say
 
@@ -103,8 +103,8 @@ class Stage:
         self.server = server
         self.report = report
         self.rooms: list[Room] = []
-        self.process: Process | None = None
-        self.starter: Callable[..., Process] = Process
+        self.process: DaemonProcess | None = None
+        self.starter: Callable[..., DaemonProcess] = DaemonProcess
         self.ready_s: list[float] = []
         self.home = Home()
         self._config = partial(
@@ -125,12 +125,14 @@ class Stage:
 
     # -- the daemon --------------------------------------------------------------------------------------------------
 
-    def start(self, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None) -> Process:
+    def start(
+        self, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None
+    ) -> DaemonProcess:
         """Start the daemon."""
         self.process = self.starter(self.home, module=module, environment=environment)
         return self.process
 
-    async def up(self) -> Process:
+    async def up(self) -> DaemonProcess:
         """Start the daemon and wait until it answers."""
         process = self.start()
         if (ready_s := await process.ready()) is not None:

@@ -21,7 +21,8 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.crash.process import REPOSITORY, Home, Process
+from daycare.testing.daemon_process import DaemonProcess
+from tests.crash.process import REPOSITORY, Home
 
 _IMPORTED: Final = (
     "cryptography.fernet",
@@ -77,8 +78,8 @@ class Kennel:
 
     def start(
         self, home: Home, *, module: str = "daycare.cli.daemon", environment: Mapping[str, str] | None = None
-    ) -> Process:
-        """Start a daemon, as `Process` does."""
+    ) -> DaemonProcess:
+        """Start a daemon, as `DaemonProcess` does."""
         return _Warm(self, home, module, environment)
 
     def ask(self, *order: Any) -> Any:
@@ -90,7 +91,7 @@ class Kennel:
             return json.loads(self._parent.stdout.readline())
 
 
-class _Warm(Process):
+class _Warm(DaemonProcess):
     def __init__(self, kennel: Kennel, home: Home, module: str, environment: Mapping[str, str] | None) -> None:
         self._kennel = kennel
         super().__init__(home, module=module, environment=environment)

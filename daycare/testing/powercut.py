@@ -1,18 +1,14 @@
 """Cut the power thousands of times: does the store keep what it acknowledged, once, whole and in order?
 
-    python -m tests.crash.powercut --images 2000 --seed 1
-
-A seeded crowd uses a real store on a recorded disk (`workload`); disks as a power cut may leave them (`vfs`) are
-opened by the real store again and compared with what was promised before the cut.
+A seeded crowd uses a real store on a recorded disk (`powercut_workload`). Disks as a power cut may leave them
+(`powercut_disk`) are opened by the real store again and compared with what was promised before the cut.
 """
 
-import argparse
-import json
 import random
-import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +18,23 @@ import trio
 
 from daycare.base.errors import DaycareError
 from daycare.store.sqlite.store import SqliteStore, open_store
-from tests.crash.vfs import Disk
-from tests.crash.workload import Finish, Ledger, Recording, agent_at, envelope, record
+from daycare.testing.powercut_disk import Disk
+from daycare.testing.powercut_workload import Finish, PromiseLedger, Recording, agent_at, envelope, record
 
 IMAGES_PER_RUN = 50
 KINDS = ("lost", "doubled", "torn", "reordered")
 Finding = tuple[str, str]  # one of KINDS, and what was seen
+
+
+@dataclass
+class Image:
+    """One disk as a power cut after `at` of `total` operations left it, and which promises it breaks."""
+
+    run: int
+    at: int
+    total: int
+    promised: int  # what had been acknowledged before the cut
+    findings: list[Finding]
 
 
 def run(
@@ -38,25 +45,33 @@ def run(
     `synchronous` is SQLite's pragma, empty for the product's own. The crowd's threads interleave as they like, so a
     seed repeats the choices but not the exact record.
     """
-    return trio.run(_run, images, seed, synchronous, report)
+    return trio.run(_count, images, seed, synchronous, report)
 
 
-async def _run(images: int, seed: int, synchronous: str, report: Callable[[str], None]) -> dict[str, int]:
+async def _count(images: int, seed: int, synchronous: str, report: Callable[[str], None]) -> dict[str, int]:
     counts: Counter[str] = Counter()
-    fast = "/dev/shm" if Path("/dev/shm").is_dir() else None  # images are synced, too; memory makes that free
+    fast = Path("/dev/shm")  # images are synced, too; memory makes that free
+    async with aclosing(examined(images, seed, fast if fast.is_dir() else None, synchronous)) as all_images:
+        async for image in all_images:
+            counts.update({kind for kind, _ in image.findings})
+            for kind, what in image.findings[:5]:
+                report(f"seed {seed}, run {image.run}, cut at {image.at} of {image.total}: {kind}: {what}")
+    return {"images": images, **{kind: counts[kind] for kind in KINDS}, "seed": seed}
+
+
+async def examined(images: int, seed: int, folder: Path | None, synchronous: str = "") -> AsyncGenerator[Image, None]:
+    """Yield so many images after each was opened and compared; they lie in folders of their own within `folder`."""
     for number, start in enumerate(range(0, images, IMAGES_PER_RUN)):
         rng = random.Random(f"{seed}/{number}")
-        with tempfile.TemporaryDirectory(dir=fast) as folder:
-            recording = await record(Path(folder), rng.randrange(1 << 32), synchronous)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            recording = await record(Path(place), rng.randrange(1 << 32), synchronous)
         for cut in draw_cuts(recording, min(IMAGES_PER_RUN, images - start), rng):
-            with tempfile.TemporaryDirectory(dir=fast) as folder:
+            with tempfile.TemporaryDirectory(dir=folder) as place:
                 for name, data in cut.files.items():
-                    Path(folder, name).write_bytes(data)
-                findings = await inspect(Path(folder, "daycare.db"), recording.ledger, cut.at, rng)
-            counts.update({kind for kind, _ in findings})
-            for kind, what in findings[:5]:
-                report(f"seed {seed}, run {number}, cut at {cut.at} of {len(recording.ops)}: {kind}: {what}")
-    return {"images": images, **{kind: counts[kind] for kind in KINDS}, "seed": seed}
+                    Path(place, name).write_bytes(data)
+                findings = await inspect(Path(place, "daycare.db"), recording.ledger, cut.at, rng)
+            promised = recording.ledger.promised(cut.at)
+            yield Image(number, cut.at, len(recording.ops), promised, findings)
 
 
 @dataclass
@@ -78,7 +93,7 @@ def draw_cuts(recording: Recording, count: int, rng: random.Random) -> Iterator[
         yield Cut(at, disk.cut(rng))
 
 
-async def inspect(path: Path, ledger: Ledger, at: int, rng: random.Random) -> list[Finding]:
+async def inspect(path: Path, ledger: PromiseLedger, at: int, rng: random.Random) -> list[Finding]:
     """Open what is left of a store and compare it with what was promised before operation `at`."""
     findings: list[Finding] = []
     try:
@@ -90,7 +105,7 @@ async def inspect(path: Path, ledger: Ledger, at: int, rng: random.Random) -> li
     return findings
 
 
-def compare(db: apsw.Connection, ledger: Ledger, at: int) -> Iterator[Finding]:
+def compare(db: apsw.Connection, ledger: PromiseLedger, at: int) -> Iterator[Finding]:
     """Yield every promise that the tables break. Reads them with SQL of its own, not with the store's."""
     [(answer,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
     if answer != "ok":
@@ -138,7 +153,7 @@ class _Tables:
     states: dict[Any, Any]  # of messages, by seq
 
 
-def _compare_posts(rows: dict[tuple[Any, Any], tuple[Any, ...]], ledger: Ledger, at: int) -> Iterator[Finding]:
+def _compare_posts(rows: dict[tuple[Any, Any], tuple[Any, ...]], ledger: PromiseLedger, at: int) -> Iterator[Finding]:
     batches: dict[int, set[bool]] = {}
     for post in ledger.posts.values():
         row = rows.get((post.path, post.key))
@@ -159,7 +174,7 @@ def _compare_posts(rows: dict[tuple[Any, Any], tuple[Any, ...]], ledger: Ledger,
     yield from (("torn", f"half of batch {batch}") for batch, present in batches.items() if len(present) > 1)
 
 
-def _compare_order(inbox: list[Any], ledger: Ledger) -> Iterator[Finding]:
+def _compare_order(inbox: list[Any], ledger: PromiseLedger) -> Iterator[Finding]:
     """A sender writes the next message when the last is acknowledged: what is there is a beginning, in order."""
     senders: dict[str, list[int]] = {}
     for row in sorted(inbox, key=lambda row: row[2]):
@@ -188,7 +203,7 @@ def _compare_finish(finish: Finish, tables: _Tables, at: int) -> Iterator[Findin
         yield "torn", f"turn {turn.turn} ({state[:20]}): reply, post, timer, history, messages: {whole}"
 
 
-async def repeat(store: SqliteStore, ledger: Ledger, rng: random.Random) -> list[Finding]:
+async def repeat(store: SqliteStore, ledger: PromiseLedger, rng: random.Random) -> list[Finding]:
     """Send some messages again, as a sender does who does not know: each is there once, in its old place."""
     present = dict(store._db.execute("SELECT path || key, seq FROM inbox NOT INDEXED"))
     posts = rng.sample(list(ledger.posts.values()), min(8, len(ledger.posts)))
@@ -201,24 +216,3 @@ async def repeat(store: SqliteStore, ledger: Ledger, rng: random.Random) -> list
             findings.append(("doubled", f"message {post.key} of number {old} was accepted as {receipt.seq}"))
     keys = Counter(store._db.execute("SELECT path, key FROM inbox NOT INDEXED"))
     return findings + [("doubled", f"message {key}") for key, number in keys.items() if number > 1]
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--synchronous", choices=("NORMAL", "OFF"), default="", help="instead of the product's own")
-    parser.add_argument("--json", action="store_true", help="print the counts as JSON, as the last line")
-    chosen = parser.parse_args()
-    counts = run(
-        chosen.images,
-        chosen.seed,
-        synchronous=chosen.synchronous,
-        report=lambda line: print(line, file=sys.stderr),
-    )
-    print(json.dumps(counts) if chosen.json else "  ".join(f"{name}: {count}" for name, count in counts.items()))
-    return int(any(counts[kind] for kind in KINDS))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -47,6 +47,7 @@ class RecordingVFS(apsw.VFS):
         self.unregister()
 
     def xOpen(self, name: str | apsw.URIFilename | None, flags: list[int]) -> "_File":  # noqa: N802
+        """Open a file as the system does, and record what is done to it from here on."""
         path = Path((name.filename() if isinstance(name, apsw.URIFilename) else name) or "/temporary")
         new = not path.exists()
         file = _File(self, name, flags)
@@ -59,6 +60,7 @@ class RecordingVFS(apsw.VFS):
         return file
 
     def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        """Delete a file."""
         super().xDelete(filename, syncdir)
         path = Path(filename)
         if path.parent == self._folder:

@@ -14,7 +14,7 @@ from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.store.records import Agent, Effects, NewAgent, NewTimer, Reply, Step, Turn, TurnEnd
 from daycare.store.sqlite.store import SqliteStore, open_store
-from tests.crash.vfs import Op, RecordingVFS
+from daycare.testing.powercut_disk import Op, RecordingVFS
 
 PATHS = ("/u1/telegram", "/u1/agent/a", "/u1/agent/b")
 NEVER = 1 << 62  # the time of a promise that was not made
@@ -49,7 +49,7 @@ class Finish:
 
 
 @dataclass
-class Ledger:
+class PromiseLedger:
     """What was asked for and promised; `acked` maps other promises to their times."""
 
     posts: dict[str, Post] = field(default_factory=dict)
@@ -60,13 +60,19 @@ class Ledger:
     fired: dict[str, int] = field(default_factory=dict)
     sent: dict[int, int] = field(default_factory=dict)
 
+    def promised(self, at: int) -> int:
+        """Return how many things had been acknowledged before operation `at`."""
+        acked = [post.acked for post in self.posts.values()] + [finish.acked for finish in self.finishes]
+        others = (self.turns, self.steps, self.timers, self.fired, self.sent)
+        return sum(time <= at for time in (*acked, *(time for each in others for time in each.values())))
+
 
 @dataclass
 class Recording:
     """A run: what the disk was told to do, and what the crowd was promised."""
 
     ops: list[Op]
-    ledger: Ledger
+    ledger: PromiseLedger
 
     @property
     def promises(self) -> list[int]:
@@ -76,6 +82,7 @@ class Recording:
 
 
 def envelope(path: str, key: str, sender: str) -> Envelope:
+    """Return the message that a sender writes under a key."""
     return Envelope(
         to=path,
         user="u1",
@@ -88,6 +95,7 @@ def envelope(path: str, key: str, sender: str) -> Envelope:
 
 
 def agent_at(path: str) -> NewAgent:
+    """Return the agent that is to be created at a path."""
     return NewAgent(
         id="id-" + path.strip("/").replace("/", "-"),
         path=path,
@@ -104,7 +112,7 @@ async def record(folder: Path, seed: int, synchronous: str = "") -> Recording:
     The store is as the product opens it, unless `synchronous` is to show that the campaign would notice.
     """
     rng = random.Random(seed)
-    ledger = Ledger()
+    ledger = PromiseLedger()
     with RecordingVFS(f"recording-{folder.name}", folder) as disk:
         for opening in range(rng.randint(1, 3)):
             async with open_store(str(folder / "daycare.db"), vfs=f"recording-{folder.name}") as store:
@@ -120,7 +128,7 @@ async def record(folder: Path, seed: int, synchronous: str = "") -> Recording:
 
 class _Crowd:
     def __init__(
-        self, store: SqliteStore, ledger: Ledger, time: Callable[[], int], rng: random.Random, opening: int
+        self, store: SqliteStore, ledger: PromiseLedger, time: Callable[[], int], rng: random.Random, opening: int
     ) -> None:
         self._store = store
         self._ledger = ledger
