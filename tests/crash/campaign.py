@@ -18,8 +18,7 @@ from tests.crash.process import Home
 
 START_SHARE = 0.25  # of the kills come while the daemon starts
 BIRTH_SHARE = 0.04  # of the kills interrupt the very first start of another, fresh home
-START_S = 1.0
-WORK_S = 0.9
+START_S = 1.0  # as long as none was measured
 QUIET_DEADLINE_S = 90.0
 HUSH_DEADLINE_S = 60.0
 PROGRESS_EVERY = 25
@@ -44,7 +43,10 @@ class Killer(Protocol):
 
 
 class Delay:
-    """Kills after random delays."""
+    """Kills after random delays, drawn from how long the daemon took to be ready when it last was."""
+
+    def __init__(self) -> None:
+        self._start_s = START_S
 
     async def prepare(self, rng: random.Random) -> None:
         """Time is always there."""
@@ -56,10 +58,8 @@ class Delay:
     async def strike(self, process: DaemonProcess, rng: random.Random, when: When) -> None:
         """Kill."""
         if when == "work":
-            await process.ready()
-            await trio.sleep(rng.uniform(0.0, WORK_S))
-        else:
-            await trio.sleep(rng.uniform(0.0, START_S))
+            self._start_s = await process.ready() or self._start_s
+        await trio.sleep(rng.uniform(0.0, self._start_s))
         await process.kill()
 
     def summary(self) -> dict[str, Any]:

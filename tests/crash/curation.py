@@ -20,7 +20,7 @@ import trio
 from daycare.testing.daemon_process import DaemonProcess, client_of
 from daycare.testing.model_server import Scripted, last_user_text, said
 from daycare.testing.openai_server import FakeOpenAI
-from tests.crash.campaign import QUIET_DEADLINE_S, WORK_S, Campaign, Delay, Killer, When
+from tests.crash.campaign import QUIET_DEADLINE_S, Campaign, Delay, Killer, When
 from tests.crash.curated import FRIEND, Watch, remembered, word_of
 from tests.crash.figures import Figures
 from tests.crash.judge import Verdict
@@ -35,6 +35,7 @@ NONSENSE_SHARE = 0.12  # of these answers: the rules do the work
 ANEW_SHARE = 0.08  # of the messages begin a new conversation, which hands off the old one
 PROCESS_SHARE = 0.08  # come after a look that somebody asked for
 EXPIRY_SHARE = 0.3  # of the lives keep no log of what was learned from
+_WORK_S = 0.9
 ASKED_SHARE = 0.65  # of the kills at work come after the model was asked to distil
 ANSWERED_SHARE = 0.6  # ... of those, after it has answered, while what was learned is committed
 ANSWERED_S = 0.15  # ... so long after it at most, longer on a machine that is busy with other things:
@@ -144,7 +145,7 @@ class AtCuration:
             await self._other.strike(process, rng, when)
             return
         await process.ready()
-        await trio.sleep(rng.uniform(0.0, WORK_S))  # not always the first one after the start
+        await trio.sleep(rng.uniform(0.0, _WORK_S))  # not always the first one after the start
         with trio.move_on_after(ASKED_DEADLINE_S) as waiting:
             await self._model.asked()
         self._missed += waiting.cancelled_caught

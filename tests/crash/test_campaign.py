@@ -1,11 +1,13 @@
 """A short slice of the campaign against a real daemon, and proofs that the judge would notice."""
 
+import random
 import shutil
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import apsw
 import pytest
@@ -14,6 +16,7 @@ import trio.testing
 
 from daycare.agent.provenance import Provenance
 from daycare.base.limits import PAIR_PER_MINUTE
+from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
 from tests.chance import SEED
@@ -46,6 +49,25 @@ def test_nothing_is_lost_doubled_or_reordered_by_killing_the_daemon(mode: str, w
     assert figures.acknowledged > kills
     assert figures.turns > 0
     assert figures.results > 0 or workload != "delegation"
+
+
+class _Slow:
+    """A daemon that is ready after eight seconds."""
+
+    async def ready(self) -> float:
+        return 8.0
+
+    async def kill(self) -> None:
+        pass
+
+
+async def test_kills_of_a_slow_start_come_all_over_it(autojump_clock: object) -> None:
+    killer, rng, waited = campaign.Delay(), random.Random(1), []
+    for when in ("work", *["start"] * 40):
+        began = trio.current_time()
+        await killer.strike(cast(DaemonProcess, _Slow()), rng, cast(campaign.When, when))
+        waited.append(trio.current_time() - began)
+    assert min(waited) < 1.0 and 7.0 < max(waited) <= 8.0
 
 
 @dataclass
