@@ -7,6 +7,7 @@ that is enough. What has no evidence is left out: better a name missed than a th
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final, NamedTuple
 
 from daycare.memory import name_signs as signs
@@ -17,6 +18,7 @@ from daycare.memory.learned import NAME_MAX_CHARS, EntityKind
 ENOUGH: Final = 2.0
 _WORDS_MAX: Final = 6  # of one name
 _NAMES_MAX: Final = 16  # of one sentence: more is a list of something
+_LOOKED_AT_MAX: Final = 64  # runs of capitals in it that are judged: .25 ms each, and no sentence of people has more
 _AROUND_CHARS: Final = 60  # looked at on each side of a name
 
 _CAPITAL: Final = r"[^\W\d_a-zß-öø-ÿ][\w'&-]*"  # begins with a letter that is not lower case in Latin
@@ -46,7 +48,8 @@ class Mention(NamedTuple):
 def find(text: str, language: str = "en") -> list[Mention]:
     """Return the names in a sentence, in order."""
     found = list(_titles(text))
-    for start, end, title, name in _lower(text) if text == text.lower() else _candidates(text, language):
+    candidates = _lower(text) if text == text.lower() else _candidates(text, language)
+    for start, end, title, name in islice(candidates, _LOOKED_AT_MAX):
         if len(found) == _NAMES_MAX:
             break
         if not any(start < other.end and other.start < end for other in found):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.messages import Origin
-from daycare.memory import dates, salience, sentences
+from daycare.memory import dates, names, salience, sentences
 from daycare.memory.dates_english import easter
 from daycare.memory.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes
 from daycare.memory.learned import RULES, STATEMENT_MAX_CHARS, Learned, Line, NewFact
@@ -411,3 +411,10 @@ def test_choosing_among_the_clauses_of_one_line_costs_in_step_with_their_number(
 
     assert among(2_000) == list(range(2_000))
     assert costs_at_most(IN_STEP, lambda: among(8_000), lambda: among(2_000))
+
+
+def test_a_sentence_of_nothing_but_names_is_looked_at_as_far_as_people_write() -> None:
+    made = [f"Qq{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}" for n in range(4_000)]
+    few, many = " of ".join(made[:400]), " of ".join(made)
+    assert names.find(few) == names.find(many) == []
+    assert costs_at_most(4, lambda: names.find(many), lambda: names.find(few)), "ten times as long"

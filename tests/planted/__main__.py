@@ -39,7 +39,7 @@ def main() -> int:
         parser.error(f"no such fault or campaign: {', '.join(sorted(unknown))}")
     wanted = [each for each in TABLE if not only or only & {each.name, each.campaign}]
     began = time.monotonic()
-    with Kennel(pace=False) as kennel, patch.object(stage, "Process", kennel.start):
+    with Kennel(pace=False) as kennel, patch.object(stage, "DaemonProcess", kennel.start):
         outcomes, false = trio.run(_all, wanted, chosen.seed, chosen.jobs)
     missed = [f"{each.fault.name} ({each.fault.campaign})" for each in outcomes if not each.caught]
     if chosen.json:

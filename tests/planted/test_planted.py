@@ -23,7 +23,7 @@ async def test_planted_faults_are_caught() -> None:
     async def one(fault: Planted) -> None:
         outcomes.append(await run(fault, SEED))
 
-    with Kennel(pace=False) as kennel, patch.object(stage, "Process", kennel.start):
+    with Kennel(pace=False) as kennel, patch.object(stage, "DaemonProcess", kennel.start):
         async with trio.open_nursery() as nursery:
             for fault in drawn:
                 nursery.start_soon(one, fault)

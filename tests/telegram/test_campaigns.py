@@ -23,7 +23,7 @@ ANSWERS = 40 if WHOLE else 20  # each chat is sent one a second at most
 def warm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let daemons come from a kennel: a dozen starts of Python and its imports show nothing."""
     with Kennel() as kennel:
-        monkeypatch.setattr(stage, "Process", kennel.start)
+        monkeypatch.setattr(stage, "DaemonProcess", kennel.start)
         yield
 
 
