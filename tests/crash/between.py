@@ -36,6 +36,7 @@ import trio.testing
 
 from daycare.base.messages import Message, ToolResult
 from daycare.memory.loading import load
+from daycare.observe import log
 from daycare.rules.grammar import grammar
 from daycare.testing.clock import patient_clock
 from tests.crash.operations import OPERATIONS, Operation, die, live
@@ -250,6 +251,7 @@ def _fork(folder: Path, operation: Operation, moment: Moment | None, threads: bo
     try:
         signal.setitimer(signal.ITIMER_REAL, LIFE_S)  # SIGALRM ends what does not end by itself
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        log.configure("error")  # what it prints would stand among the figures
         folder.mkdir(exist_ok=True)
         outside = Outside(folder / "outside")
         os.environ["DAYCARE_TEST_LEDGER"] = str(folder / "tools")

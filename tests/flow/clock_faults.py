@@ -15,6 +15,7 @@ from random import Random, SystemRandom
 import trio
 import trio.testing
 
+from daycare.observe import log
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
@@ -93,6 +94,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of the first; without it a fresh one is drawn")
     args = parser.parse_args()
     first = args.seed if args.seed is not None else SystemRandom().randrange(2**32)
+    log.configure("error")
     began = time.perf_counter()
     for number in range(args.episodes):
         try:
