@@ -17,6 +17,7 @@ from daycare.plugin import Completion, InferRequest, Provider, StreamEvent
 PIECES_AT_ONCE: Final = 64  # taken before others have their turn, some ms with all who are told of them
 
 _END: Final = "end"
+_AT_ONCE_CHARS: Final = 4_000  # of one piece: some 10 ms
 
 
 async def call(
@@ -62,7 +63,7 @@ async def call(
                 chars += len(event.text)
                 if chars > REPLY_MAX_CHARS:
                     raise _failed("REPLY_TOO_LARGE", provider, request, f"it is longer than {REPLY_MAX_CHARS}")
-                if words := veil.feed(said.feed(event.text)):  # none is a sign of life
+                if words := await _veiled(veil, said.feed(event.text)):  # none is a sign of life
                     on_delta(words)
             wait_s = MODEL_NEXT_TOKEN_S
             pieces += 1
@@ -73,6 +74,13 @@ async def call(
     if words := veil.feed(said.end()) + veil.end():
         on_delta(words)
     return completion
+
+
+async def _veiled(veil: Veil, words: str) -> str:
+    """Return what can be shown after these words; a long piece is looked through in a thread."""
+    if len(words) <= _AT_ONCE_CHARS:
+        return veil.feed(words)
+    return await trio.to_thread.run_sync(veil.feed, words)
 
 
 def _spoken(completion: Completion) -> Completion:

@@ -107,17 +107,17 @@ class Folder:
     def sweep(self) -> int | None:
         """End the bridge of a daemon that was killed, should it still be there; return its number."""
         try:
-            pid, _, began = self._pid.read_text().partition(" ")
+            pid, _, noted = self._pid.read_text().partition(" ")
         except (OSError, ValueError):
             return None
-        if not pid.isdecimal() or _began(int(pid)) != began.strip() or int(pid) <= 1:
+        if not pid.isdecimal() or int(pid) <= 1 or began(int(pid)) != noted.strip():
             return None
         end(int(pid))
         return int(pid)
 
     def started(self, pid: int) -> None:
         """Note which process it is."""
-        self._pid.write_text(f"{pid} {_began(pid)}")
+        self._pid.write_text(f"{pid} {began(pid)}")
 
     @property
     def _pid(self) -> Path:
@@ -147,10 +147,13 @@ def end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _began(pid: int) -> str:
-    """Return when a process began, in the kernel's ticks; a number that was used again has another."""
+def began(pid: int) -> str:
+    """Return when a process began, in the kernel's ticks; a number that was used again has another.
+
+    It is `-` for one that has ended, also while its parent has not asked how: some leave orphans listed for long.
+    """
     try:
-        told = Path(f"/proc/{pid}/stat").read_text()
+        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return "-"
-    return told.rpartition(")")[2].split()[19]
+    return "-" if told[0] in "ZX" else told[19]

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Final
 
 import apsw
@@ -24,6 +23,7 @@ from daycare.base.bridge import FileAt
 from daycare.testing.bridge_platform import FakePlatform, platform
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of
 from daycare.testing.telegram_server import Person
+from daycare_plugins.bridge.folder import began
 from tests.bridge.helpers import CAN_SANDBOX, to_load
 from tests.crash.process import Home
 from tests.judges.bridge import RECORDED, faults_of
@@ -230,7 +230,7 @@ class Campaign:
         await process.ready()
         with trio.move_on_after(READY_S):
             await there.connected.wait()
-            if there.bridge_pid != pid and Path(f"/proc/{pid}").exists():
+            if there.bridge_pid != pid and began(pid) != "-":
                 self.report.find("left", "a bridge of the killed daemon runs beside the next one")
 
     def _signal(self, there: FakePlatform, number: int) -> bool:

@@ -206,6 +206,8 @@ async def test_a_bridge_left_by_a_killed_daemon_is_ended(tmp_path: Path) -> None
         folder.started(left.pid)
         os.kill(left.pid, signal.SIGSTOP)
         assert folder.sweep() == left.pid
+        os.waitid(os.P_PID, left.pid, os.WEXITED | os.WNOWAIT)
+        assert folder.sweep() is None, "one that has ended is not there, though nobody has asked how it ended"
         assert left.wait(5) == -signal.SIGKILL
         assert folder.sweep() is None
     finally:

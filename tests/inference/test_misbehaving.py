@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from daycare.base.errors import UnavailableError
 from daycare.base.limits import MODEL_STEPS_MAX
 from daycare.base.secrecy import SECRET, hide
+from daycare.base.veil import Veil
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.inference.thoughts import Spoken, spoken
 from daycare.plugin import TextDelta
@@ -19,6 +20,7 @@ from daycare.testing.misbehaving import PROBES, Probe
 from daycare.testing.model_server import Call, FakeModelServer
 from daycare.testing.openai_server import FakeOpenAI
 from tests.actors.helpers import history
+from tests.cost import cost, holds
 from tests.inference.pools import ASKED, DONE, Scripted, pool, refused
 
 
@@ -103,6 +105,21 @@ async def test_a_secret_that_the_pieces_of_a_stream_cut_is_in_no_preview(autojum
     await models.infer(await models.plan("user"), ASKED, shown.append)
     assert "".join(shown) == f"The word is {SECRET} and no other hunter"
     assert len(shown) > 3, "and it grows"
+
+
+async def test_a_long_piece_is_looked_through_without_holding_others_up(autojump_clock: object) -> None:
+    hide("sk-" + "hunter22" * 4)
+    piece = "sk-hunter" * 10_000
+    models = pool({"default": "x/small"}, x=Scripted([TextDelta(piece), DONE]))
+    shown: list[str] = []
+    plan = await models.plan("user")
+
+    async def infer() -> None:
+        await models.infer(plan, ASKED, shown.append)
+
+    longest_s = (await holds(infer))[-1]
+    assert len("".join(shown)) == len(piece)
+    assert longest_s < cost(lambda: Veil().feed(piece)) / 3
 
 
 async def test_one_models_rate_limit_leaves_the_others_of_its_provider_alone(autojump_clock: object) -> None:
