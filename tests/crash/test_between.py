@@ -12,7 +12,7 @@ from tests.chance import SEED, WHOLE, sliced
 from tests.crash.between import Rest, compare
 from tests.crash.operations import OPERATIONS, Operation
 
-POINTS = () if WHOLE else ("--points", "4")
+POINTS = () if WHOLE else ("--points", "3")
 
 
 @pytest.mark.parametrize("operation", sliced(sorted(OPERATIONS), 4))

@@ -43,7 +43,7 @@ SHARES: Final[dict[str, float]] = {
     "archives": 2, "bridge": 10, "api": 20, "api-threads": 1,
 }  # fmt: skip
 SLICE: Final[dict[str, int]] = {
-    "messages": 100, "commands": 200, "tools": 100, "files": 30, "rendering": 100, "telegram": 15, "plugins": 6,
+    "messages": 100, "commands": 200, "tools": 100, "files": 30, "rendering": 100, "telegram": 15, "plugins": 3,
     "archives": 6, "bridge": 40, "api": 100, "api-threads": 10,
 }  # fmt: skip
 assert SHARES.keys() == SLICE.keys() == KINDS.keys()

@@ -47,6 +47,7 @@ RAISING = (
 
 
 PAIRS = [(place, value) for place in (*TEXTS, *NUMBERS, *HANDED_IN) for value in VALUES]
+RAISES = [(place, what) for place in RAISING for what in RAISED]
 
 
 @asynccontextmanager
@@ -100,8 +101,8 @@ async def test_whatever_a_plugin_raises_costs_nobody_else_anything(
 ) -> None:
     wild = Wild()
     async with _house(tmp_path, wild) as house:
-        for what, raised in RAISED.items():
-            wild.place, wild.raised = place, raised
+        for what in [what for at, what in sliced(RAISES, 5) if at == place]:
+            wild.place, wild.raised = place, RAISED[what]
             await a_day(house, wild)
             wild.raised = None
             await _still_well(house, wild, f"{what} raised at {place}")

@@ -9,7 +9,7 @@ from tests.chance import sliced
 from .days import quick_folder, simulate
 
 
-@pytest.mark.parametrize("seed", sliced(range(1, 21), 10))
+@pytest.mark.parametrize("seed", sliced(range(1, 21), 20))
 def test_a_day_with_crashes_keeps_every_promise(seed: int) -> None:
     with quick_folder() as folder:
         figures = simulate(seed, 1, folder)  # raises with the seed, and how to replay it

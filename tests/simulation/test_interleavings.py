@@ -10,7 +10,7 @@ from tests.chance import WHOLE, sliced
 from .wakes import interleave
 
 SEED = 20_270_101
-POSTS = 3_000 if WHOLE else 1_000
+POSTS = 3_000 if WHOLE else 500
 REPLAY = f"replay: python -m tests.simulation.wakes --seed {SEED} --count {POSTS}"
 
 
@@ -42,11 +42,11 @@ class Hasty(Supervisor):
 
 @pytest.mark.parametrize("seed", sliced(range(SEED, SEED + 3), 3))
 def test_the_witness_sees_a_lost_wake(seed: int) -> None:
-    figures = interleave(seed, 1_000, Drowsy)
+    figures = interleave(seed, 500, Drowsy)
     assert figures.lost > 0, figures
 
 
 @pytest.mark.parametrize("seed", sliced(range(SEED, SEED + 3), 3))
 def test_the_witness_sees_a_second_activation(seed: int) -> None:
-    figures = interleave(seed, 1_000, Hasty)
+    figures = interleave(seed, 500, Hasty)
     assert figures.doubles > 0, figures

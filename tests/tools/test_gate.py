@@ -471,7 +471,7 @@ async def test_an_everyday_life_is_never_asked(tmp_path: Path, autojump_clock: o
             await _do(scene, "memory_search", query="green tea")
             await _do(scene, "read_history", agent=SCRIBE)
             await _do(scene, "task_list")
-            await settle(scene.house, 86_400)
+            await settle(scene.house, 43_200)
         results = await all_of(scene, text="What tea do I drink?")
         assert [it.provenance for it in await scene.requests()] == []
         assert not any(map(is_asked, results.values()))
