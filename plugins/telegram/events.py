@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import pyromark
 
+from daycare.base.tables import is_overfull
+
 Event = tuple[Any, int, int]  # what the parser saw, and the bytes of the source where that begins and ends
 
 INLINE: Final = {"Strong": "bold", "Emphasis": "italic", "Strikethrough": "strikethrough"}
@@ -26,12 +28,7 @@ CLEAN: Final[dict[int, str | None]] = {
     **{9: "\t", 10: "\n", 11: " ", 12: " ", 13: "\n", 0x2028: "\n", 0x2029: "\n\n"},
 }
 
-_OPTIONS = (
-    pyromark.Options.ENABLE_TABLES
-    | pyromark.Options.ENABLE_STRIKETHROUGH
-    | pyromark.Options.ENABLE_TASKLISTS
-    | pyromark.Options.ENABLE_FOOTNOTES
-)
+_OPTIONS = pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS | pyromark.Options.ENABLE_FOOTNOTES
 _READINGS_MAX = 4  # more than one only where dollars of money and of formulas mix
 _DOLLARS = re.compile(rf"\$(?:[^$\n]{{0,300}}|\$[^$]{{0,300}})(?:{FORMULA.pattern})")  # worth reading as formulas
 _BRACKETS = re.compile(r"\\\[((?:(?!\\[\[\]]|\n\s*\n)[^$]){1,1000})\\\]|\\\(((?:(?!\\[()])[^$\n]){1,300})\\\)")
@@ -48,18 +45,20 @@ def read(markdown: str) -> tuple[bytes, Iterator[Event]]:
 
     Beside the parser's own there are `Tag`, one of a pair of HTML tags, and `Spoiler`, whether one begins.
     """
-    source, math = _formulas(clean(markdown))
-    found = list(pyromark.events_with_range(source, options=_OPTIONS | pyromark.Options.ENABLE_MATH)) if math else []
+    text = clean(markdown)
+    options = _OPTIONS if is_overfull(text) else _OPTIONS | pyromark.Options.ENABLE_TABLES
+    source, math = _formulas(text, options)
+    found = list(pyromark.events_with_range(source, options=options | pyromark.Options.ENABLE_MATH)) if math else []
     for _ in range(_READINGS_MAX):
         money = [place for event, place in found if _is_money(event)]
         if not money:
             break
         source = _escaped(source.encode(), money)
-        found = list(pyromark.events_with_range(source, options=_OPTIONS | pyromark.Options.ENABLE_MATH))
+        found = list(pyromark.events_with_range(source, options=options | pyromark.Options.ENABLE_MATH))
     else:
         math = False
     if not math:
-        found = list(pyromark.events_with_range(source, options=_OPTIONS))
+        found = list(pyromark.events_with_range(source, options=options))
     return source.encode(), _spoilers(_paired(_merged(found)))
 
 
@@ -80,13 +79,13 @@ def _escaped(source: bytes, places: list[Any]) -> str:
     return b"".join((*kept, source[at:])).decode()
 
 
-def _formulas(text: str) -> tuple[str, bool]:
+def _formulas(text: str, options: pyromark.Options) -> tuple[str, bool]:
     """Write `\\[..\\]` and `\\(..\\)` with dollars, outside of code; and say whether dollars may be formulas here."""
     if not _BRACKETS.search(text):
         return text, _DOLLARS.search(text) is not None
     source = text.encode()
     pieces, at = [], 0
-    for event, place in pyromark.events_with_range(text, options=_OPTIONS):
+    for event, place in pyromark.events_with_range(text, options=options):
         if isinstance(event, dict) and ("Code" in event or "CodeBlock" in str(event.get("Start"))):
             pieces.append(_BRACKETS.sub(_dollars, source[at : place["start"]].decode()))
             pieces.append(source[place["start"] : place["end"]].decode())

@@ -11,6 +11,8 @@ from typing import Any, Final
 import pyromark
 import wcwidth
 
+from daycare.base.tables import is_overfull
+
 TEXT_MAX_UNITS: Final = 4_096  # of a text; counted in UTF-16 units, which are never fewer than Meta counts
 BODY_MAX_UNITS: Final = 1_024  # of what stands above buttons, and below a file
 MARKUP_MAX_CHARS: Final = 250_000  # longer than any reply; past that text is sent as it is
@@ -19,9 +21,7 @@ INDENT_MAX_LEVELS: Final = 4
 _FENCE: Final = "```"
 _SIGNS: Final = {"bold": "*", "italic": "_", "struck": "~", "code": "`"}
 _INLINE: Final = {"Strong": "bold", "Emphasis": "italic", "Strikethrough": "struck"}
-_OPTIONS: Final = (
-    pyromark.Options.ENABLE_TABLES | pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
-)
+_OPTIONS: Final = pyromark.Options.ENABLE_STRIKETHROUGH | pyromark.Options.ENABLE_TASKLISTS
 _CONTROLS: Final[dict[int, str | None]] = {
     **dict.fromkeys((*range(32), *range(127, 160), *range(0x202A, 0x202F))),
     **{9: "\t", 10: "\n", 11: " ", 12: " ", 0x2028: "\n", 0x2029: "\n\n"},
@@ -232,7 +232,8 @@ class _Walker:
         self._code: str | None = None
 
     def blocks(self) -> list[Block]:
-        for event in pyromark.events(self._source, options=_OPTIONS):
+        options = _OPTIONS if is_overfull(self._source) else _OPTIONS | pyromark.Options.ENABLE_TABLES
+        for event in pyromark.events(self._source, options=options):
             self._take(event)
         self._end_block()
         return [block for block in self._blocks if block.lines]

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from daycare.actors import failures
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
-from daycare.base.events import Event, LaneBroke, PartCrashed, RowSetAside
+from daycare.base.events import AgentParked, Event, LaneBroke, PartCrashed, RowSetAside
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.observe import log
@@ -77,7 +77,8 @@ async def opened(
             inline=virtual,
         ) as house:
             house.daemon.reloading._watched.take()  # there is no file: its settings are not taken back after a while
-            _listen(house, trial)
+            parked, unparked = trio.open_memory_channel[str](len(PEOPLE))
+            _listen(house, trial, parked)
             _write_aside(house, trial)
             for number, name in enumerate(PEOPLE):
                 await house.store.people.add(User(id=name, name=name.upper(), keys=(f"direct:{name}",)))
@@ -88,19 +89,29 @@ async def opened(
             async with trio.open_nursery() as nursery:
                 started = trio.Event()
                 nursery.start_soon(partial(house.daemon.run, started.set, work=True), name="daemon")
+                nursery.start_soon(_unpark, house, unparked)
                 await started.wait()
                 yield house
                 await still_there(house, trial)
                 nursery.cancel_scope.cancel()
 
 
-def _listen(house: House, trial: Trial) -> None:
+async def _unpark(house: House, parked: trio.MemoryReceiveChannel[str]) -> None:
+    """Do what the operator is asked to do when turns of one agent were given up again and again."""
+    async for agent_id in parked:
+        await house.store.agents.set_state(agent_id, "living")
+        house.daemon.supervisor.posted(await house.store.inbox.waiting(agent_id, limit=1))
+
+
+def _listen(house: House, trial: Trial, parked: trio.MemorySendChannel[str]) -> None:
     """Hear of what broke in the daemon, under whatever load."""
     publish = house.daemon.bus.publish
 
     def heard(event: Event) -> None:
         if isinstance(event, RowSetAside):
             trial.set_aside += 1
+        if isinstance(event, AgentParked):
+            parked.send_nowait(event.agent_id)
         if isinstance(event, HARM):
             trial.harm(type(event).__name__, repr(event))
         publish(event)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from daycare_plugins.telegram.rendering import Rendered, plain, render
 from tests.chance import sliced
+from tests.cost import costs_at_most
 
 EMOJI = ("😀", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "👍🏽", "☀️")
 WORDS = re.compile("|".join(EMOJI) + r"|[^\W\d_]+")
@@ -451,3 +452,10 @@ def test_a_long_answer_with_everything_arrives_complete() -> None:
     one = words([part.text for part in render(section, 100_000)])
     assert words([part.text for part in parts]) == one * (30_000 // len(section) + 1)
     assert {"zeilea", "zeilet", "مرحبا", "fn", "geheim", "drei"} <= set(one)
+
+
+def test_a_table_whose_short_rows_would_be_filled_up_with_cells_is_shown_as_typed() -> None:
+    wide = "|a" * 700 + "|\n" + "|-" * 700 + "|\n" + "|a\n" * 390
+    assert "|a|a|a" in str(render(wide))
+    cells = "|a" * 1_986 + "|\n"
+    assert costs_at_most(20, lambda: render(wide), lambda: render(cells))

@@ -10,6 +10,7 @@ from daycare.base.messages import Choice
 from daycare.testing.graph_rules import GraphRefusedError, check
 from daycare_plugins.whatsapp_cloud.outgoing import DUPLICATE, decode, encode, media_kind, message, recipient, split
 from daycare_plugins.whatsapp_cloud.rendering import is_blank, render, units
+from tests.cost import costs_at_most
 
 PIECES = st.sampled_from(
     ["*", "**", "_", "~~", "`", "```\n", "```", "\n", "\n\n", "- ", "1. ", "> ", "|", "|a|b|\n|-|-|\n", "word ", "x",
@@ -157,3 +158,10 @@ def test_a_button_says_what_it_stands_for_or_its_label(says: str, number: int) -
     assert decode(button, "the label") in (says.strip(), "the label")
     if 0 < len(says.strip()) < 100 and says.isprintable():
         assert decode(button, "the label") == says.strip()
+
+
+def test_a_table_whose_short_rows_would_be_filled_up_with_cells_is_shown_as_typed() -> None:
+    wide = "|a" * 700 + "|\n" + "|-" * 700 + "|\n" + "|a\n" * 390
+    assert "|a|a|a" in str(render(wide))
+    cells = "|a" * 1_986 + "|\n"
+    assert costs_at_most(20, lambda: render(wide), lambda: render(cells))
