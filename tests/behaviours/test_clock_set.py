@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import trio
 import trio.testing
 
@@ -102,6 +103,43 @@ async def test_restarts_with_a_clock_that_is_ahead_do_not_make_it_right(tmp_path
         await house.talk("and now?")
         await house.talk("now", path="/system/gc")
         assert await _is_known(house)
+
+
+@pytest.mark.parametrize("ahead_s", [40 * DAY_S, 366 * DAY_S])
+async def test_the_first_round_of_a_home_makes_nothing_old_though_the_clock_is_ahead(
+    tmp_path: Path, autojump_clock: object, ahead_s: float
+) -> None:
+    """What was said while it was ahead is the newest row, and no round before has noted how late it was."""
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+        clock.shift(ahead_s)
+        await house.talk("and then?")
+    for wrong_s in (0.0, -ahead_s, ahead_s, -ahead_s):
+        clock.shift(wrong_s)
+        async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+            await house.talk("now", path="/system/gc")
+            assert await _is_known(house)
+            await trio.sleep(3 * EXPIRE_EVERY_S)
+            assert await _is_known(house)
+
+
+async def test_a_clock_that_goes_further_ahead_is_believed_after_another_day(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    """The hours for which it was ahead by less say nothing for what it says now."""
+    clock = VirtualClock()
+    async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+        await house.talk("hello", key="once")
+        await house.talk("now", path="/system/gc")
+    for further_s, hours in ((20 * DAY_S, 20), (400 * DAY_S, 6)):
+        clock.shift(further_s)
+        async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+            await house.talk("and then?")
+        async with open_house(tmp_path, Scripted(default=echo), location="file.db", clock=clock) as house:
+            await trio.sleep(hours * 3600)
+            await house.talk("now", path="/system/gc")
+            assert await _is_known(house)
 
 
 async def test_a_machine_that_was_off_for_long_is_believed_after_a_day_of_work(
