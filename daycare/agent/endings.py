@@ -16,6 +16,7 @@ from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import reactions
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
+from daycare.agent.tool_results import answers_among
 from daycare.base.clock import Clock
 from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
@@ -165,7 +166,8 @@ class Endings:
     async def stopped(self, agent: Agent, lane: Activation, reason: str) -> None:
         """Commit what a cancelled turn has done, so that the model will know."""
         assert lane.turn is not None
-        turn, rows, steps = await with_retry(lambda: self.store.turns.load(lane.turn.turn))  # type: ignore[union-attr]
+        number = lane.turn.turn
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number, unread=True))
         if turn.state != "open":
             lane.turn = None
             if turn.state == "parked" and agent.state == "dead":  # with its agent: who shows it at work may stop
@@ -224,7 +226,7 @@ class Endings:
         """Park a turn whose tries are used up and tell its senders."""
         assert lane.turn is not None
         number = lane.turn.turn
-        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number))
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number, unread=True))
         if turn.state != "open":
             lane.turn = None
             return
@@ -235,7 +237,7 @@ class Endings:
         """End a turn for which there is no budget: what it has done stands, or its messages wait for a second try."""
         assert lane.turn is not None
         number = lane.turn.turn
-        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number))
+        turn, rows, steps = await with_retry(lambda: self.store.turns.load(number, unread=True))
         if turn.state != "open":
             lane.turn = None
             return
@@ -279,7 +281,8 @@ class Endings:
         error: DaycareError,
         sorry: str,
     ) -> None:
-        rows = [row for row in rows if row.seq in turn.seqs]  # what was added meanwhile waits for its own turn
+        answers = answers_among(rows, steps)
+        rows = [row for row in rows if row.seq in turn.seqs or row in answers]  # what else was added has its own turn
         again = Choice("Try again", f"/retry turn {turn.turn}")
         thought = recorded(rows, steps, f"[failed: {error.code}]", self.clock.now_ms())
         replies = await self._replies(agent, replace(thought, reply=sorry), (again,))
@@ -300,6 +303,7 @@ class Endings:
                 history=history,
                 replies=replies,
                 posts=posts,
+                answers=[row.seq for row in answers if row.seq not in turn.seqs],
             )
         )
         lane.drop({row.seq for row in rows})

@@ -40,9 +40,10 @@ def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[Inbox
 
 def answer_to(call: ToolCall, step: Step, rows: Sequence[InboxRow], at_ms: int) -> tuple[Message, str] | None:
     """Return the answer to a step's call as its result, and its status; None if it is not among the rows."""
-    answer = next((row.envelope for row in rows if is_answer(row, step)), None)
-    if answer is None:
+    answers = sorted((row for row in rows if is_answer(row, step)), key=lambda row: "late" in row.envelope.meta)
+    if not answers:
         return None
+    answer = answers[0].envelope  # one that came goes before the word that none came in time
     status = "ok" if answer.meta.get("status") == "ok" else "error"
     return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins), status
 

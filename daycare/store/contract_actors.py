@@ -177,10 +177,11 @@ class TurnStore(Protocol):
         `alone` says that no other turn runs meanwhile. Not idempotent.
         """
 
-    async def load(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
+    async def load(self, turn: int, *, unread: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
         """Return a turn, those of its rows (steered ones included) that wait, and its steps in order.
 
-        It takes its place among the writes: all that were asked for before are seen.
+        With `unread` also the answers to its calls that have come and were not read: a turn that ends before it can
+        read them takes them along. It takes its place among the writes: all that were asked for before are seen.
         """
 
     async def journal(self, steps: Sequence[Step]) -> None:
@@ -207,7 +208,7 @@ class TurnStore(Protocol):
         """
 
     async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
-        """Return an agent's turns that were set aside, as `load` would; `finish` as `stopped` ends one."""
+        """Return an agent's turns that were set aside, as `load` with `unread`; `finish` as `stopped` ends one."""
 
     async def suspend(self, turn: int) -> None:
         """Take back one attempt of an open turn, for an orderly stop; never below zero."""
@@ -231,8 +232,12 @@ class TurnStore(Protocol):
         history: Sequence[Message] = (),
         replies: Sequence[Reply] = (),
         posts: Sequence[Envelope] = (),
+        answers: Sequence[int] = (),
     ) -> None:
-        """Give up a turn: its messages become dead letters, and `replies` and `posts` tell their senders, together."""
+        """Give up a turn: its messages become dead letters, and `replies` and `posts` tell their senders, together.
+
+        `answers` are the rows that `load` with `unread` has added, which are in its `history`: they are done.
+        """
 
     async def history(self, agent_id: str, session: int, limit: int) -> list[Message]:
         """Return the newest messages of the current session, oldest first: whole turns, until there are `limit`."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -10,12 +11,14 @@ import trio.testing
 from daycare.agent.sections import Prompts
 from daycare.base.errors import BudgetError, DaycareError, UnavailableError
 from daycare.base.limits import CHILD_IDLE_S
+from daycare.base.messages import Message
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig, Policy
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, bare, call, echo, say
-from tests.actors.helpers import history, said_to
+from daycare.tools.runner import Runner
+from tests.actors.helpers import history, said_to, tools
 
 SUB = "/ann/direct/sub/0"
 
@@ -144,6 +147,59 @@ async def test_an_answer_that_came_is_in_the_history_of_a_turn_that_ends_before_
         messages = await house.store.turns.history(agent.id, agent.session, 200)
         results = [part.text for message in messages if message.role == "tool" for part in message.parts]  # type: ignore[union-attr]
         assert results == [f"{SUB}: done"], ending
+
+
+@pytest.mark.parametrize("session", ["the same", "a scheduled run's"])
+@pytest.mark.parametrize(
+    ("ending", "error"),
+    [
+        ("/stop", None),
+        ("hello", None),  # the policy is to interrupt
+        ("given up", UnavailableError("AWAY", "the sandbox is away")),
+        ("no budget", BudgetError("BUDGET_SPENT", "nothing is left")),
+    ],
+)
+async def test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_history_when_it_is_ended(
+    tmp_path: Path,
+    autojump_clock: object,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+    error: DaycareError | None,
+    session: str,
+) -> None:
+    """The helper answers while the turn that has asked runs another tool; nobody has read that when the turn ends."""
+    run = Runner.run
+
+    async def trouble(self: Runner, *rest: Any) -> Any:
+        done = await run(self, *rest)
+        if error is not None and done.text == "waited":
+            raise error
+        return done
+
+    monkeypatch.setattr(Runner, "run", trouble)
+    calls = [("spawn", {"task": "x"}), ("wait", {"seconds": 10})]
+    async with open_house(tmp_path, Slow(*calls, think_s=2), plugins=[tools]) as house:
+        agent = await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
+        await house.say("go")
+        await trio.sleep(5)
+        if session != "the same":
+            await house.store.agents.new_session(agent.id, session)
+        await _then(house, ending)
+        messages = _all_said(house)
+        results = [part.text for message in messages if message.role == "tool" for part in message.parts]  # type: ignore[union-attr]
+        assert results[0] == f"{SUB}: done", results
+        assert not any("done" in message.text for message in messages if message.role == "user"), "once"
+        assert await house.store.inbox.waiting(agent.id) == []
+        buried = [letter.source for letter in await house.store.dead.find()]
+        assert buried == (["inbox"] if ending == "given up" else []), "the question alone"
+
+
+def _all_said(house: House) -> list[Message]:
+    """Return the messages of the main agent, of all its sessions."""
+    rows = house.store._db.execute(
+        "SELECT messages FROM history JOIN agents ON agents.id = agent_id WHERE path = '/ann/direct' ORDER BY turn"
+    )
+    return [message for (text,) in rows.fetchall() for message in msgspec.json.decode(str(text), type=list[Message])]
 
 
 async def test_a_helper_that_waits_for_another_is_not_idle(tmp_path: Path, autojump_clock: object) -> None:

@@ -91,9 +91,9 @@ class Turns:
 
         return await self._write(run)
 
-    async def load(self, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
-        """Return a turn as it is after every write asked for so far."""
-        return await self._write(lambda tx: _load(tx, turn))
+    async def load(self, turn: int, *, unread: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
+        """Return a turn as it is after every write asked for so far; with `unread` also what came for its calls."""
+        return await self._write(lambda tx: _load_ending(tx, turn) if unread else _load(tx, turn))
 
     async def journal(self, steps: Sequence[Step]) -> None:
         """Record steps, replacing those with the same number.
@@ -144,11 +144,7 @@ class Turns:
         """Return an agent's turns that were set aside, as `load` would."""
 
         def run(tx: Tx) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
-            found = []
-            for number in waits.turns_aside(tx, agent_id):
-                turn, rows, steps = _load(tx, number)
-                found.append((turn, [*rows, *waits.unread(tx, agent_id, number)], steps))
-            return found
+            return [_load_ending(tx, number) for number in waits.turns_aside(tx, agent_id)]
 
         return await self._write(run)
 
@@ -191,10 +187,12 @@ class Turns:
         history: Sequence[Message] = (),
         replies: Sequence[Reply] = (),
         posts: Sequence[Envelope] = (),
+        answers: Sequence[int] = (),
     ) -> None:
         """Give up a turn: its messages become dead letters, their senders are told by `replies` and `posts`.
 
-        What was added while it ran has done nothing wrong: it waits for a turn of its own.
+        `answers` are rows that came for its calls and are in its `history`. What else was added while it ran has done
+        nothing wrong: it waits for a turn of its own.
         """
 
         def run(tx: Tx) -> None:
@@ -202,6 +200,7 @@ class Turns:
             _must_end(tx, turn.turn, "parked", history, reason)
             for seq in turn.seqs:
                 inbox.bury(tx, seq, code, reason, turn.attempt)
+            mailbox.complete(tx, agent.id, answers, turn.turn, "")
             _send(tx, agent, turn, replies, Effects(posts=tuple(posts)))
 
         await self._write(run)
@@ -291,6 +290,11 @@ def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
     steps = journal.steps_of(tx, turn)
     seqs = [*it.seqs, *(seq for step in steps for seq in step.seqs)]
     return it, mailbox.waiting_rows(tx, seqs, held=it.state == "waiting"), steps
+
+
+def _load_ending(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
+    it, rows, steps = _load(tx, turn)
+    return it, [*rows, *waits.unread(tx, it, steps)], steps
 
 
 def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:

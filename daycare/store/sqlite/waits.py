@@ -63,13 +63,15 @@ def turns_aside(tx: Tx, agent_id: str) -> list[int]:
     return [int(str(row[0])) for row in rows]
 
 
-def unread(tx: Tx, agent_id: str, turn: int) -> list[InboxRow]:
-    """Return the answers to a turn that was set aside which have come and were not read."""
-    keys = {str(row[0]) for row in tx.db.execute("SELECT key FROM waits WHERE turn = ?", (turn,)).fetchall()}
+def unread(tx: Tx, turn: Turn, steps: Sequence[Step]) -> list[InboxRow]:
+    """Return the answers to a turn's calls that have come after it began, and were not read."""
+    keys = {step.wait for step in steps if step.state == "waiting"}
+    if not keys:
+        return []
     rows = tx.db.execute(
-        "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (agent_id, str(EnvelopeKind.RESULT))
+        "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (turn.agent_id, str(EnvelopeKind.RESULT))
     ).fetchall()
-    found = mailbox.waiting_rows(tx, [int(str(row[0])) for row in rows])
+    found = mailbox.waiting_rows(tx, [seq for (seq,) in rows if seq not in turn.seqs])
     return [row for row in found if row.envelope.meta.get("wait") in keys]
 
 
