@@ -149,6 +149,7 @@ class Campaign:
             with trio.CancelScope(shield=True):
                 await process.kill()
         self.figures.kills += 1
+        self.ledger.kills += when != "birth"  # which is of another home
         if process.ready_s is not None:
             self.figures.ready_s.append(process.ready_s)
 

@@ -20,6 +20,7 @@ import trio
 from daycare.testing.daemon_process import client_of
 from tests.crash.campaign import Campaign, Killer, When
 from tests.crash.figures import Figures
+from tests.crash.given_up import letters
 from tests.crash.judge import Verdict
 from tests.crash.ledger import Finding, Ledger
 from tests.crash.load import RETRY_S, Crowd
@@ -177,21 +178,10 @@ class CronCampaign(Campaign):
         verdict = super()._judge()
         db = apsw.Connection(str(self.home.database), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            rows = db.execute("SELECT path, due_at, until_at, state, reason, ended_at FROM cron_runs ORDER BY due_at")
-            runs = [
-                Run(
-                    str(path).rsplit("/", 1)[-1],
-                    int(str(due)),
-                    int(str(until)),
-                    str(state),
-                    str(why),
-                    int(str(end or 0)),
-                )
-                for path, due, until, state, why, end in rows
-            ]
+            runs = runs_of(db)
             verdict.findings += _once(self._planned, runs)
             verdict.findings += _each_minute(runs)
-            verdict.findings += _done(db, runs)
+            verdict.findings += done(db, runs)
         finally:
             db.close()
         hit = sum(any(run.due_at <= at < run.ended_at for run in runs) for at in self._planned.kills_ms)
@@ -210,9 +200,27 @@ class Run:
     state: str
     reason: str
     ended_at: int
+    seq: int
 
     def __str__(self) -> str:
         return f"{self.name} at {self.due_at} ({self.state} {self.reason})"
+
+
+def runs_of(db: apsw.Connection) -> list[Run]:
+    """Return the entries of the daemon's ledger."""
+    rows = db.execute("SELECT path, due_at, until_at, state, reason, ended_at, seq FROM cron_runs ORDER BY due_at")
+    return [
+        Run(
+            str(path).rsplit("/", 1)[-1],
+            int(str(due)),
+            int(str(until)),
+            str(state),
+            str(why),
+            int(str(end or 0)),
+            int(str(seq or 0)),
+        )
+        for path, due, until, state, why, end, seq in rows
+    ]
 
 
 def _once(planned: Planned, runs: list[Run]) -> Iterator[Finding]:
@@ -243,17 +251,19 @@ def _each_minute(runs: list[Run]) -> Iterator[Finding]:
                 yield "doubled" if minutes[at] else "lost", f"{name} at {at}: {minutes[at]} entries"
 
 
-def _done(db: apsw.Connection, runs: list[Run]) -> Iterator[Finding]:
+def done(db: apsw.Connection, runs: list[Run]) -> Iterator[Finding]:
     """What ran was asked once and answered once, and each answer is on its way once."""
     asked: Counter[str] = Counter()
-    for (messages,) in db.execute("SELECT messages FROM history"):
-        asked.update(_TICK.findall(str(messages)))
+    given_up = letters(db)
+    for turn, messages in db.execute("SELECT turn, messages FROM history"):
+        if turn not in {it.turn for it in given_up}:
+            asked.update(_TICK.findall(str(messages)))
     replies = Counter(str(text) for (text,) in db.execute("SELECT text FROM outbox WHERE text LIKE 'tock %'"))
     expected: Counter[str] = Counter()
     for run in runs:
         if run.state in ("waiting", "due"):
             yield "lost", f"{run} has not ended after all was quiet"
-        elif run.state == "failed" and "interrupted" not in run.reason:  # as a message that is there at every crash
+        elif run.state == "failed" and run.seq not in {it.seq for it in given_up}:
             yield "broken", str(run)
         elif run.state in ("ran", "late"):
             expected[run.name] += 1

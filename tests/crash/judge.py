@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import apsw
 import msgspec
 
-from daycare.base.messages import Envelope, Message, ToolResult
+from daycare.base.messages import Envelope, Message, ToolCall, ToolResult
+from tests.crash.given_up import NOT_RUN, letters, undocumented
 from tests.crash.ledger import Finding, Ledger, Sent
 from tests.crash.mind import ALL_TASKS, Errand, calls_of, errand_of
 
@@ -47,6 +48,7 @@ def judge(db: apsw.Connection, ledger: Ledger, tools: Counter[str]) -> Verdict:
         _tools(world, tools, verdict),
         delegated(db, world, ledger, verdict),
         _shown(db, ledger),
+        undocumented(db, ledger.kills),
     ):
         verdict.findings += part
     return verdict
@@ -56,16 +58,22 @@ class World:
     """The tables as the judge needs them."""
 
     def __init__(self, db: apsw.Connection) -> None:
-        self.turns: list[tuple[str, tuple[Message, ...]]] = [
-            (str(path), _decode_history(str(messages)))
-            for path, messages in db.execute(
-                "SELECT path, messages FROM history JOIN agents ON agents.id = agent_id"
+        ended = [
+            (int(str(turn)), str(path), _decode_history(str(messages)))
+            for turn, path, messages in db.execute(
+                "SELECT turn, path, messages FROM history JOIN agents ON agents.id = agent_id"
                 " WHERE history.state <> 'continued' AND kind <> 'system' ORDER BY turn"
             )
         ]
-        # The turn that took a message first: one that is set aside goes on under other numbers.
+        self.turns = [(path, messages) for _, path, messages in ended]
+        given_up = {it.turn for it in letters(db)}
+        self.given_up = {at for at, (turn, _, _) in enumerate(ended) if turn in given_up}  # places in `turns`
+        # The turn that took a message first: one that is set aside goes on under other numbers. One of several messages
+        # that is split after crashes gives them back, and each is taken by itself.
         self.taken: dict[int, int] = {}
-        for turn, seqs in db.execute("SELECT turn, seqs FROM turns ORDER BY turn"):
+        for turn, seqs in db.execute(
+            "SELECT turn, seqs FROM turns LEFT JOIN history h USING (turn) WHERE h.state IS NOT 'split' ORDER BY turn"
+        ):
             for seq in json.loads(str(seqs)):
                 self.taken.setdefault(int(seq), int(str(turn)))
         self.said: list[tuple[str, Errand]] = [
@@ -75,9 +83,11 @@ class World:
             if message.role == "user" and (errand := errand_of(message.text))
         ]
         self.dead: list[tuple[str, Errand | None]] = []
+        self.buried: set[tuple[str, Errand | None]] = set()  # of them the messages that were accepted
         for path, source, body in db.execute("SELECT path, source, body FROM dead_letters"):
             text = str(body) if source == "outbox" else _decode_envelope(str(body)).text
             self.dead.append((str(path), errand_of(text)))
+            self.buried |= {self.dead[-1]} if source == "inbox" else set()
         self.heard = Counter(self.said)
         self.refused = {
             part.call_id
@@ -192,6 +202,8 @@ def _replies(world: World, ledger: Ledger) -> Iterator[Finding]:
         times = answered[errand.verb, errand.sender, errand.number]
         if times > 1:
             yield "doubled", f"{errand} was answered in {times} turns"
+        elif times and (sent.path, errand) in world.buried:
+            yield "doubled", f"{errand} was answered, and is a dead letter"
         elif not times and _concluded(world, sent):
             yield "lost", f"the answer to {errand}"
 
@@ -199,19 +211,23 @@ def _replies(world: World, ledger: Ledger) -> Iterator[Finding]:
 def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Finding]:
     """A tool that may not be repeated ran at most once, and its result says what is so."""
     told = [text for _, text in world.outbox if text.startswith("Note: I was interrupted")]
-    for line, times in lines.items():
-        if line.startswith("charge ") and times > 1:
-            yield "repeated_tools", f"{line}: {times} times"
     seen: Counter[str] = Counter()
-    for path, messages in world.turns:
+    again: Counter[str] = Counter()  # what was done for a message before it got a turn of its own
+    for at, (path, messages) in enumerate(world.turns):
+        own = {call.id for message in messages if message.role == "user" for call in _wishes(message)}
         calls = {call.id: call for message in messages for call in message.tool_calls}
         for result in (part for message in messages for part in message.parts if isinstance(part, ToolResult)):
             call = calls.get(result.call_id)
             if call is None:
                 yield "broken", f"{path}: a result without its call: {result}"
                 continue
+            if at in world.given_up and call.id not in own:
+                again[f"charge {call.arguments.get('account')}"] += 1
+                continue
             seen[call.id] += 1
             if call.name in ("ask", "spawn"):
+                continue
+            if at in world.given_up and result.status == "error" and NOT_RUN.search(result.text):
                 continue
             if call.name == "send_message" and call.id in world.refused:
                 verdict.refused += 1
@@ -231,6 +247,9 @@ def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Find
                     yield "broken", f"{call.name} {account} is uncertain; the person was told {warnings} times"
             elif result.status != "ok":
                 yield "broken", f"{call.name} {account}: {result.status}: {result.text}"
+    for line, times in lines.items():
+        if line.startswith("charge ") and times > 1 + again[line]:
+            yield "repeated_tools", f"{line}: {times} times"
     for name, times in seen.items():
         if times > 1:
             yield "repeated_tools", f"{name} has {times} results in the conversations"
@@ -238,6 +257,11 @@ def _tools(world: World, lines: Counter[str], verdict: Verdict) -> Iterator[Find
         for wish in calls_of(errand):
             if not seen[wish.id] and (path, errand) not in world.dead:
                 yield "lost", f"the call of {wish.name} for {errand}"
+
+
+def _wishes(message: Message) -> tuple[ToolCall, ...]:
+    errand = errand_of(message.text)
+    return calls_of(errand) if errand is not None else ()
 
 
 def _for_person(world: World, path: str, call_id: str) -> bool:

@@ -29,12 +29,16 @@ class Sent:
 
 @dataclass
 class Ledger:
-    """Everything the daemon promised. `findings` are promises that it broke before the end."""
+    """Everything the daemon promised. `findings` are promises that it broke before the end.
+
+    `kills` counts how often it was killed: whatever else ends it is its own fault.
+    """
 
     sent: dict[str, Sent] = field(default_factory=dict)  # by the errand's name
     shown: dict[int, str] = field(default_factory=dict)  # replies whose confirmation was acknowledged, by number
     findings: list[Finding] = field(default_factory=list)
     resent: int = 0
+    kills: int = 0
 
     @property
     def acknowledged(self) -> list[Sent]:

@@ -1,9 +1,10 @@
 """A short slice of the campaign against a real daemon, and proofs that the judge would notice."""
 
+import json
 import random
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +17,20 @@ import trio.testing
 
 from daycare.agent.provenance import Provenance
 from daycare.base.limits import PAIR_PER_MINUTE
+from daycare.plugin import InferRequest, StreamEvent
+from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
+from daycare.tools.runner import Runner
 from tests.chance import SEED
 from tests.crash import campaign, mind
+from tests.crash.cron import done, runs_of
 from tests.crash.inject import targets_of
 from tests.crash.judge import Verdict, judge
-from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS, Ledger, Sent, tool_lines
+from tests.crash.ledger import KINDS, OF_MEMORY, OF_MONEY, OF_RESULTS, Finding, Ledger, Sent, tool_lines
 from tests.crash.mind import Errand
+from tests.cron.helpers import schedule
 
 DIRECT, HELPER = f"/{OWNER}/direct", f"/{OWNER}/agent/helper"
 
@@ -227,6 +233,158 @@ def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
 ) -> None:
     _damage(asked, damage)
     assert kind in {found for found, _ in asked.verdict().findings}, what
+
+
+DEATHS, ALONE = 5, 3  # as doc/service.md has it: two crashes together with others, three alone
+
+
+@pytest.fixture(scope="module")
+def one_killed(tmp_path_factory: pytest.TempPathFactory) -> Past:
+    folder = tmp_path_factory.mktemp("killed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DAYCARE_TEST_LEDGER", str(folder / "tools"))
+        patch.setattr(Provenance, "__init__", mind.trusting(Provenance.__init__))
+        patch.setattr(Runner, "run", _hangs)
+        return trio.run(_die, folder, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.fixture
+def killed(one_killed: Past, tmp_path: Path) -> Past:
+    """Of a daemon that was killed whenever it ran a tool or thought about a scheduled run, until it gave both up."""
+    return one_killed.copied(tmp_path)
+
+
+class _Thoughtful(Scripted):
+    """Never has an answer to a scheduled run."""
+
+    async def infer(self, request: InferRequest) -> AsyncGenerator[StreamEvent, None]:
+        if "tick" in request.messages[-1].text:
+            await trio.sleep_forever()
+        async for event in super().infer(request):
+            yield event
+
+
+async def _hangs(*_: object) -> None:
+    await trio.sleep_forever()
+
+
+async def _die(folder: Path) -> Past:
+    """Leave each house in the middle of its turns, as if it had been killed."""
+    clock, ledger = VirtualClock(), Ledger()
+    sent = ledger.sent["s0-1"] = Sent(Errand("note", "s0", 1), DIRECT, "key 1")
+    for death in range(DEATHS + ALONE + 1):
+        async with open_house(
+            folder, _Thoughtful(mind.think), location="daycare.db", plugins=[mind.plugin], clock=clock
+        ) as house:
+            if not death:
+                receipt = await house.say(str(sent.errand), key=sent.key, path=DIRECT)
+                ledger.acknowledge(sent, receipt.seq, duplicate=False, result=None)
+                await schedule(house, "o1", "tick o1", at="2027-01-01T00:00:02Z")
+            await trio.sleep(5)
+        ledger.kills += 1
+    return Past(folder / "daycare.db", ledger, tool_lines(folder / "tools"))
+
+
+def test_turns_that_were_given_up_after_as_many_kills_as_is_documented_are_no_fault(killed: Past) -> None:
+    assert killed.verdict() == Verdict(findings=[], parked=2, uncertain_tools=0, turns=2)
+    assert _scheduled(killed) == []
+
+
+def _scheduled(past: Past) -> list[Finding]:
+    db = apsw.Connection(str(past.database))
+    try:
+        return list(done(db, runs_of(db)))
+    finally:
+        db.close()
+
+
+_ANSWER = _TWICE.format("outbox", _REPLY, "true").replace(", text FROM", ", 'ack note s0 1 ok' FROM")
+DAMAGES_OF_LETTERS = [
+    ("broken", "fewer deaths", "UPDATE turns SET interrupted = 4"),
+    ("broken", "another reason", "UPDATE dead_letters SET reason = 'it seemed best'"),
+    ("broken", "another code", "UPDATE dead_letters SET code = 'TURN_CRASHED'"),
+    ("broken", "another turn", "UPDATE history SET state = 'done' WHERE state = 'parked'"),
+    ("doubled", "an answer", _ANSWER),
+    ("doubled", "a row that is done", "UPDATE inbox SET state = 1 WHERE state = 2"),
+    ("lost", "the letter alone", "DELETE FROM history WHERE messages LIKE '%note s0 1\"%'; DELETE FROM dead_letters"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "damage"), DAMAGES_OF_LETTERS, ids=[f"{kind} {what}" for kind, what, _ in DAMAGES_OF_LETTERS]
+)
+def test_the_judge_sees_what_was_given_up_and_should_not_have_been(
+    killed: Past, kind: str, what: str, damage: str
+) -> None:
+    _damage(killed, damage)
+    assert kind in {found for found, _ in killed.verdict().findings}, what
+
+
+def test_a_turn_that_was_given_up_after_more_deaths_than_there_were_kills_is_a_fault(killed: Past) -> None:
+    killed.ledger.kills = DEATHS - 1
+    assert {kind for kind, _ in killed.verdict().findings} == {"broken"}
+
+
+_CHARGED = [
+    {"role": "assistant", "at_ms": 0, "origin": "agent", "parts": [
+        {"type": "tool_call", "id": "call-s0-3", "name": "charge", "arguments": {"account": "s0-3"}}]},
+    {"role": "tool", "at_ms": 0, "origin": "agent", "parts": [
+        {"type": "tool_result", "call_id": "call-s0-3", "name": "charge", "text": "charged s0-3", "status": "ok"}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("times", "code", "is_fault"), [(2, "TURN_POISON", False), (3, "TURN_POISON", True), (2, "TURN_CRASHED", True)]
+)
+def test_what_had_joined_a_turn_that_was_given_up_may_be_done_once_more(
+    killed: Past, times: int, code: str, is_fault: bool
+) -> None:
+    db = apsw.Connection(str(killed.database))
+    [(turn, text)] = db.execute("SELECT turn, messages FROM history WHERE messages LIKE '%note s0 1%'").fetchall()
+    first, *rest = json.loads(str(text))
+    own = [{**first, "parts": [{"type": "text", "text": "charge s0 3"}]}, *_CHARGED]
+    db.execute("UPDATE history SET messages = ? WHERE turn = ?", (json.dumps([first, *_CHARGED, *rest]), turn))
+    db.execute(
+        f"INSERT INTO history ({_TURN}) SELECT agent_id, session, user, origin, 'done', ended_at, ? FROM history"
+        " WHERE turn = ?",
+        (json.dumps(own), turn),
+    )
+    db.execute("UPDATE dead_letters SET code = ?", (code,))
+    db.close()
+    killed.tools["charge s0-3"] = times
+    assert ("repeated_tools" in {kind for kind, _ in killed.verdict().findings}) is is_fault
+
+
+def test_messages_of_a_turn_that_was_split_count_as_taken_when_each_is_by_itself(past: Past) -> None:
+    """The first of them is set aside after that, and so ends after the second."""
+    turn = "agent_id, session, user, origin, trace, attempt, seqs, started_at"
+    end = "agent_id, session, user, origin, state, ended_at, messages"
+    first, both = "(SELECT min(turn) FROM history WHERE state = 'done')", "(SELECT json_group_array(seq) FROM inbox)"
+    _damage(
+        past,
+        f"INSERT INTO turns (turn, {turn}) SELECT 1000, {turn} FROM turns WHERE turn = {first};"
+        f"INSERT INTO history (turn, {end}) SELECT 1000, {end} FROM history WHERE turn = {first};"
+        f"UPDATE history SET state = 'continued' WHERE turn = {first};"
+        f"INSERT INTO turns (turn, {turn}) SELECT -1, {turn.replace('seqs', both)} FROM turns WHERE turn = 1000;"
+        f"INSERT INTO history (turn, {end}) SELECT -1, {end.replace('state', chr(39) + 'split' + chr(39))} FROM history"
+        " WHERE turn = 1000;"
+        "UPDATE history SET messages = '[]' WHERE turn = -1",
+    )
+    assert past.verdict().findings == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        ("broken", "UPDATE dead_letters SET code = 'TURN_CRASHED'"),
+        ("lost", "UPDATE cron_runs SET state = 'ran'"),
+        ("doubled", "INSERT INTO history SELECT turn + 1000, agent_id, session, user, origin, state, ended_at, error,"
+         " messages FROM history WHERE messages LIKE '%tick o1%'"),
+    ],
+)  # fmt: skip
+def test_the_judge_sees_scheduled_runs_that_failed_for_another_reason(killed: Past, kind: str, damage: str) -> None:
+    _damage(killed, damage)
+    assert kind in {found for found, _ in _scheduled(killed)}
 
 
 @pytest.mark.parametrize(
