@@ -362,12 +362,13 @@ class Flow:
             raise InvalidError("CONNECTOR_CRASHED", what, hint="daycare logs") from defect
 
     async def _send(self, row: OutboxRow, part: Outgoing) -> str:
+        deadline_s = DELIVERY_DEADLINE_S + sum(file.travel_s for file in part.files)
         try:
-            with trio.fail_after(DELIVERY_DEADLINE_S):
+            with trio.fail_after(deadline_s):
                 return await bring(self.connectors[row.connector], part)
         except trio.TooSlowError as late:
             raise UnavailableError(
-                "DELIVERY_LATE", f"{row.connector} did not answer within {DELIVERY_DEADLINE_S:g} s"
+                "DELIVERY_LATE", f"{row.connector} did not answer within {deadline_s:.0f} s"
             ) from late
         except DaycareError:
             raise

@@ -15,6 +15,8 @@ DIRECT: Final = "direct"  # the connector of terminals and programs: they fetch 
 # Codes of an error that says of a target, and not of a message, that nothing can be brought there.
 UNREACHABLE: Final = frozenset({"CHAT_GONE", "NO_ADDRESS", "RECIPIENT_GONE"})
 
+_UPWARD_BYTES_A_S: Final = 125_000  # of a slow line
+
 # -- in --------------------------------------------------------------------------------------------------------------
 
 
@@ -35,6 +37,11 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
         """With its bytes a file has as many."""
         if self.data:
             msgspec.structs.force_setattr(self, "size", len(self.data))
+
+    @property
+    def travel_s(self) -> float:
+        """How long it may be on its way to a platform, seconds: over a line of 1 Mbit/s, as many have upwards."""
+        return self.size / _UPWARD_BYTES_A_S
 
 
 class RemoteFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from daycare_plugins.bridge.folder import Folder
 from daycare_plugins.bridge.session import Session
 from daycare_plugins.bridge.settings import Supervision
 
-SEND_S: Final = 50.0  # a delivery has 60 s
+SEND_S: Final = 50.0  # a delivery has 60 s, and each file its own time
 CALL_S: Final = 9.0  # of what is only shown: it has 10 s
 START_S: Final = 40.0  # until there is one to ask
 LOGIN_S: Final = 60.0  # until there is a code
@@ -78,7 +78,7 @@ class BridgeConnector(BaseConnector):
                     reply_to=outgoing.reply_to,
                     silent=outgoing.silent,
                 ),
-                SEND_S,
+                SEND_S + sum(file.travel_s for file in outgoing.files),
             )
         finally:
             if files:

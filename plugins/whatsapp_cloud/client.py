@@ -20,7 +20,7 @@ from daycare_plugins.whatsapp_cloud.settings import Settings
 
 CONNECT_S: Final = 5.0
 CALL_S: Final = 12.0  # for an answer; with a wait for the receipt and an upload before it this stays below 60 s
-UPLOAD_S: Final = 15.0
+UPLOAD_S: Final = 15.0  # beside the time that its bytes take
 DOWNLOAD_S: Final = 110.0  # a file of 20 MB over 2 Mbit/s
 CLOSE_S: Final = 2.0
 CONNECTIONS_MAX: Final = 16  # as many as replies of one connector go out at the same time
@@ -81,7 +81,7 @@ class Graph:
         path = f"{self._settings.phone_number_id}/media"
         files = {"file": (file.name, file.data, media_type)}
         try:
-            answer = await self._call(doing, "POST", path, data=data, files=files, seconds=UPLOAD_S)
+            answer = await self._call(doing, "POST", path, data=data, files=files, seconds=UPLOAD_S + file.travel_s)
         except UnavailableError as error:
             if surely_not_sent(error):
                 raise

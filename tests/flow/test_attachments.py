@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.fence import fence
-from daycare.base.limits import FILE_MAX_BYTES, FILE_TEXT_MAX_BYTES, FILES_MAX
+from daycare.base.limits import DELIVERY_DEADLINE_S, FILE_MAX_BYTES, FILE_TEXT_MAX_BYTES, FILES_MAX
 from daycare.base.messages import File, Image, Message, Text
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.plugin import Attachment, Inbound, Outgoing
@@ -156,6 +156,21 @@ async def test_a_reply_reads_each_of_its_files_once(
             (f"{n}.txt", [b"words"]) for n in range(FILES_MAX)
         ]
         assert len(readings.lengths) == FILES_MAX
+
+
+@pytest.mark.parametrize(("share", "marks"), [(0.9, [False]), (1.1, [False, True])])
+async def test_a_reply_with_a_file_may_take_as_long_as_its_bytes_over_a_slow_line(
+    tmp_path: Path, autojump_clock: object, share: float, marks: list[bool]
+) -> None:
+    post, size = Pigeon(), 100_000
+    post.enqueue(DELIVERY_DEADLINE_S + share * Attachment(name="a", size=size).travel_s)
+    async with open_house(tmp_path, plugins=[post.plugin()]) as house:
+        await people(house)
+        house.model.enqueue(call(("send_file", {"name": "a.txt", "text": "x" * size})), say("there"))
+        [outcome] = await receive(house, inbound("a", "send it"))
+        await answered(house, outcome)
+        await trio.sleep(3 * DELIVERY_DEADLINE_S)
+        assert [each.maybe_duplicate for each in post.flights if each.files] == marks
 
 
 @pytest.mark.parametrize(("more", "seen"), [({"image_max_bytes": 10_000}, False), ({}, True)])
