@@ -12,12 +12,12 @@ from tests.telegram.campaign.report import Report
 
 Campaign = Callable[[int], Awaitable[Report]]  # takes a seed
 
-_HARD: Final = flood.Shares(groups=0.5, slow=1.0, refused=0.15)
+_HARD: Final = flood.Shares(groups=0.5, slow=1.0, slow_s=(4.0, 7.0), refused=0.15)
 # As short as they can be and still see what is planted; without a fault each finds nothing.
 CAMPAIGNS: Final[Mapping[str, Campaign]] = {
     "receive": lambda seed: receive.run(updates=160, chats=8, kills=0, seed=seed),
     "send": lambda seed: send.run(kills=2, chats=2, seed=seed),
-    "flood": lambda seed: flood.run(answers=24, chats=12, seed=seed, on_its_way_s=3.0, shares=_HARD),
+    "flood": lambda seed: flood.run(answers=18, chats=6, seed=seed, on_its_way_s=3.0, shares=_HARD),
     "approve": lambda seed: approve.run(kills=2, chats=4, seed=seed),
     "bridge": lambda seed: bridge.run(3, seed),
 }

@@ -17,7 +17,6 @@ from tests.telegram.campaign.report import Report, percentile, say
 from tests.telegram.campaign.stage import Stage, rooms_of, staged
 
 POLL_S: Final = 2
-SLOW_S: Final = (1.0, 4.0)
 EVERYWHERE_SHARE: Final = 0.05  # of the refusals are for all chats
 REFUSED: Final = ("sendMessage", "editMessageText", "sendMessageDraft", "sendChatAction", "deleteMessage")
 ON_ITS_WAY_S: Final = 0.25  # on a machine that does nothing else
@@ -35,6 +34,7 @@ class Shares:
 
     groups: float = 0.2  # of the chats
     slow: float = 0.25  # of the messages are answered slowly, so that there are previews and status lines
+    slow_s: tuple[float, float] = (1.0, 4.0)  # how slowly: a cool-down of all chats lasts 1 to 5 s
     refused: float = 0.07  # of the calls are refused with 429
 
 
@@ -57,7 +57,7 @@ async def run(
         said: list[str] = []
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_tell, stage)
-            await _ask(stage, answers, shares.slow, rng, said)
+            await _ask(stage, answers, shares, rng, said)
             quiet = await stage.quiet(_QUIET_S)
             nursery.cancel_scope.cancel()
         finished_s = time.perf_counter() - began
@@ -79,7 +79,7 @@ async def run(
     return report
 
 
-async def _ask(stage: Stage, answers: int, slow_share: float, rng: random.Random, said: list[str]) -> None:
+async def _ask(stage: Stage, answers: int, shares: Shares, rng: random.Random, said: list[str]) -> None:
     """Let each room ask its next question when the last one is answered, though perhaps not delivered: none merge."""
     asked = dict.fromkeys((f"c{room.number}" for room in stage.rooms), 0)
     while len(said) < answers:
@@ -89,8 +89,8 @@ async def _ask(stage: Stage, answers: int, slow_share: float, rng: random.Random
             user = f"c{room.number}"
             if len(said) < answers and replied.get(user, 0) == asked[user]:
                 name, asked[user] = room.name(), asked[user] + 1
-                slow = f" {rng.choice(('stream', 'work'))} {rng.uniform(*SLOW_S):.1f}"
-                text = f"{name}{slow if rng.random() < slow_share else ''}"
+                slow = f" {rng.choice(('stream', 'work'))} {rng.uniform(*shares.slow_s):.1f}"
+                text = f"{name}{slow if rng.random() < shares.slow else ''}"
                 stage.server.say(room.place, rng.choice(room.writers), text)
                 said.append(name)
         await trio.sleep(_LOOK_S)
