@@ -177,7 +177,7 @@ async def test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_hist
         return done
 
     monkeypatch.setattr(Runner, "run", trouble)
-    calls = [("spawn", {"task": "x"}), ("wait", {"seconds": 10})]
+    calls: list[tuple[str, dict[str, Any]]] = [("spawn", {"task": "x"}), ("wait", {"seconds": 10})]
     async with open_house(tmp_path, Slow(*calls, think_s=2), plugins=[tools]) as house:
         agent = await house.agent("/ann/direct", AgentConfig(policy=Policy.INTERRUPT))
         await house.say("go")

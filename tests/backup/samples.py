@@ -1,8 +1,10 @@
 """Databases of every schema there ever was, each with rows in every table."""
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from types import MappingProxyType
 
 import apsw
 
@@ -64,13 +66,27 @@ def everything(file: Path) -> dict[str, list[str]]:
         }
 
 
-def _insert(db: apsw.Connection, table: str, row: int) -> None:
+def leave(db: apsw.Connection, table: str, of: dict[str, object], words: str) -> bool:
+    """Put a row into a table that is of somebody, as far as its columns say whose a row is; False if none does.
+
+    `of` has the values of such columns. Texts that may be anything are `words`.
+    """
+    names = {str(name): str(kind) for _, name, kind, *_ in db.execute(f"PRAGMA table_info({table})").fetchall()}
+    if not names.keys() & of.keys():
+        return False
+    own = {name: value for name, value in of.items() if name in names}
+    free = {name: words for name, kind in names.items() if kind == "TEXT" and name not in (*JSON, *own)}
+    _insert(db, table, 1, {**free, **own})
+    return True
+
+
+def _insert(db: apsw.Connection, table: str, row: int, given: Mapping[str, object] = MappingProxyType({})) -> None:
     columns, values = [], []
     for _, name, kind, _, default, _ in db.execute(f"PRAGMA table_info({table})").fetchall():
-        if name == "parent" or (default is not None and name not in JSON):
+        if name not in given and (name == "parent" or (default is not None and name not in JSON)):
             continue
         columns.append(str(name))
-        values.append(_value(table, str(name), str(kind), row))
+        values.append(given[name] if name in given else _value(table, str(name), str(kind), row))
     slots = ", ".join("?" for _ in values)
     db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({slots})", values)
 

@@ -1,8 +1,10 @@
 """A person who is removed is gone from every table and every byte, and nobody else has lost anything."""
 
 import re
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 import trio
 import trio.testing
@@ -22,7 +24,7 @@ from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.house import House, open_house
 from tests.backup.homes import Death, dies, numbers, rows, tree
-from tests.backup.samples import everything
+from tests.backup.samples import everything, leave, tables
 from tests.backup.test_upgrade import each_statement
 from tests.store.samples import HandClock
 
@@ -32,6 +34,7 @@ QUIET_S = 500.0  # until workers have looked at what was said
 ANN = ("My sister Clara lives in Bern.", "My favourite colour is teal.")
 BEN = ("My brother Zanzibarquokka lives in Trondheimfjord.", "Remember that my locker code is xylophage4711.")
 MIA = ("My cat is called Quetzalpfote.",)
+SUMS = ("budget_sums", "reservations", "spending", "living_documents")  # which agree with each other, and are tested so
 SECRET = (
     "zanzibarquokka",
     "trondheimfjord",
@@ -157,6 +160,22 @@ def test_a_purged_person_is_in_no_byte_of_the_home(home: Home) -> None:
         "memory/agents/ann.direct/NOTES.md",
         "memory/users/ann/USER.md",
     ]
+
+
+def test_of_each_table_that_can_be_somebodys_a_purge_leaves_no_row(home: Home) -> None:
+    """Also of those in which the people of these tests have left nothing."""
+    database = home.path / "daycare.db"
+    [(agent,)] = rows(database, "SELECT id FROM agents WHERE path = '/ben/direct'")
+    of = {"user": "ben", "agent_id": agent, "path": "/ben/direct", "payer": "/ben"}
+    with closing(apsw.Connection(str(database))) as db:
+        left = [name for name in tables(db) if name not in SUMS and leave(db, name, of, "xylophage4712")]
+    before = {name: sum("xylophage4712" in row for row in found) for name, found in everything(database).items()}
+    assert all(before[name] for name in ("summaries", "steps", "dead_letters", "tasks", "signals", "approvals")), left
+    purge(home, "ben", 1_900_000_000_000)
+    words = re.compile(rf"xylophage|\b(ben|mia)\b|{agent}")
+    found = {name: [row for row in found if words.search(row)] for name, found in everything(database).items()}
+    assert {name: found for name, found in found.items() if found} == {}
+    assert told(home) == []
 
 
 def test_nobody_else_loses_a_row(home: Home) -> None:

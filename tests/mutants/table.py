@@ -447,6 +447,20 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
     ),
     Mutant(
+        "purge-leaves-summaries",
+        "what a conversation with a purged person was summed up to stays",
+        _in("purging", "_purge"),
+        (Swap("_tables(db)", "(table for table in _tables(db) if table != 'summaries')"),),
+        test("backup/test_purge.py::test_of_each_table_that_can_be_somebodys_a_purge_leaves_no_row"),
+    ),
+    Mutant(
+        "replay-of-what-lives",
+        "a replay queues a reply again that is not dead",
+        _in("outbox", "revive"),
+        (Reword(r"state IN \(3, 4\)", "state >= 0"),),
+        test("store/test_delivery.py::test_a_replay_touches_only_what_is_dead"),
+    ),
+    Mutant(
         "export-forgets-jobs",
         "an export leaves scheduled jobs out, and does not say so",
         _in("exports", "Subtree.records"),

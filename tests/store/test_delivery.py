@@ -88,6 +88,24 @@ async def test_a_reply_given_up_on_is_replayed_once_behind_the_others(store: Sto
     assert (await store.dead.count(), len(await store.dead.find())) == (0, 1)
 
 
+@pytest.mark.parametrize("state", range(5))
+async def test_a_replay_touches_only_what_is_dead(store: Store, state: int) -> None:
+    """A reply that waits, is being sent or was delivered is left as it is, whatever a letter says of it."""
+    one, other = await reply(store, "one", "other")
+    await store.outbox.give_up(one, "BLOCKED", "the person left")
+    [dead] = await store.dead.find()
+    database = store._db  # type: ignore[attr-defined]
+    database.execute("UPDATE outbox SET state = ? WHERE seq = ?", (state, one))
+    before = database.execute("SELECT * FROM outbox ORDER BY seq").fetchall()
+    if state >= 3:
+        assert await store.dead.replay(dead.no) > other
+        return
+    with pytest.raises(ConflictError):
+        await store.dead.replay(dead.no)
+    assert database.execute("SELECT * FROM outbox ORDER BY seq").fetchall() == before
+    assert await store.dead.count() == 1
+
+
 async def test_a_dead_message_is_replayed_once_also_to_the_next_incarnation(store: Store) -> None:
     first = await post(store, "a", meta={"x": "y"})
     await store.agents.set_state(first.agent_id, "dead")

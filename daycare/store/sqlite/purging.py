@@ -191,8 +191,6 @@ def _purge(tx: Tx, person: Person) -> dict[str, int]:
         if whose := _whose(db, table):
             tx.run(f"DELETE FROM {table} WHERE {whose}")  # noqa: S608
             gone[table] = gone.get(table, 0) + db.changes()
-    for table, column in (("heartbeats", "agent_id"), ("summaries", "agent_id")):
-        tx.run(f"DELETE FROM {table} WHERE {column} IN (SELECT id FROM purged_agents)")  # noqa: S608
     tx.run("DELETE FROM events WHERE EXISTS (SELECT 1 FROM purged_roots r WHERE instr(event, '\"' || r.root || '/'))")
     gone["events"] += db.changes()
     _accounts(tx, person)

@@ -71,7 +71,7 @@ def unread(tx: Tx, turn: Turn, steps: Sequence[Step]) -> list[InboxRow]:
     rows = tx.db.execute(
         "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (turn.agent_id, str(EnvelopeKind.RESULT))
     ).fetchall()
-    found = mailbox.waiting_rows(tx, [seq for seq in (int(str(row[0])) for row in rows) if seq not in turn.seqs])
+    found = mailbox.waiting_rows(tx, [int(str(seq)) for (seq,) in rows if seq not in turn.seqs])
     return [row for row in found if row.envelope.meta.get("wait") in keys]
 
 
