@@ -82,11 +82,12 @@ def leave(db: apsw.Connection, table: str, of: dict[str, object], words: str) ->
 
 def _insert(db: apsw.Connection, table: str, row: int, given: Mapping[str, object] = MappingProxyType({})) -> None:
     columns, values = [], []
-    for _, name, kind, _, default, _ in db.execute(f"PRAGMA table_info({table})").fetchall():
+    for _, column, kind, _, default, _ in db.execute(f"PRAGMA table_info({table})").fetchall():
+        name = str(column)
         if name not in given and (name == "parent" or (default is not None and name not in JSON)):
             continue
-        columns.append(str(name))
-        values.append(given[name] if name in given else _value(table, str(name), str(kind), row))
+        columns.append(name)
+        values.append(given[name] if name in given else _value(table, name, str(kind), row))
     slots = ", ".join("?" for _ in values)
     db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({slots})", values)
 
