@@ -49,7 +49,8 @@ class Parts(Protocol):
 
 async def findings(daemon: Parts, *, whole: bool) -> list[Finding]:
     """Look at everything, or only at what is watched."""
-    found = [*_now(daemon), *await _read("messages", _unread(daemon)), *await _read("upkeep", _upkeep(daemon))]
+    found = [*_now(daemon), *await _read("models", _models(daemon))]
+    found += [*await _read("messages", _unread(daemon)), *await _read("upkeep", _upkeep(daemon))]
     found += [daemon.upkeep.backups.finding(), daemon.reloading.finding(), daemon.upkeep.horizon.finding()]
     return [*found, *await _read("rows", _rows(daemon))] if whole else found
 
@@ -77,10 +78,6 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     crashed = daemon.keeper.problems()
     text = "; ".join(f"{name} crashed: {why}" for name, why in crashed.items())
     yield Finding(name="parts", ok=not crashed, text=text or "all run", watched=True)
-    away = daemon.pool.away
-    text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
-    configured = len(daemon.pool.configured)
-    yield Finding(name="models", ok=not away, text=text or f"{configured} provider{'s'[: configured != 1]}, none away")
     states = daemon.host.status(daemon.connectors)
     bad = {name: each for name, each in states.items() if each["state"] not in _FINE}
     text = "; ".join(f"{name} is {each['state']}: {each.get('reason', '')}".rstrip(": ") for name, each in bad.items())
@@ -98,6 +95,15 @@ def _commits(daemon: Parts) -> Finding:
     if lost is not None and lost.is_recent(daemon.clock.now_ms()):
         return Finding(name="commits", ok=False, text=str(lost))
     return Finding(name="commits", ok=True, text="all that was known to be there was found at the start")
+
+
+async def _models(daemon: Parts) -> list[Finding]:
+    """Look at providers. Whether one is set up may depend on a key, which is in the store."""
+    away = daemon.pool.away
+    text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
+    configured = len(daemon.pool.configured)
+    text = text or f"{configured} provider{'s'[: configured != 1]}, none away"
+    return [Finding(name="models", ok=not away, text=text)]
 
 
 async def _unread(daemon: Parts) -> list[Finding]:

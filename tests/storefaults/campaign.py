@@ -8,8 +8,9 @@ import sqlite3
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +20,10 @@ import trio.testing
 
 from daycare.testing.clock import VirtualClock
 from tests.storefaults.places import Disk, Fault, Place
-from tests.storefaults.story import Story, plain
+from tests.storefaults.story import FAILED, Story, plain
 
 OUTAGE_S: Final = 30.0  # for which a place fails every time, in every second run
 _WHOLE_S: Final = 20_000.0  # virtual time, in which every day has ended
-_FAILED: Final = "disk I/O error"
 # What may be told of a disk that fails, on top of what a good day tells.
 _TOLD: Final = frozenset({"store.trouble", "turn.failed", "notice", "connector.health", "memory.recalled"})
 
@@ -44,11 +44,14 @@ class Day(msgspec.Struct, kw_only=True):
     used: Counter[Place] = msgspec.field(default_factory=Counter)
     failures: int = 0
     busy: bool = False
+    met: Counter[str] = msgspec.field(default_factory=Counter)  # failures, by their kind
+    silent: list[str] = []
 
 
 class Harm(msgspec.Struct, kw_only=True):
     """What a fault did to a day; each is a list of what was found."""
 
+    silent: list[str] = []  # health was good although nothing could be written for a while
     ended: list[str] = []
     unanswered: list[str] = []
     wrong_answers: list[str] = []
@@ -63,7 +66,7 @@ class Harm(msgspec.Struct, kw_only=True):
 
 
 class Figures(msgspec.Struct, kw_only=True):
-    """What came of a campaign. All from `ended` on must be 0."""
+    """What came of a campaign. All from `silent` on must be 0."""
 
     places_read: int
     places_write: int
@@ -71,6 +74,7 @@ class Figures(msgspec.Struct, kw_only=True):
     struck: int = 0  # runs whose place was used, and failed
     failures: int = 0
     refusals_told: int = 0  # commands of people that were answered with the error: they can be given again
+    silent: int = 0
     ended: int = 0
     unanswered: int = 0
     wrong_answers: int = 0
@@ -90,7 +94,7 @@ class Figures(msgspec.Struct, kw_only=True):
 def run(seed: int, places: int | None = None, only: str = "") -> Figures:
     """Let the disk fail at so many places that are drawn, or at all of them; `only` is a pattern for their names."""
     dice = random.Random(seed)
-    good = live()
+    good = live(Disk)
     assert not good.ended, good.ended
     found = sorted(good.used)
     figures = Figures(
@@ -103,10 +107,10 @@ def run(seed: int, places: int | None = None, only: str = "") -> Figures:
     for place in chosen:
         nth = dice.randint(1, good.used[place])
         for fault in (Fault(place, nth), Fault(place, 1, OUTAGE_S)):
-            day = live(fault)
+            day = live(partial(Disk, fault=fault))
             if not day.failures:  # how often a place is used depends on who runs first: its first use is sure
                 fault = Fault(place, 1, fault.lasting_s)
-                day = live(fault)
+                day = live(partial(Disk, fault=fault))
             _weigh(figures, fault, good, day)
     return figures
 
@@ -125,13 +129,13 @@ def _weigh(figures: Figures, fault: Fault, good: Day, day: Day) -> None:
         print(f"{fault.place}, use {fault.nth}{lasting}: {harm}", file=sys.stderr, flush=True)
 
 
-def live(fault: Fault | None = None) -> Day:
-    """Let a day pass in a folder of its own, in virtual time."""
+def live(disk: Callable[[VirtualClock], Disk]) -> Day:
+    """Let a day pass in a folder of its own, in virtual time, over a disk that is made for it."""
     folder = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
     before = os.environ.get("DAYCARE_TEST_LEDGER")
     os.environ["DAYCARE_TEST_LEDGER"] = str(folder / "ledger")
     try:
-        return trio.run(_live, folder, fault, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_live, folder, disk, clock=trio.testing.MockClock(autojump_threshold=0))
     finally:
         if before is None:
             del os.environ["DAYCARE_TEST_LEDGER"]
@@ -140,9 +144,9 @@ def live(fault: Fault | None = None) -> Day:
         shutil.rmtree(folder)
 
 
-async def _live(folder: Path, fault: Fault | None) -> Day:
+async def _live(folder: Path, make: Callable[[VirtualClock], Disk]) -> Day:
     clock = VirtualClock()
-    disk = Disk(clock, fault)
+    disk = make(clock)
     story = Story(folder=folder, clock=clock, disk=disk)
     day = Day()
     try:
@@ -152,12 +156,13 @@ async def _live(folder: Path, fault: Fault | None) -> Day:
         day.ended = "; ".join(_reasons(group))
     # What a command tells of how things are depends on how far they are: that it was answered is enough.
     looks = {text: "what a command told" for key, text in story.answers.items() if key.startswith("/")}
-    day.told = sum(_FAILED in text for key, text in story.answers.items() if key.startswith("/"))
+    day.told = sum(any(error in text for error in FAILED) for key, text in story.answers.items() if key.startswith("/"))
     day.answers = {key: looks.get(text, plain(text)) for key, text in story.answers.items()}
     day.arrived = Counter(
         (flight.target, looks.get(flight.text, plain(flight.text))) for flight in story.pigeon.arrived
     )
     day.events, day.used, day.failures, day.busy = story.events, disk.used, disk.failures, disk.busy
+    day.met, day.silent = disk.met, story.silent
     ledger = folder / "ledger"
     day.tools = Counter(ledger.read_text().splitlines()) if ledger.exists() else Counter()
     _look(folder / "daycare.db", day)
@@ -203,7 +208,7 @@ def _look(database: Path, day: Day) -> None:
 
 def judge(good: Day, day: Day) -> Harm:
     """Compare a day with a good one."""
-    harm = Harm()
+    harm = Harm(silent=day.silent)
     if day.ended:
         harm.ended.append(day.ended)
     if day.busy:

@@ -17,7 +17,7 @@ from daycare.base.clock import Clock
 _CODE: Final = f"{Path(daycare.__file__).parent}/"
 _STORE: Final = f"{_CODE}store/"
 _HARNESS: Final = (f"{_CODE}testing/", f"{Path(__file__).parent.parent}/")
-_PER_S: Final = 20  # tries of one place in a second; what tries more often does not wait
+PER_S: Final = 20  # tries of one place in a second; what tries more often does not wait
 _AT_ONCE: Final = 200  # tries of one place in one moment
 
 
@@ -44,12 +44,15 @@ class Disk:
     """Counts in `used` how often each place uses the database, and lets the one that `fault` names fail.
 
     A read fails when a statement is begun, a write when it is committed: SQLite's own error, which nothing but the
-    store ever sees. Only what happens while `on` is counted. `failures` counts, `busy` says that somebody asked again
-    and again without waiting.
+    store ever sees. Only what happens while `on` is counted. `failures` counts, `met` by their kind; `refused_ms` is
+    since when each write was refused, None if the last one was taken; `busy` says that somebody asked again and again
+    without waiting.
     """
 
     def __init__(self, clock: Clock, fault: Fault | None = None) -> None:
         self.used: Counter[Place] = Counter()
+        self.refused_ms: int | None = None
+        self.met: Counter[str] = Counter()
         self.failures = 0
         self.busy = False
         self.on = False
@@ -91,8 +94,9 @@ class Disk:
         elif now_ms >= self._began_ms + fault.lasting_s * 1000:
             return
         self.failures += 1
+        self.met["failing"] += 1
         self._moment = (now_ms, self._moment[1] + 1 if self._moment[0] == now_ms else 1)
-        if self._moment[1] > _AT_ONCE or self.failures > _AT_ONCE + _PER_S * fault.lasting_s:
+        if self._moment[1] > _AT_ONCE or self.failures > _AT_ONCE + PER_S * fault.lasting_s:
             self.busy = True  # it would go on for ever: virtual time stands still while somebody works
         raise apsw.IOError("disk I/O error")
 

@@ -36,6 +36,7 @@ SETTLED_S: Final = 400.0  # after which nothing is left to do
 IDLE_S: Final = 700.0  # after which helpers are dismissed, and quiet conversations looked at
 ANSWER_S: Final = 1_800.0
 FINISH_S: Final = 10.0
+RED_S: Final = 5.0  # after which health says that nothing can be written
 CONFIG: Final = Config(
     models=ModelsSection(default="scripted/model"),
     providers={"scripted": ProviderSection(kind="scripted")},
@@ -55,7 +56,7 @@ _CALLS: Final[dict[str, tuple[Completion, ...]]] = {
     "remember": (call(("memory_append", {"path": "MEMORY.md", "text": "- has a dog called Rex\n", "reason": "said"})),),
     "look": (call(("memory_list", {}), ("list_agents", {})),),
 }
-_FAILED: Final = "disk I/O error"
+FAILED: Final = ("disk I/O error", "database or disk is full", "attempt to write a readonly database")
 
 
 def brain(request: InferRequest) -> Completion:
@@ -70,7 +71,9 @@ def brain(request: InferRequest) -> Completion:
     for message in said[last:]:
         done += message.role == "assistant"
         results = [part for part in message.parts if isinstance(part, ToolResult)]
-        failed = failed or any(result.status == "error" and _FAILED in result.text for result in results)
+        failed = failed or any(
+            result.status == "error" and error in result.text for result in results for error in FAILED
+        )
     if failed:
         return say("my tools do not work")
     if done < len(steps):
@@ -116,7 +119,10 @@ class FlakyPigeon(Pigeon):
 
 
 class Story(msgspec.Struct, kw_only=True):
-    """One daemon's day, over two houses. `answers` has what people were told, by the key of what they said."""
+    """One daemon's day, over two houses. `answers` has what people were told, by the key of what they said.
+
+    `silent` says where health was good while nothing could be written.
+    """
 
     folder: Path
     clock: VirtualClock
@@ -125,6 +131,7 @@ class Story(msgspec.Struct, kw_only=True):
     model: SlowModel = msgspec.field(default_factory=lambda: SlowModel(brain))
     answers: dict[str, str] = {}
     events: set[str] = set()
+    silent: list[str] = []
 
     async def run(self) -> None:
         """Let it happen. What ends the daemon is raised."""
@@ -132,10 +139,13 @@ class Story(msgspec.Struct, kw_only=True):
             async with self._house() as house:
                 await furnish(house)
                 self.disk.on = True
-                async with trio.open_nursery() as people:
-                    people.start_soon(self._ann, house)
-                    people.start_soon(self._ben, house)
-                    people.start_soon(self._around, house)
+                async with trio.open_nursery() as watch:
+                    watch.start_soon(self._look_on, house)
+                    async with trio.open_nursery() as people:
+                        people.start_soon(self._ann, house)
+                        people.start_soon(self._ben, house)
+                        people.start_soon(self._around, house)
+                    watch.cancel_scope.cancel()
                 await self._leave(house)
             self.disk.on = True
             async with self._house() as house:
@@ -149,6 +159,17 @@ class Story(msgspec.Struct, kw_only=True):
             self.folder, self.model, location="daycare.db", config=CONFIG, curates=True, clock=self.clock,
             plugins=[self.pigeon.plugin()],
         )  # fmt: skip
+
+    async def _look_on(self, house: House) -> None:
+        """See that health is red, once writes have been refused for `RED_S`."""
+        while True:
+            await trio.sleep(1)
+            since_ms = self.disk.refused_ms
+            if since_ms is None or self.clock.now_ms() - since_ms < RED_S * 1000:
+                continue
+            [store] = [it for it in await house.daemon.upkeep.health.report() if it.name == "store"]
+            if store.ok and self.disk.refused_ms == since_ms:
+                self.silent.append(f"nothing was written since {since_ms}, and the store is said to be well")
 
     # -- people --------------------------------------------------------------------------------------------------------
 

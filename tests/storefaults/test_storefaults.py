@@ -1,19 +1,24 @@
 """A slice of the store-faults campaign: some places each day, all of them with `WHOLE=1`; and the judge sees harm."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
 
 from daycare.base.errors import StoreAwayError
-from daycare.testing.clock import VirtualClock
+from daycare.ops.announcing import Announcer
+from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
 from tests.chance import SEED, WHOLE
-from tests.storefaults.campaign import Day, judge, run
+from tests.storefaults import episodes
+from tests.storefaults.campaign import Day, judge, live, run
 from tests.storefaults.places import Disk, Fault, Place
+from tests.storefaults.weather import ERRORS, Kind, Spell, Weather, forecast
 
 PLACES = 3  # of these and of all; all of them take a quarter of an hour
+EPISODES = 3  # of what the command does a thousand of in an hour
 ALONE = r"^read (connectors/|schedule/|actors/supervisor|flow)"  # where nobody else tries again
 
 
@@ -42,6 +47,7 @@ BAD = {
     "doubled": Day(arrived=Counter({("ann", "hello"): 2})),
     "dead": Day(dead=Counter({"/ann/pigeon": 1})),
     "busy": Day(busy=True),
+    "silent": Day(silent=["nothing was written, and the store is said to be well"]),
     "broken": Day(events={"lane.broke"}),
 }
 
@@ -50,6 +56,18 @@ BAD = {
 def test_the_judge_sees_harm(kind: str) -> None:
     assert not judge(GOOD, GOOD)
     assert getattr(judge(GOOD, BAD[kind]), kind)
+
+
+async def test_health_is_told_of_a_disk_that_cannot_be_read(tmp_path: Path, autojump_clock: object) -> None:
+    disk = Weather(VirtualClock(), (Spell("failing", 0, 2 * EPOCH_MS),), seed=1)
+    with disk.watched():
+        async with open_house(tmp_path, location="daycare.db") as house:
+            disk.on = True
+            report = await house.daemon.upkeep.health.report()
+            disk.on = False
+    assert disk.met["failing"] > 0
+    assert {it.name for it in report if not it.ok} >= {"models", "messages", "upkeep"}
+    assert {it.name for it in report} >= {"store", "loop", "parts", "connectors"}, "what needs no disk is told, too"
 
 
 class _Clock:
@@ -66,13 +84,50 @@ class _Clock:
         return self.at_ms / 1000
 
 
+def test_days_under_bad_weather_of_the_disk_cost_nobody_an_answer() -> None:
+    print(f"SEED={SEED}")
+    figures = episodes.run(1_000 if WHOLE else EPISODES, SEED)
+    assert figures.harm == 0, figures.findings
+    assert figures.struck > 0
+
+
+def test_the_weather_is_the_same_for_a_seed_and_of_all_kinds() -> None:
+    assert [forecast(seed) for seed in range(50)] == [forecast(seed) for seed in range(50)]
+    assert {spell.kind for seed in range(50) for spell in forecast(seed)} == set(ERRORS)
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_a_full_disk_is_read_and_a_failing_one_is_not(kind: Kind) -> None:
+    clock, write = _Clock(), PLACE._replace(kind="write")
+    disk = Weather(clock, (Spell(kind, 10_000, 20_000),), seed=1)
+    failed = []
+    for clock.at_ms in (5_000, 15_000, 25_000):
+        failed.append((_fails(disk), _fails(disk, write)))
+        assert (disk.refused_ms is not None) is failed[-1][1]
+    assert failed == [(False, False), (kind == "failing", True), (False, False)]
+    assert set(disk.met) == {kind}
+
+
+def test_a_disk_that_fails_now_and_then_does_so() -> None:
+    disk = Weather(_Clock(), (Spell("failing", 0, 1_000, 0.3),), seed=1)
+    assert 30 < sum(_fails(disk) for _ in range(200)) < 90
+
+
+def test_a_store_that_says_nothing_of_a_full_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    spells = (Spell("full", EPOCH_MS + 10_000, EPOCH_MS + 40_000),)
+    told = live(partial(Weather, spells=spells, seed=1))
+    assert told.met["full"] > 0 and told.silent == []
+    monkeypatch.setattr(Announcer, "troubled", lambda self, error: None)
+    assert live(partial(Weather, spells=spells, seed=1)).silent
+
+
 PLACE = Place("read", "flow.py:1 deliver", "sqlite/outbox.py get")
 
 
 def _fails(disk: Disk, place: Place = PLACE) -> bool:
     try:
         disk.use(place)
-    except apsw.IOError:
+    except apsw.Error:
         return True
     return False
 
