@@ -193,6 +193,9 @@ class Story(msgspec.Struct, kw_only=True):
         await say_(house, "approve", approve or "nothing to approve")
         await trio.sleep(60)
         await say_(house, "dog", "dog?")
+        with trio.move_on_after(ANSWER_S):  # its turn would be stopped, late as it may be
+            while not any("stretch" in flight.text for flight in self.pigeon.arrived if "due" in flight.text):
+                await trio.sleep(1)
         await say_(house, "new", "/new")
         await say_(house, "delegate again", "delegate once more")
         await trio.sleep(IDLE_S)
