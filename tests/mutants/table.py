@@ -447,6 +447,25 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         test("backup/test_purge.py::test_a_purged_person_is_in_no_byte_of_the_home"),
     ),
     Mutant(
+        "first-round-believes",
+        "the first cleanup of a home takes the newest row for the time",
+        "daycare.schedule.horizon:Horizon.__init__",
+        (Swap("0 if newest_ms else self._newest_ms", "self._newest_ms"),),
+        test(
+            "behaviours/test_clock_set.py::test_the_first_round_of_a_home_makes_nothing_old_though_the_clock_is_ahead"
+        ),
+    ),
+    Mutant(
+        "answer-left-behind",
+        "a turn that is ended leaves an answer to it in the mailbox",
+        _in("waits", "unread"),
+        (Body("return []"),),
+        test(
+            "actors/test_delegation_more.py::"
+            "test_an_answer_in_the_mailbox_of_a_turn_that_still_runs_is_in_its_history_when_it_is_ended"
+        ),
+    ),
+    Mutant(
         "purge-leaves-summaries",
         "what a conversation with a purged person was summed up to stays",
         _in("purging", "_purge"),
