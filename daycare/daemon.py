@@ -221,7 +221,7 @@ class Daemon:
             lambda: self.provenance,
         )
         self.commands = Commands()
-        contexts = Contexts(store, self.files, self.pool, self.bus, clock)
+        self.contexts = contexts = Contexts(store, self.files, self.pool, self.bus, clock)
         self.persona = persona = Persona(config.agent.name, config.agent.tone)
         StatusCommands(
             store,

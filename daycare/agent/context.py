@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.attachments import Files, shown
 from daycare.agent.compaction import Compactor, Job
+from daycare.agent.conversations import Conversations, StampedTurn
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
 from daycare.agent.tokens import Budget, Lessons, budget_of
@@ -63,6 +64,7 @@ class Contexts:
         self.pool = pool
         self.bus = bus
         self.clock = clock
+        self.conversations = Conversations(store.summaries)
         self.compactor = Compactor(store, pool, bus, clock)
         self.lessons = Lessons()
         self._remembered: OrderedDict[str, Remembered] = OrderedDict()
@@ -107,21 +109,26 @@ class Contexts:
         summary = await self.store.summaries.latest(agent.id, session)
         mark = summary.through if summary else 0
         left_out = self.remembered(agent.id, session).left_out
-        past = await self.store.summaries.newest(
+        past = await self.conversations.newest(
             agent.id,
             session,
+            user.zone,
             after=max(mark, left_out),
             before=before,
             max_chars=budget.total * CONTEXT_CHARS_A_TOKEN,
         )
-        first = [recalled(summary)] if summary else []
-        messages = [*first, *(message for turn in past.turns for message in turn.messages), *said]
+        first = recalled(summary) if summary else None
+        with_files = [message for turn in past.turns if turn.files for message in turn.past.messages]
         facts = [self.pool.facts(choice) for choice in plan]
         most = min(each.image_max_bytes for each in facts)  # a stand-in is sent the same
         flat = await shown(
-            self.files, agent.user, stamped(messages, user.zone), sees=facts[0].images, image_max_bytes=most
+            self.files,
+            agent.user,
+            (*with_files, *stamped(said, user.zone)),
+            sees=facts[0].images,
+            image_max_bytes=most,
         )
-        return _viewed(request, bool(first), past.turns, flat, whole=past.whole and left_out <= mark)
+        return _viewed(request, first, past.turns, flat, whole=past.whole and left_out <= mark)
 
 
 class View(msgspec.Struct):
@@ -193,20 +200,20 @@ class Window:
             failed = failure.choice
             on_failure(failure)
 
-        asked = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
+        asked, size = await self._fit(plan, request, said, self._contexts.budget(self._agent, plan), forced=False)
         payer = replace(payer, ratio=self._ratio(plan))
         try:
             answer = await pool.infer(plan, asked, on_delta, note, payer)
         except InvalidError as error:
             if error.code != "CONTEXT_OVERFLOW":
                 raise
-            asked = await self._smaller(plan, request, said, asked, failed, error)
+            asked, size = await self._smaller(plan, request, said, size, failed, error)
             try:
                 answer = await pool.infer(plan, asked, on_delta, on_failure, payer)
             except InvalidError as again:
                 raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
         self._contexts.lessons.counted(
-            self._agent.id, str(answer.choice), tokens.of_request(asked), answer.completion.usage.input_tokens
+            self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens
         )
         return answer
 
@@ -215,20 +222,20 @@ class Window:
         plan: Sequence[Choice],
         request: InferRequest,
         said: Sequence[Message],
-        refused: InferRequest,
+        refused: int,
         by: Choice,
         error: InvalidError,
-    ) -> InferRequest:
-        """Return a shorter request than the one that was too long for a model of the plan."""
-        size = int(self._ratio(plan) * tokens.of_request(refused))
+    ) -> tuple[InferRequest, int]:
+        """Return a request, and its tokens, that is shorter than one that was too long for a model of the plan."""
+        size = int(self._ratio(plan) * refused)
         # Only of the one who refused: a first choice that is away may read more than its stand-in.
         now_ms = round(self._contexts.clock.steady_s() * 1000)
         at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, now_ms)
         budget = budget_of(self._contexts.pool.facts(by), at_most)
-        asked = await self._fit(plan, request, said, budget, forced=True)
-        if tokens.of_request(asked) >= tokens.of_request(refused):
+        asked, size = await self._fit(plan, request, said, budget, forced=True)
+        if size >= refused:
             raise self._too_long(error) from error
-        return asked
+        return asked, size
 
     def _too_long(self, error: InvalidError) -> InvalidError:
         return InvalidError(
@@ -247,7 +254,7 @@ class Window:
         budget: Budget,
         *,
         forced: bool,
-    ) -> InferRequest:
+    ) -> tuple[InferRequest, int]:
         ratio = self._ratio(plan)
         view = await self._view(plan, budget, request, said)
         while forced or not view.whole or view.total * ratio > budget.compact_at:
@@ -260,7 +267,7 @@ class Window:
         if not view.whole and view.turns:  # what is left out stays out, so that the prompt begins the same next time
             self._remembered.left_out = view.turns[0].turn - 1
         self._report(view, ratio)
-        return replace(request, messages=view.messages)
+        return replace(request, messages=view.messages), view.total
 
     @property
     def _remembered(self) -> Remembered:
@@ -348,25 +355,36 @@ class Window:
 
 
 def _viewed(
-    request: InferRequest, summed_up: bool, turns: Sequence[PastTurn], flat: tuple[Message, ...], *, whole: bool
+    request: InferRequest,
+    summary: Message | None,
+    turns: Sequence[StampedTurn],
+    flat: tuple[Message, ...],
+    *,
+    whole: bool,
 ) -> View:
-    """Tell the parts of a conversation apart again, which is shown in one piece, and count their tokens."""
-    at = int(summed_up)
+    """Put a conversation together; `flat` are the messages of turns with files, and then what was said in this one."""
+    at = 0
     shown_turns: list[PastTurn] = []
+    turn_tokens: list[int] = []
     for turn in turns:
-        shown_turns.append(PastTurn(turn.turn, flat[at : at + len(turn.messages)]))
-        at += len(turn.messages)
+        past, size = turn.past, turn.tokens
+        if turn.files:
+            past = replace(past, messages=flat[at : at + len(past.messages)])
+            at += len(past.messages)
+            size = tokens.of_messages(past.messages, past=True)
+        shown_turns.append(past)
+        turn_tokens.append(size)
     tools_tokens = tokens.of_tools(request.tools)
     return View(
         request,
-        flat[0] if summed_up else None,
+        summary,
         shown_turns,
         flat[at:],
         whole,
         fixed_tokens=tokens.of_text(request.system) + tools_tokens,
         tools_tokens=tools_tokens,
-        summary_tokens=tokens.of_messages(flat[: int(summed_up)]),
-        turn_tokens=[tokens.of_messages(turn.messages, past=True) for turn in shown_turns],
+        summary_tokens=tokens.of_message(summary) if summary else 0,
+        turn_tokens=turn_tokens,
         said_tokens=tokens.of_messages(flat[at:]),
     )
 

@@ -44,6 +44,8 @@ class Announcer:
             daemon.supervisor.failures.changed(None if commit.secrets else commit.agents)
         if commit.people:
             daemon.budgets.forget()
+        if commit.forgotten:
+            daemon.contexts.conversations.forget()
         if commit.posted:
             daemon.supervisor.posted(commit.posted)
         if commit.completed:

@@ -158,17 +158,25 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PastTurn(msgspec.Struct, frozen=True):
-    """A turn that has ended, with its messages: tool calls and their results are never apart."""
+    """A turn that has ended, with its messages: tool calls and their results are never apart.
+
+    `chars` is how long they are as they are stored.
+    """
 
     turn: int
     messages: tuple[Message, ...]
+    chars: int
 
 
 class Past(msgspec.Struct, frozen=True):
-    """Turns of a session, oldest first. `whole`: there are no others where they were looked for."""
+    """Turns of a session, oldest first. `whole`: there are no others where they were looked for.
+
+    Up to the turn `settled` nothing can be added to them: all that were looked at have ended.
+    """
 
     turns: tuple[PastTurn, ...]
     whole: bool
+    settled: int
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
@@ -424,7 +432,7 @@ class Commit(msgspec.Struct):
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written, `budgets` that something reserved was given back. `cut_off` are agents that
+    `documents` say that some were written, `budgets` that something reserved was given back, `forgotten` that words of ended turns were. `cut_off` are agents that
     died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
     """
 
@@ -442,6 +450,7 @@ class Commit(msgspec.Struct):
     tasks: "list[Task]" = []  # as they are now
     task_progress: list[tuple[int, str]] = []  # (number of the task, text)
     budgets: bool = False
+    forgotten: bool = False
     signals: bool = False
     cut_off: set[str] = set()
     people: bool = False

@@ -155,6 +155,7 @@ def _forget_history(tx: Tx, turn: int, shreds: list[str]) -> None:
         (hashlib.sha256(row[0].encode()).digest(), tx.now, turn),
     )
     tx.run("UPDATE history SET messages = ?, error = NULL WHERE turn = ?", (_json(bare), turn))
+    tx.commit.forgotten = True
     tx.run("UPDATE turns SET error = NULL WHERE turn = ?", (turn,))
     tx.run("DELETE FROM steps WHERE turn = ?", (turn,))
     files = [part.id for message in messages for part in message.parts if isinstance(part, File)]

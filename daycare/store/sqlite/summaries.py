@@ -5,6 +5,7 @@ from typing import Any
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from daycare.base.messages import Message
 from daycare.store.records import Past, PastTurn, Step, Summary
@@ -54,8 +55,8 @@ class Summaries:
             " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? ORDER BY t.turn DESC",
             (agent_id, after, before),
         )
-        past = _until((row for row in rows), session, max_chars)
-        return Past(tuple(reversed(past.turns)), past.whole)
+        past = _until((row for row in rows), session, max_chars, after)
+        return replace(past, turns=tuple(reversed(past.turns)))
 
     async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
         """Return the oldest ended turns between two numbers, oldest first, until they have `max_chars`."""
@@ -64,7 +65,7 @@ class Summaries:
             " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? AND t.session = ? ORDER BY t.turn",
             (agent_id, after, before, session),
         )
-        return _until((row for row in rows), session, max_chars)
+        return _until((row for row in rows), session, max_chars, after)
 
     async def spent(self, agent_id: str, session: int, limit: int) -> int:
         """Return what the newest `limit` turns of a session have cost."""
@@ -76,22 +77,28 @@ class Summaries:
         return int(str(row[0])) if row else 0
 
 
-def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int) -> Past:
+def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after: int) -> Past:
     """Take turns until they are too long; at least one."""
     turns: list[PastTurn] = []
     chars = 0
+    whole = True
+    newest, oldest_open = after, None
     for turn, of_session, messages in rows:
         if of_session != session:
             break
         if messages is None:
+            oldest_open = min(turn, oldest_open or turn)
             continue
-        chars += max(len(messages), _EMPTY_CHARS)
+        size = max(len(messages), _EMPTY_CHARS)
+        chars += size
         if chars > max_chars and turns:
-            return Past(tuple(turns), whole=False)
+            whole = False
+            break
+        newest = max(turn, newest)
         found = _decode(messages)
         if found:
-            turns.append(PastTurn(turn, found))
-    return Past(tuple(turns), whole=True)
+            turns.append(PastTurn(turn, found, size))
+    return Past(tuple(turns), whole, newest if oldest_open is None else oldest_open - 1)
 
 
 def _insert(tx: Tx, summary: Summary) -> None:

@@ -1,0 +1,192 @@
+"""What grows while people talk: memory, descriptors and the log of commits by the hour, bytes a message by table.
+
+A real process, to whose API each of `--users` writes, waits for the answer, pauses, and writes again. The model is a
+fake server on loopback that answers at once and calls a tool in each fifth turn. Slopes are lines through the samples
+of the second half: what fills up once, such as caches, is in the first.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+import httpx
+import trio
+
+from daycare.base.clock import SystemClock
+from daycare.store.sqlite.database import open_writer
+from daycare.testing.model_server import Call, Scripted
+from daycare.testing.openai_server import FakeOpenAI
+
+from . import product
+from .measure import rounded, rss_kib, say, scratch, uss_kib
+
+_SAMPLE_S: Final = 5.0
+_WAIT_S: Final = 25.0
+_WORDS: Final = "the cat sat by a window and watched rain fall over quiet gardens until evening came".split()
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this benchmark."""
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long people talk")
+    parser.add_argument("--users", type=int, default=30, help="people, each with an agent of their own")
+    parser.add_argument("--pause", type=float, default=5.0, help="seconds between an answer and the next message")
+    parser.add_argument("--keep", type=Path, help="where the home is left, to be looked at")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Let them talk and return slopes, sizes and bytes a message."""
+    with scratch(args.dir.resolve()) as folder:
+        home = folder / "home"
+        home.mkdir(mode=0o700)
+        found = trio.run(_soak, home, args)
+        found["bytes_a_message"] = _by_table(product.database(home), int(found["messages"]))
+        if args.keep:
+            shutil.copytree(home, args.keep, ignore=shutil.ignore_patterns("*.sock"))
+    return found
+
+
+async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
+    samples: list[dict[str, float]] = []
+    told = {"messages": 0, "unanswered": 0}
+    async with trio.open_nursery() as nursery, FakeOpenAI.serve(nursery, reply=_answer) as server:
+        _furnish(home, server.base_url, args.users)
+        with (home / "daemon.log").open("wb") as log:
+            process = await trio.lowlevel.open_process(
+                product.start_command(home), stdout=log, stderr=log, env=_environment()
+            )
+        try:
+            with trio.fail_after(args.deadline):
+                while not product.control_socket(home).exists():
+                    await trio.sleep(0.1)
+            with trio.move_on_after(60 * args.minutes):
+                async with trio.open_nursery() as talking:
+                    for number in range(args.users):
+                        talking.start_soon(_talk, home, number, args.pause, told)
+                    await _sample(home, process.pid, samples)
+            if process.poll() is not None:
+                raise RuntimeError(f"the daemon ended with status {process.returncode}: see {home / 'daemon.log'}")
+            process.terminate()
+            await process.wait()
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+        nursery.cancel_scope.cancel()
+    half = samples[len(samples) // 2 :]
+    return {
+        **told,
+        "minutes": args.minutes,
+        "users": args.users,
+        "rss_mb": {f"at {int(100 * at)} %": rounded(_at(samples, at)["rss_mb"], 1) for at in (0, 0.25, 0.5, 0.75, 1)},
+        "rss_mb_an_hour": rounded(_slope(half, "rss_mb"), 1),
+        "uss_mb_an_hour": rounded(_slope(half, "uss_mb"), 1),
+        "descriptors": max(each["descriptors"] for each in samples),
+        "descriptors_an_hour": rounded(_slope(half, "descriptors"), 1),
+        "wal_mb": rounded(max(each["wal_mb"] for each in samples), 1),
+        "cpu_ms_a_message": rounded(1000 * samples[-1]["cpu_s"] / max(told["messages"], 1), 1),
+    }
+
+
+def _furnish(home: Path, url: str, users: int) -> None:
+    """Make a home whose model is a server, with so many people."""
+    (home / "config.toml").write_text(
+        f'[models]\ndefault = "soak/model"\n\n[providers.soak]\nkind = "openai"\nbase_url = "{url}"\nkey = "none"\n'
+    )
+    now = SystemClock().now_ms()
+    with closing(open_writer(str(product.database(home)))) as db, db:
+        db.executemany(
+            "INSERT INTO users (id, name, zone, kind, operator, origin, created_at)"
+            " VALUES (?, ?, 'UTC', 'person', ?, 'system', ?)",
+            ((f"u{number}", f"User {number}", int(number == 0), now) for number in range(users)),
+        )
+        db.executemany(
+            "INSERT INTO user_connector_keys (connector_key, user, origin, created_at) VALUES (?, ?, 'person', ?)",
+            ((f"direct:u{number}", f"u{number}", now) for number in range(users)),
+        )
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "DAYCARE_BREAKER": "off"}
+
+
+async def _talk(home: Path, number: int, pause_s: float, told: dict[str, int]) -> None:
+    dice = random.Random(number)
+    transport = httpx.AsyncHTTPTransport(uds=str(product.control_socket(home)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=60.0) as client:
+        while True:
+            await trio.sleep(dice.expovariate(1 / pause_s))
+            told["messages"] += 1
+            text = f"{told['messages']}: " + " ".join(dice.choices(_WORDS, k=dice.choice((3, 20, 60))))
+            body = {"text": text, "user": f"u{number}", "wait_s": _WAIT_S}
+            try:
+                answer = (await client.post("/v1/messages", json=body)).raise_for_status().json()
+                replies = (await client.get("/v1/replies", params={"path": f"/u{number}/direct"})).json()["replies"]
+                await client.post("/v1/replies/ack", json={"seqs": [each["seq"] for each in replies]})
+            except httpx.HTTPError as error:
+                told["unanswered"] += 1
+                say(f"u{number}: {error!r}")
+                continue
+            told["unanswered"] += answer["state"] != "done"
+
+
+def _answer(body: dict[str, Any]) -> Scripted:
+    """Answer with some words; in each fifth turn after a call of a tool."""
+    last = body["messages"][-1]
+    length = sum(map(len, json.dumps(last)[:2_000]))
+    tools = {tool["function"]["name"] for tool in body.get("tools") or ()}
+    if last["role"] == "user" and length % 5 == 0 and "now" in tools:
+        return Scripted(tool_calls=(Call("now", {}),))
+    return Scripted(text=" ".join(_WORDS[(length + n) % len(_WORDS)] for n in range(5 + length % 80)))
+
+
+async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:
+    begin = time.monotonic()
+    log = Path(f"{product.database(home)}-wal")
+    ticks = os.sysconf("SC_CLK_TCK")
+    while True:
+        await trio.sleep(_SAMPLE_S)
+        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        into.append(
+            {
+                "hours": (time.monotonic() - begin) / 3_600,
+                "rss_mb": rss_kib(pid) / 1024,
+                "uss_mb": uss_kib(pid) / 1024,
+                "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+                "wal_mb": log.stat().st_size / 1e6 if log.exists() else 0.0,
+                "cpu_s": (int(times[11]) + int(times[12])) / ticks,
+            }
+        )
+        if len(into) % 12 == 0:
+            say(", ".join(f"{name} {rounded(value, 2)}" for name, value in into[-1].items()))
+
+
+def _at(samples: list[dict[str, float]], share: float) -> dict[str, float]:
+    return samples[round(share * (len(samples) - 1))]
+
+
+def _slope(samples: list[dict[str, float]], name: str) -> float | None:
+    """Return the slope of the line that fits best, by the hour."""
+    if len(samples) < 2:
+        return None
+    hours = [each["hours"] for each in samples]
+    mean, mean_of = sum(hours) / len(hours), sum(each[name] for each in samples) / len(samples)
+    spread = sum((at - mean) ** 2 for at in hours)
+    return sum((each["hours"] - mean) * (each[name] - mean_of) for each in samples) / spread
+
+
+def _by_table(location: Path, messages: int) -> dict[str, float | None]:
+    """Return what tables and their indexes take for each message, the largest first."""
+    with closing(apsw.Connection(str(location), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+        rows = db.execute(
+            "SELECT coalesce(m.tbl_name, s.name), sum(s.pgsize) FROM dbstat s LEFT JOIN sqlite_master m"
+            " ON m.name = s.name GROUP BY 1 ORDER BY 2 DESC LIMIT 15"
+        ).fetchall()
+    return {str(name): rounded(int(str(size)) / max(messages, 1), 0) for name, size in rows}
