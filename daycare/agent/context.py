@@ -212,9 +212,7 @@ class Window:
                 answer = await pool.infer(plan, asked, on_delta, on_failure, payer)
             except InvalidError as again:
                 raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
-        self._contexts.lessons.counted(
-            self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens
-        )
+        self._contexts.lessons.counted(self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens)
         return answer
 
     async def _smaller(

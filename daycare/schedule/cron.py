@@ -40,7 +40,7 @@ from daycare.tools.context import shortened
 
 _DAY_MS: Final = 86_400_000
 _EXPIRE_ROWS: Final = 1_000
-_PAGE: Final = 16  # jobs read at a time when all are gone through, with their newest runs: some 2 ms
+_PAGE: Final = 16  # jobs read at a time when the clock was set back: some 2 ms
 
 
 @dataclass
@@ -251,20 +251,24 @@ class Schedule:
         return person.zone if person is not None else "UTC"
 
     async def _rewind(self, now_ms: int) -> None:
-        """The clock was set back, perhaps before this start: nothing is due later than the rules say from here on."""
+        """The clock was set back, perhaps before this start: nothing is due later than the rules say from here on.
+
+        Only jobs are looked at that were decided on in what is the future now: most often none.
+        """
+        if not await self.store.cron.was_ahead(now_ms):
+            return
         sooner = []
-        after = ""
-        while jobs := await self.store.cron.find(limit=_PAGE, after=after):
+        after = 0
+        while jobs := await self.store.cron.ahead(now_ms, after=after, limit=_PAGE):
             for job in jobs:
                 await trio.lowlevel.checkpoint()  # others have a turn: there may be very many, at half a ms each
-                if job.next_at is None:
-                    continue
+                assert job.next_at is not None
                 first = None
                 with self._aside(job), suppress(InvalidError):  # as in `_firing_or_none`
                     first = job.spec.first(await self._zone(job), now_ms)
                 if first is not None and first < job.next_at:
                     sooner.append((job.no, job.revision, first))
-            after = jobs[-1].path
+            after = jobs[-1].no
         await self.store.cron.rewind(now_ms, sooner)
 
     async def _dismiss_orphans(self) -> None:

@@ -110,6 +110,14 @@ class CronStore(Protocol):
         """Add a run that somebody asked for, to be posted at once. Raises `ConflictError` if the job is removed."""
         ...
 
+    async def was_ahead(self, now_ms: int) -> bool:
+        """Return whether jobs were decided on, or runs recorded, at a later time than this: the clock was set back."""
+        ...
+
+    async def ahead(self, now_ms: int, *, after: int, limit: int) -> list[CronJob]:
+        """Return jobs whose next time was decided on later than this, in order of number, from behind `after` on."""
+        ...
+
     async def rewind(self, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
         """The clock was set back: take back what was missed in a future that is to come again.
 

@@ -432,8 +432,9 @@ class Commit(msgspec.Struct):
 
     `posted` rows are new and waiting; `completed` maps an inbox seq to its result, or None when it died;
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
-    `documents` say that some were written, `budgets` that something reserved was given back, `forgotten` that words of ended turns were. `cut_off` are agents that
-    died with their user, whatever they are at; `people` says that a user was removed, `secrets` that a key was stored.
+    `documents` say that some were written, `budgets` that something reserved was given back, `forgotten` that turns
+    changed which had ended. `cut_off` are agents that died with their user, whatever they are at; `people` says that a
+    user was removed, `secrets` that a key was stored.
     """
 
     posted: list[InboxRow]

@@ -314,7 +314,12 @@ async def test_what_was_missed_in_a_future_that_was_none_is_taken_back(store: St
     clock.ms = EPOCH_MS + 10 * HOUR_MS
     times = [NewCronRun(due_at=EPOCH_MS + n * HOUR_MS, state="missed", reason="away") for n in range(1, 10)]
     await store.cron.fire([CronFiring(job=job, runs=tuple(times), next_at=EPOCH_MS + 11 * HOUR_MS)])
+    other = await store.cron.add(new_job("other"))
+    assert [it.no for it in await store.cron.ahead(clock.ms - 1, after=0, limit=10)] == [job.no, other.no]
+    assert not await store.cron.was_ahead(clock.ms)
     clock.ms = EPOCH_MS + 2 * HOUR_MS
+    assert await store.cron.was_ahead(clock.ms)
+    assert [it.no for it in await store.cron.ahead(clock.ms, after=job.no, limit=10)] == [other.no]
     await store.cron.rewind(clock.ms, [(job.no, job.revision, EPOCH_MS + 3 * HOUR_MS)])
     assert [run.due_at for run in await store.cron.runs()] == [EPOCH_MS + 2 * HOUR_MS, EPOCH_MS + HOUR_MS]
     assert (await job_of(store)).next_at == EPOCH_MS + 3 * HOUR_MS

@@ -25,6 +25,7 @@ from daycare.store.sqlite.cron_ledger import COLUMNS, run_of
 from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
+_NEWEST = 1_000  # entries of the ledger, among which one of a time that is still to come is looked for
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
 _decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 
@@ -159,6 +160,26 @@ class Cron:
     async def by_hand(self, job: CronJob, now_ms: int, parameters: dict[str, Any]) -> CronRun:
         """Add a run that somebody asked for."""
         return await self._write(lambda tx: cron_fire.by_hand(tx, job, now_ms, parameters))
+
+    async def was_ahead(self, now_ms: int) -> bool:
+        """Return whether anything was decided at a later time than this."""
+        return bool(
+            count(
+                self._reader,
+                "SELECT EXISTS (SELECT 1 FROM cron_jobs WHERE updated_at > ?1 AND next_at IS NOT NULL) OR EXISTS"
+                " (SELECT 1 FROM (SELECT created_at FROM cron_runs ORDER BY no DESC LIMIT ?2) WHERE created_at > ?1)",
+                (now_ms, _NEWEST),
+            )
+        )
+
+    async def ahead(self, now_ms: int, *, after: int, limit: int) -> list[CronJob]:
+        """Return jobs whose next time was decided on later than this."""
+        rows = self._reader.execute(
+            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs"  # noqa: S608
+            " WHERE updated_at > ? AND next_at IS NOT NULL AND no > ? ORDER BY no LIMIT ?",
+            (now_ms, after, limit),
+        ).fetchall()
+        return [cron_jobs.job_of(row) for row in rows]
 
     async def rewind(self, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
         """Take back what was missed in a future that is to come again."""

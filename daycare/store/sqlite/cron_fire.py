@@ -22,7 +22,7 @@ def fire(tx: Tx, firing: CronFiring) -> list[CronRun]:
     now = cron_jobs.must_get(tx, job.no)
     if (now.revision, now.next_at, now.removed_at) != (job.revision, job.next_at, None):
         return []
-    tx.run("UPDATE cron_jobs SET next_at = ? WHERE no = ?", (firing.next_at, job.no))
+    tx.run("UPDATE cron_jobs SET next_at = ?, updated_at = ? WHERE no = ?", (firing.next_at, tx.now, job.no))
     tx.commit.cron = True
     before = len(tx.commit.cron_runs)
     missed = [run for run in firing.runs if run.state == "missed"]
@@ -102,8 +102,9 @@ def rewind(tx: Tx, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
     )
     for no, revision, next_at in sooner:
         tx.run(
-            "UPDATE cron_jobs SET next_at = ? WHERE no = ? AND revision = ? AND NOT paused AND removed_at IS NULL",
-            (next_at, no, revision),
+            "UPDATE cron_jobs SET next_at = ?, updated_at = ?"
+            " WHERE no = ? AND revision = ? AND NOT paused AND removed_at IS NULL",
+            (next_at, tx.now, no, revision),
         )
     tx.commit.cron = True
 
