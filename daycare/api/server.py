@@ -4,15 +4,20 @@ Hypercorn's own `serve` cannot be ended while a client does not read: its sends 
 the connections are accepted here and each is handed to Hypercorn, and what hangs is closed when the time is up.
 """
 
+import errno
 import os
 import socket as sockets
 import stat
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Final
 
+import msgspec
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 from hypercorn.config import Config
+from hypercorn.events import Event, Updated
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import ConnectionState
@@ -21,6 +26,24 @@ from starlette.applications import Starlette
 from daycare.api.errors import log_defect
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.base.limits import API_CLOSE_S, API_CONNECTIONS_MAX, API_IDLE_S
+from daycare.observe import log
+
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_PAUSE_S: Final = 0.25  # before accepting again: what is busy closes something meanwhile
+_FULL: Final = msgspec.json.encode(
+    {
+        "error": {
+            "code": "API_FULL",
+            "message": f"call the daemon: all its {API_CONNECTIONS_MAX} connections are in use",
+            "hint": "end some windows or programs that use it, then try again",
+            "retry_after_s": 1.0,
+        }
+    }
+)
+_FULL_ANSWER: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_FULL), _FULL)
+)
 
 
 async def serve(
@@ -36,11 +59,12 @@ async def serve(
     """
     listener = trio.SocketListener(trio.socket.from_stdlib_socket(_bind(socket)))
     connections = _Connections(app)
+    listening = _Listening(listener, connections)
     async with trio.open_nursery() as serving:
         try:
             async with trio.open_nursery() as accepting:
                 accepting.start_soon(
-                    partial(trio.serve_listeners, connections.serve, [listener], handler_nursery=serving)
+                    partial(trio.serve_listeners, connections.serve, [listening], handler_nursery=serving)
                 )
                 task_status.started()
                 await shutdown.wait()
@@ -54,7 +78,20 @@ async def serve(
 
 
 class _Connection(TCPServer):
-    """A connection that ends when its client closes it, and not only when it would have been idle for too long."""
+    """A connection that ends when its client closes it, and not only when it would have been idle for too long.
+
+    `idle` holds connections without a request, the one that is so for the longest first.
+    """
+
+    idle: "dict[_Connection, None]"
+
+    async def protocol_send(self, event: Event) -> None:
+        """Take note of the begin and the end of requests."""
+        if isinstance(event, Updated):
+            self.idle.pop(self, None)
+            if event.idle:
+                self.idle[self] = None
+        await super().protocol_send(event)
 
     async def _read_data(self) -> None:
         await super()._read_data()
@@ -72,22 +109,37 @@ class _Connections:
         self._app = ASGIWrapper(app)  # type: ignore[arg-type]
         self._context = WorkerContext(None)
         self._open: set[trio.SocketStream] = set()
+        self._idle: dict[_Connection, None] = {}
         self._last_gone = trio.Event()
 
     async def serve(self, stream: trio.SocketStream) -> None:
         """Serve one connection to its end. Its trouble is nobody else's."""
-        if len(self._open) >= API_CONNECTIONS_MAX:
-            return await stream.aclose()
+        if len(self._open) >= API_CONNECTIONS_MAX and not self.give_way():
+            return await _refuse(stream)
         self._open.add(stream)
+        connection = _Connection(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
+        connection.idle = self._idle
+        self._idle[connection] = None
         try:
-            await _Connection(self._app, self._config, self._context, ConnectionState({}), stream)  # type: ignore[arg-type]
+            await connection
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client went away
         except* Exception as errors:  # noqa: BLE001 - a defect of one connection must not end the daemon
             log_defect("a connection", errors)
         finally:
             self._open.discard(stream)
+            self._idle.pop(connection, None)
             self._last_gone.set()
+
+    def give_way(self) -> bool:
+        """Let the connection end that has been without a request for the longest, if any has none."""
+        oldest = next(iter(self._idle), None)
+        if oldest is None:
+            return False
+        del self._idle[oldest]
+        with suppress(OSError):  # its client has just closed it
+            oldest.stream.socket.shutdown(sockets.SHUT_RDWR)
+        return True
 
     async def close(self) -> None:
         """Let answers that are on their way arrive, for at most API_CLOSE_S; idle connections close at once."""
@@ -101,6 +153,43 @@ class _Connections:
         """Close what is still open; whoever sends on it fails."""
         for stream in self._open:
             stream.socket.close()
+
+
+class _Listening(trio.abc.Listener[trio.SocketStream]):
+    """Accepts connections, also where the process has no descriptor left: idle ones give way, and it is tried again."""
+
+    def __init__(self, listener: trio.SocketListener, connections: _Connections) -> None:
+        self._listener = listener
+        self._connections = connections
+        self._exhausted = False
+
+    async def accept(self) -> trio.SocketStream:
+        """Return the next connection."""
+        while True:
+            try:
+                stream = await self._listener.accept()
+            except OSError as error:
+                if error.errno not in _EXHAUSTED:
+                    raise
+                if not self._exhausted:  # once, not with each try
+                    log.logger().error("api.exhausted", reason=error.strerror, hint="daycare doctor; raise ulimit -n")
+                self._exhausted = True
+                self._connections.give_way()
+                await trio.sleep(_EXHAUSTED_PAUSE_S)
+                continue
+            self._exhausted = False
+            return stream
+
+    async def aclose(self) -> None:
+        """Stop listening."""
+        await self._listener.aclose()
+
+
+async def _refuse(stream: trio.SocketStream) -> None:
+    """Say why nothing is answered: a connection that is only closed looks like a daemon that went away."""
+    async with stream:
+        with trio.move_on_after(API_CLOSE_S), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            await stream.send_all(_FULL_ANSWER)
 
 
 def _bind(path: Path) -> sockets.socket:

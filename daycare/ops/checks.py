@@ -1,7 +1,9 @@
 """How everything is, in plain words: what `daycare health` and `/system/health` tell."""
 
+import resource
 import shutil
 from collections.abc import Awaitable, Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 from daycare.base.clock import Clock
@@ -27,6 +29,7 @@ from daycare.store.home import Home
 from daycare.store.sqlite.store import SqliteStore
 
 _FINE: Final = ("up", "off", "starting")  # of a connection: `starting` for long becomes another state
+_DESCRIPTORS_SHARE: Final = 0.9  # past it connections and files are soon refused
 _GC_LATE: Final = 3  # rounds that may be missing before something is wrong
 
 
@@ -73,6 +76,9 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     yield _commits(daemon)
     free = shutil.disk_usage(daemon.home.path).free
     yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)
+    used, most = _descriptors()
+    text = f"{used} of {most} are open" if used < most else f"all {most} are open: raise `ulimit -n`, or LimitNOFILE"
+    yield Finding(name="descriptors", ok=used < _DESCRIPTORS_SHARE * most, text=text, watched=True)
     lag = daemon.upkeep.health.lag_s
     yield Finding(name="loop", ok=lag < HEALTH_LAG_S, text=f"it was {lag:.1f} s late at most", watched=True)
     crashed = daemon.keeper.problems()
@@ -142,6 +148,15 @@ async def _rows(daemon: Parts) -> list[Finding]:
         Finding(name="scheduled jobs", ok=fine, text="none failed or missed within a day" if fine else late),
         Finding(name="budgets", ok=True, text=stops),
     ]
+
+
+def _descriptors() -> tuple[int, int]:
+    """Return how many descriptors of this process are open, and how many may be."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir()), most
+    except OSError:  # to look takes one
+        return most, most
 
 
 def _size(size: int) -> str:

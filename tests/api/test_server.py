@@ -1,5 +1,6 @@
 """The server: the socket's rights, bounds, defects, the event stream, and how it ends."""
 
+import errno
 import os
 import socket
 import stat
@@ -54,15 +55,58 @@ async def test_other_file_in_the_sockets_place_is_kept(api: Api, tmp_path: Path)
         await serve(app, tmp_path / "nowhere" / "daycare.sock", trio.Event())
 
 
-async def test_connections_are_bounded(api: Api) -> None:
+async def _ask(stream: trio.SocketStream) -> None:
+    """Make a request and read its answer to the end."""
+    await stream.send_all(b"GET /v1/status HTTP/1.1\r\nHost: daycare\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"}}"):
+        piece = await stream.receive_some()
+        assert piece, answer
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 200")
+
+
+async def test_the_connection_that_is_idle_for_the_longest_gives_way_to_a_new_one(api: Api) -> None:
     streams = [await trio.open_unix_socket(str(api.socket)) for _ in range(API_CONNECTIONS_MAX)]
     await trio.testing.wait_all_tasks_blocked(0.05)
-    one_more = await trio.open_unix_socket(str(api.socket))
-    assert await one_more.receive_some() == b""
-    for stream in (*streams, one_more):
-        await stream.aclose()
+    await _ask(streams[0])  # the second is idle for the longest now
     await trio.testing.wait_all_tasks_blocked(0.05)
     assert (await api.call("GET", "/v1/status"))["user"] == "ann"
+    with trio.fail_after(5):
+        assert await streams[1].receive_some() == b""
+    await _ask(streams[0])
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_a_connection_past_the_bound_is_told_so_when_all_others_are_busy(api: Api) -> None:
+    asked = b"GET /v1/events HTTP/1.1\r\nHost: daycare\r\n\r\n"
+    streams = []
+    for _ in range(API_CONNECTIONS_MAX):
+        stream = await trio.open_unix_socket(str(api.socket))
+        await stream.send_all(asked)
+        assert b"200" in await stream.receive_some()
+        streams.append(stream)
+    await api.refused(503, "API_FULL", "GET", "/v1/status")
+    for stream in streams:
+        await stream.aclose()
+
+
+async def test_connections_are_accepted_again_when_descriptors_are_free_again(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failures = trio.SocketListener.accept, [errno.EMFILE] * 3
+
+    async def exhausted(listener: trio.SocketListener) -> trio.SocketStream:
+        if failures:
+            raise OSError(failures.pop(), "Too many open files")
+        return await accept(listener)
+
+    monkeypatch.setattr(trio.SocketListener, "accept", exhausted)
+    for _ in range(2):  # the first was waited for before
+        async with await trio.open_unix_socket(str(api.socket)) as stream:
+            await _ask(stream)
+    assert not failures
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
