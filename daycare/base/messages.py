@@ -223,6 +223,8 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """The words of this message without tool calls and results."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
+            return self.parts[0].text  # as most are: a prompt has hundreds
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property

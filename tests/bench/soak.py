@@ -10,7 +10,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +29,22 @@ from .measure import rounded, rss_kib, say, scratch, uss_kib
 
 _SAMPLE_S: Final = 5.0
 _WAIT_S: Final = 25.0
-_WORDS: Final = "the cat sat by a window and watched rain fall over quiet gardens until evening came".split()
+_WORDS: Final = (
+    "the",
+    "cat",
+    "sat",
+    "by",
+    "a",
+    "window",
+    "and",
+    "watched",
+    "rain",
+    "fall",
+    "over",
+    "gardens",
+    "until",
+    "evening",
+)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +173,7 @@ async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:
                 "hours": (time.monotonic() - begin) / 3_600,
                 "rss_mb": rss_kib(pid) / 1024,
                 "uss_mb": uss_kib(pid) / 1024,
-                "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+                "descriptors": sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()),
                 "wal_mb": log.stat().st_size / 1e6 if log.exists() else 0.0,
                 "cpu_s": (int(times[11]) + int(times[12])) / ticks,
             }
