@@ -31,7 +31,8 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.store.contract import Store
-from daycare.store.records import Agent, PastTurn, Step, Summary, User
+from daycare.store.records import Agent, Step, Summary, User
+from daycare.store.records_conversations import PastTurn
 from daycare.store.retry import with_retry
 
 SYSTEM: Final = """\

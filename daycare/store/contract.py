@@ -36,7 +36,6 @@ from daycare.store.records import (
     DeadLetter,
     NewTimer,
     OutboxRow,
-    Past,
     Reply,
     Step,
     Summary,
@@ -44,6 +43,7 @@ from daycare.store.records import (
     TraceEntry,
     User,
 )
+from daycare.store.records_conversations import Past
 from daycare.store.records_upkeep import DroppedLetters
 
 

@@ -157,28 +157,6 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     wait_until: int = 0
 
 
-class PastTurn(msgspec.Struct, frozen=True):
-    """A turn that has ended, with its messages: tool calls and their results are never apart.
-
-    `chars` is how long they are as they are stored.
-    """
-
-    turn: int
-    messages: tuple[Message, ...]
-    chars: int
-
-
-class Past(msgspec.Struct, frozen=True):
-    """Turns of a session, oldest first. `whole`: there are no others where they were looked for.
-
-    Up to the turn `settled` nothing can be added to them: all that were looked at have ended.
-    """
-
-    turns: tuple[PastTurn, ...]
-    whole: bool
-    settled: int
-
-
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in a prompt for the turns of a session up to the turn `through`; they themselves stay in the history.
 

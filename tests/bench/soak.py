@@ -112,7 +112,8 @@ async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
 def _furnish(home: Path, url: str, users: int) -> None:
     """Make a home whose model is a server, with so many people."""
     (home / "config.toml").write_text(
-        f'[models]\ndefault = "soak/model"\n\n[providers.soak]\nkind = "openai"\nbase_url = "{url}"\nkey = "none"\n'
+        f'[models]\ndefault = "soak/model"\n\n[budgets]\nperson = []\n\n'
+        f'[providers.soak]\nkind = "openai"\nbase_url = "{url}"\nkey = "none"\n'
     )
     now = SystemClock().now_ms()
     with closing(open_writer(str(product.database(home)))) as db, db:

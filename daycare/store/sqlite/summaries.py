@@ -8,7 +8,8 @@ import msgspec
 from msgspec.structs import replace
 
 from daycare.base.messages import Message
-from daycare.store.records import Past, PastTurn, Step, Summary
+from daycare.store.records import Step, Summary
+from daycare.store.records_conversations import Past, PastTurn
 from daycare.store.sqlite import journal
 from daycare.store.sqlite.writer import Tx, Writer
 
