@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Final
 
 import msgspec
+import trio
 
 from daycare.actors.directory import Directory
 from daycare.agent.budgets import Budgets
@@ -80,9 +81,17 @@ class BudgetControls:
 
     async def listed(self) -> list[BudgetView]:
         """Return the budgets of the installation, of everybody, and of every path for which something was set."""
-        users = [_address(user) for user in await self.store.people.find()]
-        paths = dict.fromkeys((EVERYTHING, *users, *await self.budgets.rows()))
-        return [await self._view(path) for path in sorted(paths)]
+        whose: dict[str, User | None] = dict.fromkeys((EVERYTHING, *await self.budgets.rows()))
+        page = await self.store.people.find(limit=_PAGE)
+        while page:
+            whose |= {_address(user): user for user in page}
+            await trio.lowlevel.checkpoint()
+            page = await self.store.people.find(after=page[-1].id, limit=_PAGE)
+        found = []
+        for path in sorted(whose):
+            found.append(await self._view(path, whose[path]))
+            await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
+        return found
 
     async def explained(self, path: str) -> list[BudgetView]:
         """Return all that binds a call at a path, the nearest first."""

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.agent.newcomers import check_owner
-from daycare.api.documents import Document, answer, body
+from daycare.api.documents import Document, Limit, answer, body, query
 from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
@@ -20,6 +20,13 @@ from daycare.observe.redact import hide
 from daycare.store.records import User
 from daycare.store.rotation import rotate_key
 from daycare.store.vault import check_key_name
+
+
+class UsersQuery(Document, frozen=True, kw_only=True):
+    """A page of users, in the order of their ids."""
+
+    after: str = ""
+    limit: Limit = 100
 
 
 class NewUser(Document, frozen=True, kw_only=True):
@@ -70,7 +77,8 @@ class People:
 
     async def find(self, request: Request) -> Response:
         """List people and groups."""
-        return answer({"users": await self._people.find()})
+        wish = query(request, UsersQuery)
+        return answer({"users": await self._people.find(after=wish.after, limit=wish.limit)})
 
     async def add(self, request: Request) -> Response:
         """Add a person, who can be spoken for in a terminal from now on."""

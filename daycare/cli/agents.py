@@ -14,7 +14,6 @@ from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
 
-_PAGE = 500
 _SHOWN_APART = ("heartbeat_s", "behaviour")
 _HEARTBEAT = "How often it looks by itself whether something is to be done: 30m, 2h; off. It needs a budget."
 _BEHAVIOUR = "What an app does, of those that plugins bring: NAME or PLUGIN/NAME."
@@ -37,23 +36,10 @@ def agents(
     all_: Annotated[bool, typer.Option("--all", help="Dead ones, too.")] = False,
 ) -> None:
     """List agents, or work on one of them."""
-    found: list[Json] = []
     with cli.connect() as client:
-        after: str | None = None
-        while True:
-            page = client.call(
-                "GET",
-                "/v1/agents",
-                user=user,
-                kind=kind,
-                include_dead="true" if all_ else None,
-                after=after,
-                limit=_PAGE,
-            )["agents"]
-            found += page
-            if len(page) < _PAGE:
-                break
-            after = page[-1]["path"]
+        found = client.listed(
+            "/v1/agents", "agents", "path", user=user, kind=kind, include_dead="true" if all_ else None
+        )
     cli.out({"agents": found}, agents_table)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from daycare.base.errors import (
@@ -27,9 +27,6 @@ from daycare.base.errors import (
 )
 from daycare.base.limits import FILE_MAX_BYTES
 
-if TYPE_CHECKING:
-    pass
-
 Json = dict[str, Any]  # a decoded JSON object
 
 REQUEST_S: Final = 30.0  # an answer that does not wait for an agent takes milliseconds; a full disk takes seconds
@@ -41,6 +38,7 @@ RECONNECT_S: Final = 30.0  # how long a lost daemon is looked for: a restart wit
 RETRY_S: Final = 0.25
 T = TypeVar("T")
 REPLIES_PAGE: Final = 100
+_PAGE: Final = 500
 
 DAEMON_AWAY: Final = "DAEMON_AWAY"
 
@@ -112,6 +110,15 @@ class Client:
             document = _decode(answer.content) if answer.content else {}
             return document if isinstance(document, dict) else {"value": document}
         raise _refusal(answer.status_code, answer.content)
+
+    def listed(self, route: str, name: str, by: str, **query: Any) -> list[Json]:
+        """Return all rows of a listing that comes in pages, in the order of their field `by`."""
+        found: list[Json] = []
+        page: list[Json] = self.call("GET", route, limit=_PAGE, **query)[name]
+        while page:
+            found += page
+            page = self.call("GET", route, limit=_PAGE, after=page[-1][by], **query)[name] if len(page) == _PAGE else []
+        return found
 
     def upload(self, file: Path, *, key: str, user: str | None = None) -> int:
         """Have the daemon keep a file; return its number, for `post`. A repeat with its key keeps it once.

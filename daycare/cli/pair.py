@@ -98,7 +98,7 @@ def _ask(client: Client, code: str) -> str:
     """Ask whose code it is, and return the id of the user to be. Ctrl-C or Ctrl-D lets nobody in."""
     stranger = client.call("POST", "/v1/pairings/look", {"code": code})
     kind = stranger["kind"]
-    known = [user for user in client.call("GET", "/v1/users")["users"] if user.get("kind", "person") == kind]
+    known = [user for user in client.listed("/v1/users", "users", "id") if user.get("kind", "person") == kind]
     known.sort(key=lambda user: (not user.get("operator"), user["id"]))
     count = f"{stranger['knocks']} message{'' if stranger['knocks'] == 1 else 's'}"
     print(plain(f"{_called(stranger)}, a {kind}, {count} since {when(stranger['first_at'])}."))

@@ -108,4 +108,4 @@ def _is(user: Json) -> str:
 
 def _list(cli: Cli) -> None:
     with cli.connect() as client:
-        cli.out(client.call("GET", "/v1/users"), users_table)
+        cli.out({"users": client.listed("/v1/users", "users", "id")}, users_table)

@@ -62,8 +62,8 @@ class PeopleStore(Protocol):
     async def by_key(self, connector_key: str) -> User | None:
         """Return the user a connector key leads to, who was not removed."""
 
-    async def find(self) -> list[User]:
-        """Return every user who was not removed, by id."""
+    async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
+        """Return users who were not removed, in order of id, from behind `after` on."""
 
     async def count_below(self, user_id: str) -> int:
         """Return how many users are right below one: topics of a group, sub-users of a person."""

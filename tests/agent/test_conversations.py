@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from msgspec.structs import replace
@@ -27,12 +28,18 @@ def heard(text: str) -> Message:
 async def test_each_message_of_a_conversation_is_stamped_once_in_its_turn_and_once_after_it(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stamp, stamps = prompt._stamp, []
-    monkeypatch.setattr(prompt, "_stamp", lambda *of: stamps.append(of) or stamp(*of))
+    stamp, stamps = prompt._stamp, 0
+
+    def count(message: Message, zone: ZoneInfo) -> Message:
+        nonlocal stamps
+        stamps += 1
+        return stamp(message, zone)
+
+    monkeypatch.setattr(prompt, "_stamp", count)
     async with open_house(tmp_path) as house:
         for number in range(40):
             await house.talk(f"{number}")
-        assert len(stamps) == 2 * 40 - 1
+        assert stamps == 2 * 40 - 1
         assert len(house.model.history[-1].messages) == 2 * 40 - 1
 
 

@@ -6,6 +6,8 @@ What is compared are steps of SQLite's machine; seconds are for `python -m tests
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import trio
+
 from daycare.base.budget import day_of
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.ops.measuring import gauges
@@ -60,6 +62,30 @@ WORK: dict[str, Work] = {
     "/spend by a person": told("/spend", PERSON),
 }
 
+# What a person asks for whole, however much there is: in pieces, between which others have a turn.
+LISTS: dict[str, Work] = {
+    "GET /v1/budgets": lambda house: house.daemon.spending.listed(),
+    "GET /v1/spend": lambda house: house.daemon.spending.spent(1),
+    "GET /v1/users": lambda house: house.store.people.find(),
+}
+
+
+class Longest(trio.abc.Instrument):
+    """The most steps that any task made without a pause."""
+
+    def __init__(self, found: Steps) -> None:
+        self._found = found
+        self._before = 0
+        self.steps = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Take note that a task has its turn."""
+        self._before = self._found.all
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Take note that it is over."""
+        self.steps = max(self.steps, self._found.all - self._before)
+
 
 async def costs(folder: Path, agents: int) -> dict[str, Steps]:
     """Return what everything costs in a house with so many agents."""
@@ -90,3 +116,24 @@ async def test_what_is_asked_for_often_costs_the_same_with_twenty_times_the_agen
         if many[name].all > 1.25 * few[name].all + 100
     ]
     assert not grown, "\n".join(grown)
+
+
+async def test_no_listing_holds_the_loop_for_longer_with_five_times_the_agents(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    held: dict[str, list[int]] = {name: [] for name in LISTS}
+    for agents in (10 * FEW, 50 * FEW):
+        clock = VirtualClock()
+        home = tmp_path / str(agents)
+        home.mkdir()
+        crowd.build(home / "daycare.db", agents, clock.now_ms(), BUSY)
+        async with open_house(home, location="daycare.db", clock=clock) as house:
+            for name, work in LISTS.items():
+                with counted(house.store) as found:
+                    longest = Longest(found)
+                    trio.lowlevel.add_instrument(longest)
+                    await work(house)
+                    await trio.lowlevel.checkpoint()
+                    trio.lowlevel.remove_instrument(longest)
+                held[name].append(longest.steps)
+    assert all(0 < many <= 1.25 * few for few, many in held.values()), held

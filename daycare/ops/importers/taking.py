@@ -173,9 +173,9 @@ class Taking:
         return self.done("person", it, "there" if known else "taken", told)
 
     async def _new_person(self, it: Person, wanted: str, parent: User | None) -> User:
-        taken = {user.id for user in await self.store.people.find()} | {"system"}
+        taken = {"system"}
         name = free(wanted, taken)
-        while await self._ever(name):  # somebody of this id was removed
+        while await self._ever(name):
             taken.add(name)
             name = free(wanted, taken)
         new = User(
@@ -187,6 +187,9 @@ class Taking:
         return await self.store.people.add(new, Origin.FILE)
 
     async def _ever(self, name: str) -> bool:
+        """Return whether there is or was somebody of this id."""
+        if await self.store.people.get(name) is not None:
+            return True
         return bool(await self.store.agents.find(user=name, include_dead=True, limit=1))
 
     async def _owner_accounts(self, it: Person) -> Item:

@@ -15,6 +15,7 @@ SUMS: Final = (
     " unsettled, unsettled_tokens, unsettled_micros, unsettled_ms"
 )
 SPENT: Final = f"key, path, payer, user, provider, model, {SUMS}"
+_SPENT: Final = SPENT.split(", ")
 RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_micros, wall_ms"
 
 
@@ -73,4 +74,4 @@ def take(db: apsw.Connection, row: tuple[Any, ...]) -> None:
 
 def spent_of(row: tuple[Any, ...]) -> Spent:
     """Return the struct of a row of `SPENT`."""
-    return msgspec.convert(dict(zip(SPENT.split(", "), row, strict=True)), Spent)
+    return msgspec.convert(dict(zip(_SPENT, row, strict=True)), Spent)

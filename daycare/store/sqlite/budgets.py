@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
+import trio
 from msgspec.structs import replace
 
 from daycare.base.budget import EVERYTHING, LIFTED, Measure, Use, agent_of, day_of, ends_ms, key_of
@@ -37,6 +38,8 @@ from daycare.store.sqlite.writer import Tx, Writer
 _DAY_MS: Final = 86_400_000
 _DAY_KNOWN_MS: Final = 60_000
 _FOLD_ROWS: Final = 500  # in one transaction
+_PAGE: Final = 500  # sums read at a time: some 5 ms
+_NAMES: Final = "path, payer, provider, model"  # what tells the sums of a day or month apart, in order
 # At or below a path: what lies below begins with the path and a slash, which '0' follows in the order of characters.
 _WITHIN: Final = "(path = ?1 OR path > ?1 || '/' AND path < ?1 || '0') AND path >= ?1 AND path < ?1 || '0'"
 # What others spend for it: below another path, but asked for at or below this one.
@@ -183,11 +186,20 @@ class Budgets:
         ).fetchall()
         parts = _parts(self._reader, path)
         for (key,), (root, which) in product(keys, parts):
-            rows = self._reader.execute(
-                f"SELECT {SPENT} FROM spending WHERE key = ?2 AND {which} ORDER BY path LIMIT ?3",  # noqa: S608
-                (root, key, limit - len(found)),
-            )
-            found += [spent_of(row) for row in rows]
+            after: tuple[Any, ...] = (root if which is _WITHIN else "", "", "", "")
+            begin = "path >= ?3 AND" if which is _WITHIN else ""  # a page is found without those before
+            while len(found) < limit:
+                rows = self._reader.execute(
+                    f"SELECT {SPENT} FROM spending WHERE key = ?2 AND {begin} {which}"  # noqa: S608
+                    f" AND (+{_NAMES}) > (?3, ?4, ?5, ?6) ORDER BY {_NAMES} LIMIT ?7",
+                    (root, key, *after, min(limit - len(found), _PAGE)),
+                ).fetchall()
+                found += map(spent_of, rows)
+                if len(rows) < _PAGE:
+                    break
+                last = found[-1]
+                after = last.path, last.payer, last.provider, last.model
+                await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
 
 

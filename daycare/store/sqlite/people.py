@@ -1,6 +1,7 @@
 """Users and the connector keys that lead to them, and the operator's encrypted secrets."""
 
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import apsw
@@ -51,10 +52,20 @@ class People:
         ).fetchone()
         return _get(self._reader, str(row[0])) if row else None
 
-    async def find(self) -> list[User]:
-        """Return every user who was not removed."""
-        rows = self._reader.execute("SELECT id FROM users WHERE removed_at IS NULL ORDER BY id").fetchall()
-        return [user for row in rows if (user := _get(self._reader, str(row[0]))) is not None]
+    async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
+        """Return users who were not removed, in order of id."""
+        rows = self._reader.execute(
+            f"SELECT {_ROW} FROM users WHERE id > ? AND removed_at IS NULL ORDER BY id LIMIT ?",  # noqa: S608
+            (after, limit),
+        ).fetchall()
+        keys: defaultdict[str, list[str]] = defaultdict(list)
+        if rows:
+            for user, key in self._reader.execute(
+                "SELECT user, connector_key FROM user_connector_keys WHERE user BETWEEN ? AND ? ORDER BY connector_key",
+                (rows[0][0], rows[-1][0]),
+            ):
+                keys[str(user)].append(str(key))
+        return [_user(row, keys[str(row[0])]) for row in rows]
 
     async def count_below(self, user_id: str) -> int:
         """Return how many users are right below one."""
@@ -286,6 +297,10 @@ def _get(db: apsw.Connection, user_id: str) -> User | None:
     keys = db.execute(
         "SELECT connector_key FROM user_connector_keys WHERE user = ? ORDER BY connector_key", (user_id,)
     ).fetchall()
+    return _user(row, [str(key) for (key,) in keys])
+
+
+def _user(row: tuple[Any, ...], keys: Iterable[str]) -> User:
     return User(
         id=row[0],
         name=row[1],
@@ -293,5 +308,5 @@ def _get(db: apsw.Connection, user_id: str) -> User | None:
         kind=row[3],
         operator=bool(row[4]),
         parent=row[5],
-        keys=tuple(str(key[0]) for key in keys),
+        keys=tuple(keys),
     )
