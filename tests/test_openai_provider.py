@@ -1,5 +1,6 @@
 """The OpenAI-compatible provider against the fake server, over real sockets."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 import trio
@@ -66,6 +68,23 @@ async def failure(made: OpenAIProvider, asked: InferRequest | None = None) -> Da
 def test_plugin_offers_the_kind_openai() -> None:
     made = plugin.providers["openai"](ProviderConfig(name="ollama", kind="openai"))
     assert made.name == "ollama"
+
+
+async def test_a_prompt_is_freed_with_its_call_and_not_when_the_collector_comes(server: FakeOpenAI) -> None:
+    def kept() -> int:
+        return sum(isinstance(each, httpx.Request) for each in gc.get_objects())
+
+    async with provider(server.base_url) as made:
+        await run(made)
+        gc.collect()
+        before = kept()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await run(made)
+            assert kept() == before
+        finally:
+            gc.enable()
 
 
 # -- what is sent and what comes back --------------------------------------------------------------------------------

@@ -5,22 +5,21 @@ from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from daycare.agent.lookup import origins_in, paths_in
+from daycare.agent.readings import Readings, look
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
-from daycare.base.messages import Message, Origin, ToolCall, ToolResult
+from daycare.base.messages import Origin, ToolCall
 from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.memory.address import DAILY
 from daycare.memory.documents import Documents
-from daycare.rules.taint import Source, Sources, sources_in, sources_of
+from daycare.rules.taint import Source, Sources, sources_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import APPROVED, DESK, ApprovalState, CallAction
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
-RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
 
 
 class Provenance:
@@ -43,6 +42,7 @@ class Provenance:
         self._documents = documents
         self._clock = clock
         self._trusted = frozenset(trusted)
+        self.readings = Readings(store.summaries, self._trusted)
         self.listen(outside)
 
     def listen(self, outside: Sequence[str]) -> None:
@@ -81,18 +81,17 @@ class Provenance:
 
     async def before(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step]) -> Sources:
         """Return what the model reads besides the turn's own: the conversation, and memory that nobody has approved."""
-        history = await self._store.turns.history(agent.id, turn.session, SESSION_LOOKED_AT_MAX)
-        read = list(sources_in(history, self._trusted).read)
-        told = any(message.role == "assistant" and message.origins is not None for message in history)
-        if len(history) >= SESSION_LOOKED_AT_MAX and not told:  # else its own words carry what came before them
+        past = await self.readings.of(agent.id, turn.session)
+        own = look([step.message for step in steps if step.message is not None], self._trusted)
+        read = list(past.sources)
+        if past.messages >= SESSION_LOOKED_AT_MAX and not past.told:  # else its own words carry what came before them
             read.append(Source("a long conversation", Origin.AGENT))
-        since = history[0].at_ms if history else turn.started_at
+        since = past.at_ms if past.messages else turn.started_at
         today = local_time(self._clock.now_ms(), ZoneInfo(user.zone))
         days = [f"{DAILY}{today - timedelta(days=back):%Y-%m-%d}.md" for back in (0, 1)]
-        messages = [*(step.message for step in steps if step.message is not None), *history]
-        for path in dict.fromkeys((*days, *_recalled_paths(messages))):
+        for path in dict.fromkeys((*days, *own.paths, *past.paths)):
             read += await self._doubtful(agent, path, since)
-        looked_up = dict.fromkeys(origin for result in recalled(messages) for origin in origins_in(result))
+        looked_up = dict.fromkeys((*own.origins, *past.origins))
         read += [Source("memories that were looked up", origin) for origin in looked_up if origin in OTHERS[:-1]]
         origins = [Origin(each) for step in steps if step.kind == "recall" for each in step.arguments["origins"]]
         return Sources(tuple(read)) + _recalled(origins)
@@ -138,14 +137,3 @@ def _recalled(origins: Collection[Origin]) -> Sources:
     """Return memories as sources. An agent's own are clean: those in which it passed others' words on are theirs."""
     found = dict.fromkeys(origin for origin in origins if origin in OTHERS[:-1])
     return Sources(tuple(Source("recalled memories", origin) for origin in found))
-
-
-def recalled(messages: Sequence[Message]) -> list[str]:
-    """Return what the tools of memory answered."""
-    parts = (part for message in messages if message.role == "tool" for part in message.parts)
-    return [part.text for part in parts if isinstance(part, ToolResult) and part.name in RECALLING]
-
-
-def _recalled_paths(messages: Sequence[Message]) -> list[str]:
-    """Return what was read or found: a text could only add paths to them, which is to its disadvantage."""
-    return [path for result in recalled(messages) for path in paths_in(result)]

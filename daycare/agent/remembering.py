@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from daycare.actors.permits import Permits
 from daycare.agent.lookup import Lookup
-from daycare.agent.provenance import OTHERS, RECALLING, Provenance, recalled
+from daycare.agent.provenance import OTHERS, Provenance
 from daycare.agent.reading import TurnReading
+from daycare.agent.readings import RECALLING, recalled
 from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base import foreign

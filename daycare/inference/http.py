@@ -300,3 +300,5 @@ class _Body:
         with suppress(httpx.RequestError, httpx.StreamError):
             async for _ in self._chunks:
                 pass
+        # The two hold each other, and with them the whole prompt: the collector comes after hundreds of calls.
+        self._response.stream = httpx.ByteStream(b"")

@@ -44,8 +44,9 @@ class Announcer:
             daemon.supervisor.failures.changed(None if commit.secrets else commit.agents)
         if commit.people:
             daemon.budgets.forget()
-        if commit.forgotten:
+        if commit.forgotten or commit.people:
             daemon.contexts.conversations.forget()
+            daemon.provenance.readings.forget()
         if commit.posted:
             daemon.supervisor.posted(commit.posted)
         if commit.completed:

@@ -136,10 +136,12 @@ class SummaryStore(Protocol):
     async def find(self, agent_id: str, session: int, limit: int = 100) -> list[Summary]:
         """Return the summaries of a session, the one that reaches furthest first."""
 
-    async def newest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+    async def newest(
+        self, agent_id: str, session: int, *, after: int, before: int, max_chars: int, max_messages: int = ...
+    ) -> Past:
         """Return the newest ended turns between two numbers, oldest first: as many as have `max_chars`, at least one.
 
-        Turns without messages are left out.
+        None follows once there are `max_messages`. Turns without messages are left out.
         """
 
     async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:

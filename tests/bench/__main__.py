@@ -20,6 +20,7 @@ from . import (
     soak,
     start,
     storm,
+    turn,
     wake,
 )
 
@@ -32,6 +33,7 @@ _BENCHMARKS = {
     "soak": soak,
     "start": start,
     "storm": storm,
+    "turn": turn,
     "memory-curation": memory_curation,
     "memory-quality": memory_quality,
     "memory-speed": memory_speed,

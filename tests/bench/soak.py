@@ -11,7 +11,8 @@ import os
 import random
 import shutil
 import time
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,30 +71,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     told = {"messages": 0, "unanswered": 0}
-    async with trio.open_nursery() as nursery, FakeOpenAI.serve(nursery, reply=_answer) as server:
-        _furnish(home, server.base_url, args.users)
-        with (home / "daemon.log").open("wb") as log:
-            process = await trio.lowlevel.open_process(
-                product.start_command(home), stdout=log, stderr=log, env=_environment()
-            )
-        try:
-            with trio.fail_after(args.deadline):
-                while not product.control_socket(home).exists():
-                    await trio.sleep(0.1)
-            with trio.move_on_after(60 * args.minutes):
-                async with trio.open_nursery() as talking:
-                    for number in range(args.users):
-                        talking.start_soon(_talk, home, number, args.pause, told)
-                    await _sample(home, process.pid, samples)
-            if process.poll() is not None:
-                raise RuntimeError(f"the daemon ended with status {process.returncode}: see {home / 'daemon.log'}")
-            process.terminate()
-            await process.wait()
-        finally:
-            process.kill()
-            with trio.CancelScope(shield=True):
-                await process.wait()
-        nursery.cancel_scope.cancel()
+    async with talked_with(home, args.users, args.deadline) as pid:
+        with trio.move_on_after(60 * args.minutes):
+            async with trio.open_nursery() as talking:
+                for number in range(args.users):
+                    talking.start_soon(_talk, home, number, args.pause, told)
+                await _sample(home, pid, samples)
     half = samples[len(samples) // 2 :]
     return {
         **told,
@@ -107,6 +90,51 @@ async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
         "wal_mb": rounded(max(each["wal_mb"] for each in samples), 1),
         "cpu_ms_a_message": rounded(1000 * samples[-1]["cpu_s"] / max(told["messages"], 1), 1),
     }
+
+
+@asynccontextmanager
+async def talked_with(home: Path, users: int, deadline: float) -> AsyncIterator[int]:
+    """Run a daemon with so many people, whose model is a fake server; what is yielded is the number of its process."""
+    async with trio.open_nursery() as nursery, FakeOpenAI.serve(nursery, reply=_answer) as server:
+        _furnish(home, server.base_url, users)
+        with (home / "daemon.log").open("wb") as log:
+            process = await trio.lowlevel.open_process(
+                product.start_command(home), stdout=log, stderr=log, env={**os.environ, "DAYCARE_BREAKER": "off"}
+            )
+        try:
+            with trio.fail_after(deadline):
+                while not product.control_socket(home).exists():
+                    await trio.sleep(0.1)
+            yield process.pid
+            if process.poll() is not None:
+                raise RuntimeError(f"the daemon ended with status {process.returncode}: see {home / 'daemon.log'}")
+            process.terminate()
+            await process.wait()
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+        nursery.cancel_scope.cancel()
+
+
+def client(home: Path) -> httpx.AsyncClient:
+    """Return a connection to the daemon of a home."""
+    transport = httpx.AsyncHTTPTransport(uds=str(product.control_socket(home)))
+    return httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=60.0)
+
+
+async def say_as(client: httpx.AsyncClient, user: str, text: str) -> str:
+    """Say something as somebody, wait for the answer and confirm it; return how the message then is."""
+    body = {"text": text, "user": user, "wait_s": _WAIT_S}
+    answer = (await client.post("/v1/messages", json=body)).raise_for_status().json()
+    replies = (await client.get("/v1/replies", params={"path": f"/{user}/direct"})).json()["replies"]
+    await client.post("/v1/replies/ack", json={"seqs": [each["seq"] for each in replies]})
+    return str(answer["state"])
+
+
+def words(dice: random.Random) -> str:
+    """Return something to say."""
+    return " ".join(dice.choices(_WORDS, k=dice.choice((3, 20, 60))))
 
 
 def _furnish(home: Path, url: str, users: int) -> None:
@@ -128,28 +156,19 @@ def _furnish(home: Path, url: str, users: int) -> None:
         )
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "DAYCARE_BREAKER": "off"}
-
-
 async def _talk(home: Path, number: int, pause_s: float, told: dict[str, int]) -> None:
     dice = random.Random(number)
-    transport = httpx.AsyncHTTPTransport(uds=str(product.control_socket(home)))
-    async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=60.0) as client:
+    async with client(home) as connection:
         while True:
             await trio.sleep(dice.expovariate(1 / pause_s))
             told["messages"] += 1
-            text = f"{told['messages']}: " + " ".join(dice.choices(_WORDS, k=dice.choice((3, 20, 60))))
-            body = {"text": text, "user": f"u{number}", "wait_s": _WAIT_S}
             try:
-                answer = (await client.post("/v1/messages", json=body)).raise_for_status().json()
-                replies = (await client.get("/v1/replies", params={"path": f"/u{number}/direct"})).json()["replies"]
-                await client.post("/v1/replies/ack", json={"seqs": [each["seq"] for each in replies]})
+                state = await say_as(connection, f"u{number}", f"{told['messages']}: {words(dice)}")
             except httpx.HTTPError as error:
                 told["unanswered"] += 1
                 say(f"u{number}: {error!r}")
                 continue
-            told["unanswered"] += answer["state"] != "done"
+            told["unanswered"] += state != "done"
 
 
 def _answer(body: dict[str, Any]) -> Scripted:

@@ -1,7 +1,7 @@
 """Summaries of the older turns of a session, and the reads that a prompt is made of: bounded, whole turns only."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -15,6 +15,7 @@ from daycare.store.sqlite.writer import Tx, Writer
 
 _COLUMNS = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
 _EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
+_ALL: Final = 2**62
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
@@ -49,14 +50,16 @@ class Summaries:
         )
         return [_summary(row) for row in rows]
 
-    async def newest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
+    async def newest(
+        self, agent_id: str, session: int, *, after: int, before: int, max_chars: int, max_messages: int = _ALL
+    ) -> Past:
         """Return the newest ended turns between two numbers, oldest first, until they have `max_chars`."""
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
             " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? ORDER BY t.turn DESC",
             (agent_id, after, before),
         )
-        past = _until((row for row in rows), session, max_chars, after)
+        past = _until((row for row in rows), session, max_chars, after, max_messages)
         return replace(past, turns=tuple(reversed(past.turns)))
 
     async def oldest(self, agent_id: str, session: int, *, after: int, before: int, max_chars: int) -> Past:
@@ -78,9 +81,10 @@ class Summaries:
         return int(str(row[0])) if row else 0
 
 
-def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after: int) -> Past:
-    """Take turns until they are too long; at least one."""
+def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after: int, max_messages: int = _ALL) -> Past:
+    """Take turns until they are too long, at least one; or until they have as many messages, or a few more."""
     turns: list[PastTurn] = []
+    said = 0
     chars = 0
     whole = True
     newest, oldest_open = after, None
@@ -92,13 +96,14 @@ def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after:
             continue
         size = max(len(messages), _EMPTY_CHARS)
         chars += size
-        if chars > max_chars and turns:
+        if (chars > max_chars and turns) or said >= max_messages:
             whole = False
             break
         newest = max(turn, newest)
         found = _decode(messages)
         if found:
             turns.append(PastTurn(turn, found, size))
+            said += len(found)
     return Past(tuple(turns), whole, newest if oldest_open is None else oldest_open - 1)
 
 
