@@ -17,6 +17,7 @@ from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, Not
 from daycare.base.limits import CRON_AGENT_EVERY_S
 from daycare.base.path import Kind, Path, owner_of
 from daycare.base.permission import SCHEDULE, SPAWN
+from daycare.base.zones import zone_of
 from daycare.store.contract import Store
 from daycare.store.records import AgentConfig
 from daycare.store.records_cron import CronJob, CronRun, NewCronJob, Source
@@ -142,7 +143,7 @@ class CronControls:
         if job.next_at is None or person is None:
             return []
         try:
-            here = crontab.zone_of(job.spec.zone or person.zone)
+            here = zone_of(job.spec.zone or person.zone)
         except InvalidError:  # it was abolished
             return []
         after = job.spec.times(person.zone, job.next_at)

@@ -11,6 +11,7 @@ from daycare.base import crontab
 from daycare.base.cron import CronSpec
 from daycare.base.errors import InvalidError
 from daycare.base.path import Path
+from daycare.base.zones import zone_of
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records_cron import CronJob
 
@@ -109,7 +110,7 @@ class CronTools:
 
 def line_of(job: CronJob, zone: str) -> str:
     """Return a job on one line: its name, what it does, when it is due, and how its last run went."""
-    here = crontab.zone_of(job.spec.zone or zone)
+    here = zone_of(job.spec.zone or zone)
     when = job.spec.cron or f"at {job.spec.at}"
     due = "paused" if job.paused else f"next {crontab.local(job.next_at, here)}" if job.next_at else "not due any more"
     last = f"; last {job.last.state} {crontab.local(job.last.due_at, here)}" if job.last is not None else ""

@@ -9,6 +9,7 @@ from daycare.agent.signal_controls import SignalControls
 from daycare.base import crontab
 from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.base.messages import Origin
+from daycare.base.zones import zone_of
 from daycare.plugin import StructTool, ToolContext
 
 _LISTED = 20
@@ -81,7 +82,7 @@ class SignalTools:
         sent = await self._controls.send_for(context, it.type, it.data, repeat=it.repeat, after_s=it.after_s)
         if not it.after_s:
             return f"signal {sent.no} is out"
-        return f"signal {sent.no} goes out {crontab.local(sent.due_at, crontab.zone_of(context.zone))}"
+        return f"signal {sent.no} goes out {crontab.local(sent.due_at, zone_of(context.zone))}"
 
     async def _subscribe(self, context: ToolContext, it: SignalSubscribe) -> str:
         made = await self._controls.subscribe(context.path, it.pattern, silent=it.silent, origin=Origin.AGENT)
@@ -95,7 +96,7 @@ class SignalTools:
     async def _list(self, context: ToolContext, it: SignalList) -> str:
         store = self._controls.store.signals
         agent = await self._controls.directory.at(context.path)
-        zone = crontab.zone_of(context.zone)
+        zone = zone_of(context.zone)
         own = await store.subscriptions(agent_id=agent.id)
         lines = [f"you get {each.pattern}{' as notes' if each.silent else ''}" for each in own]
         for each in await store.find(user=context.user, limit=_LISTED):

@@ -20,6 +20,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, asking
 from daycare.base.path import Kind, Path, Role, owner_of
 from daycare.base.permission import KILL, SPAWN
 from daycare.base.task import TaskSpec
+from daycare.base.zones import zone_of
 from daycare.plugin import ToolContext
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, Policy
@@ -180,7 +181,7 @@ class TaskControls:
         text, values = spec.said(), spec.values()
         path = Path.task(user, name or _NAMELESS)  # a wrong name is refused here
         deadline_at = self.clock.now_ms() + round(spec.deadline_s * 1000)
-        due = crontab.local(deadline_at, crontab.zone_of(await self.zone(user)))
+        due = crontab.local(deadline_at, zone_of(await self.zone(user)))
         config = replace(config, description=shortened(text, 100), policy=Policy.FOLLOWUP)
         return NewTask(
             user=user,

@@ -14,6 +14,7 @@ from daycare.base.limits import PROGRESS_MAX_CHARS, TASK_DEADLINE_MAX_S, TASK_DE
 from daycare.base.path import Path
 from daycare.base.task import Parameter, TaskSpec
 from daycare.base.tool import Sourced
+from daycare.base.zones import zone_of
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.store.records_tasks import Task
 from daycare.tools.runner import TASKS_ONLY
@@ -103,7 +104,7 @@ class TaskTools:
 
 def line_of(task: Task, zone: str) -> str:
     """Return a task on one line: its name, what it is, and how far it is or how it ended."""
-    here = crontab.zone_of(zone)
+    here = zone_of(zone)
     state = task.state + (f" ({task.reason})" if task.reason else "")
     if task.ended_at is not None:
         state += f" {crontab.local(task.ended_at, here)}"

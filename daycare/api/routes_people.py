@@ -1,7 +1,6 @@
 """People with their addresses, and the installation's secrets."""
 
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import trio
@@ -16,6 +15,7 @@ from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
+from daycare.base.zones import zone_of
 from daycare.observe.redact import hide
 from daycare.store.records import User
 from daycare.store.rotation import rotate_key
@@ -170,8 +170,4 @@ class Keys:
 
 
 def _known_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidError("ZONE_UNKNOWN", f"using the time zone {name!r}: no such one", hint="Europe/Berlin") from None
-    return name
+    return zone_of(name).key

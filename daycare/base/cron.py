@@ -11,6 +11,7 @@ from daycare.base import crontab
 from daycare.base.errors import InvalidError
 from daycare.base.limits import MESSAGE_MAX_BYTES, TASK_DEADLINE_MAX_S, TASK_DEADLINE_S
 from daycare.base.path import check_name
+from daycare.base.zones import zone_of
 
 SILENCE: Final = "NO_REPLY"  # the whole answer of an agent that has nothing to tell: nobody is written to
 PROMPT_MAX_BYTES: Final = MESSAGE_MAX_BYTES // 2  # an occurrence adds its time and the last answer
@@ -64,11 +65,11 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
         elif self.deadline_s != TASK_DEADLINE_S:
             raise _wrong("deadline_s", "goes with task: only a task has a deadline")
         if self.zone:
-            crontab.zone_of(self.zone)
+            zone_of(self.zone)
         if self.cron:
             crontab.expression(self.cron)
         else:
-            crontab.instant(self.at, crontab.zone_of(self.zone or "UTC"))
+            crontab.instant(self.at, zone_of(self.zone or "UTC"))
         unknown = places_without(self.prompt, self.parameters)
         if unknown:
             raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is none of its parameters")
@@ -84,7 +85,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
 
     def times(self, zone: str, after_ms: int) -> Iterator[int]:
         """Yield when it is due after a time, enabled or not; `zone` is its user's."""
-        here = crontab.zone_of(self.zone or zone)
+        here = zone_of(self.zone or zone)
         if self.at:
             due = crontab.instant(self.at, here)
             return iter((due,) if due > after_ms else ())

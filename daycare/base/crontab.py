@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
@@ -36,16 +36,6 @@ _EPOCH: Final = datetime(1970, 1, 1)  # of wall times, which have no zone
 _DAY_S: Final = 86_400
 _LAST_S: Final = 7_258_118_400  # the year 2200: what comes later is never due
 _HINT: Final = 'minute hour day-of-month month day-of-week, such as "30 7 * * MON-FRI", or @daily; doc/cron.md'
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """Return a time zone; raises `InvalidError` ZONE_UNKNOWN."""
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise InvalidError(
-            "ZONE_UNKNOWN", f"use {name[:80]!a} as a time zone: there is none", hint="an IANA name: Europe/Berlin"
-        ) from error
 
 
 def expression(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from daycare.base.errors import InvalidError
+from daycare.base.zones import zone_of
 from daycare.cli.agents import read_settings
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
@@ -186,7 +187,7 @@ def next_(
     else:
         from daycare.base import crontab  # late: it costs 10 ms
 
-        here = crontab.zone_of(zone)
+        here = zone_of(zone)
         after_ms = int(time.time() * 1000) if after is None else crontab.instant(after, here)
         found = crontab.occurrences(crontab.expression(what), here, after_ms)
         times = [crontab.local(at, here) for at in islice(found, count)]

@@ -76,9 +76,7 @@ def _now(daemon: Parts) -> Iterator[Finding]:
     yield _commits(daemon)
     free = shutil.disk_usage(daemon.home.path).free
     yield Finding(name="disk", ok=free >= HEALTH_DISK_MIN_BYTES, text=f"{_size(free)} are free", watched=True)
-    used, most = _descriptors()
-    text = f"{used} of {most} are open" if used < most else f"all {most} are open: raise `ulimit -n`, or LimitNOFILE"
-    yield Finding(name="descriptors", ok=used < _DESCRIPTORS_SHARE * most, text=text, watched=True)
+    yield from _descriptors()
     lag = daemon.upkeep.health.lag_s
     yield Finding(name="loop", ok=lag < HEALTH_LAG_S, text=f"it was {lag:.1f} s late at most", watched=True)
     crashed = daemon.keeper.problems()
@@ -150,13 +148,20 @@ async def _rows(daemon: Parts) -> list[Finding]:
     ]
 
 
-def _descriptors() -> tuple[int, int]:
-    """Return how many descriptors of this process are open, and how many may be."""
+def _descriptors() -> Iterator[Finding]:
+    """Look at how many files this process has open, where the system tells."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
-        return sum(1 for _ in Path("/proc/self/fd").iterdir()), most
-    except OSError:  # to look takes one
-        return most, most
+        used = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except FileNotFoundError:
+        return
+    except OSError:
+        used = most  # to look takes one
+    if most == resource.RLIM_INFINITY:
+        return
+    ok = used < _DESCRIPTORS_SHARE * most
+    text = f"{used} of {most} are open" + ("" if ok else ": raise the limit, LimitNOFILE of the service or `ulimit -n`")
+    yield Finding(name="descriptors", ok=ok, text=text, watched=True)
 
 
 def _size(size: int) -> str:

@@ -20,6 +20,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.base.recollection import LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.base.zones import zone_of
 from daycare.config import AgentSection, load
 from daycare.ops import bare
 from daycare.ops.vanished import refuse_vanished
@@ -102,17 +103,7 @@ def slug(name: str) -> str:
 
 def check_zone(name: str) -> str:
     """Return an IANA time zone's name, or raise `InvalidError`."""
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    try:
-        ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise InvalidError(
-            "ZONE_UNKNOWN",
-            f"using the time zone {name}: there is none of that name",
-            hint="such as Europe/Berlin or UTC",
-        ) from error
-    return name
+    return zone_of(name).key
 
 
 def local_zone() -> str:

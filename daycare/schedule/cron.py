@@ -29,6 +29,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.base.path import Kind, Path
+from daycare.base.zones import zone_of
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.schedule.cron_plan import compose, deadline_of, plan
@@ -206,7 +207,7 @@ class Schedule:
             return
         if firing.next_at is not None and firing.next_at <= self.clock.now_ms():
             return  # there are more to look at
-        here = crontab.zone_of(job.spec.zone or await self._zone(job))
+        here = zone_of(job.spec.zone or await self._zone(job))
         due = crontab.local(firing.runs[-1].due_at, here)
         text = (
             f"The scheduled job {job.id} did not run at {due}: I was not there, and "

@@ -4,13 +4,13 @@ from itertools import chain
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from daycare.base import crontab
 from daycare.base.cron import NOBODY, within
 from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
 from daycare.base.messages import Envelope, Origin
 from daycare.base.times import local_time
+from daycare.base.zones import zone_of
 from daycare.store.records_cron import CronAnswer, CronFiring, CronJob, CronRun, NewCronRun
 
 _ON_TIME_MS: Final = int(CRON_ON_TIME_S * 1000)
@@ -52,7 +52,7 @@ def _late(job: CronJob, late: list[int], last: int | None, now_ms: int) -> list[
 
 def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer | None) -> Envelope:
     """Return the message of a run; `last` is what the job answered last."""
-    here = crontab.zone_of(job.spec.zone or zone)
+    here = zone_of(job.spec.zone or zone)
     text = job.spec.said(run.parameters)
     if last is not None:
         answer = last.text

@@ -2,7 +2,6 @@
 
 import codecs
 from typing import Annotated
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -10,6 +9,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.limits import CHOICES_MAX, READ_MAX_BYTES, WAIT_MAX_S
 from daycare.base.times import local_time
 from daycare.base.tool import Sourced
+from daycare.base.zones import zone_of
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
 from daycare.tools import memory
 from daycare.tools.runner import REACT
@@ -147,10 +147,7 @@ async def _send_file(context: ToolContext, arguments: SendFile) -> str:
 
 
 async def _now(context: ToolContext, arguments: Now) -> str:
-    try:
-        zone = ZoneInfo(arguments.zone or context.zone)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise InvalidError("ZONE_UNKNOWN", f"telling the time in {arguments.zone}: no such time zone") from error
+    zone = zone_of(arguments.zone or context.zone)
     return f"{local_time(context.now_ms, zone):%A %Y-%m-%d %H:%M:%S %Z}"
 
 
@@ -161,7 +158,7 @@ async def _send_message(context: ToolContext, arguments: SendMessage) -> str:
 
 async def _remind(context: ToolContext, arguments: Remind) -> str:
     due_ms = context.remind(arguments.after_s, arguments.text)
-    due = local_time(due_ms, ZoneInfo(context.zone))
+    due = local_time(due_ms, zone_of(context.zone))
     return f"reminder set for {due:%a %Y-%m-%d %H:%M:%S %Z}"
 
 

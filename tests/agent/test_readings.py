@@ -48,8 +48,8 @@ async def test_what_is_told_is_what_the_whole_history_tells_whatever_ends_in_wha
                     history = tuple(anything(dice) for _ in range(dice.choice((0, 1, 2, 50))))
                     await store.turns.finish(agent, ended, end(ended, history=history))
                 found = await kept.of(agent.id, 1)
-                history = await store.turns.history(agent.id, 1, SESSION_LOOKED_AT_MAX)
-                assert found == look(history, TRUSTED), f"seed {seed}, {number}"
+                whole = await store.turns.history(agent.id, 1, SESSION_LOOKED_AT_MAX)
+                assert found == look(whole, TRUSTED), f"seed {seed}, {number}"
 
 
 async def test_what_was_forgotten_is_looked_at_again(tmp_path: Path, autojump_clock: object) -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from daycare.base.cron import CronSpec
-from daycare.base.crontab import instant, zone_of
+from daycare.base.crontab import instant
+from daycare.base.zones import zone_of
 from daycare.store.records_cron import CronJob, CronRun
 from daycare.testing.house import OWNER, House
 

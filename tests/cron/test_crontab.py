@@ -1,5 +1,7 @@
 """Expressions are due when doc/cron.md says so, through every change of the clocks."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 from itertools import islice, takewhile
 
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from daycare.base import crontab
 from daycare.base.errors import InvalidError
+from daycare.base.zones import zone_of
 from tests.cron import oracle
 from tests.cron.oracle import ZONES
 
@@ -35,7 +38,7 @@ EXPRESSIONS = (
 
 def due(expression: str, zone: str, begin: datetime, end: datetime) -> list[datetime]:
     after_ms = int(begin.timestamp() * 1000) - 1
-    found = crontab.occurrences(crontab.expression(expression), crontab.zone_of(zone), after_ms)
+    found = crontab.occurrences(crontab.expression(expression), zone_of(zone), after_ms)
     last_ms = int(end.timestamp() * 1000)
     return [datetime.fromtimestamp(at / 1000, UTC) for at in takewhile(lambda at: at <= last_ms, found)]
 
@@ -98,7 +101,7 @@ def test_a_range_of_one_with_a_step_is_that_one(range_: str, one: str | None) ->
 
 
 def test_a_time_in_the_gap_runs_once_right_after_it() -> None:
-    found = crontab.occurrences("10,30,50 2 * * *", crontab.zone_of("Europe/Berlin"), _ms("2027-03-27T12:00"))
+    found = crontab.occurrences("10,30,50 2 * * *", zone_of("Europe/Berlin"), _ms("2027-03-27T12:00"))
     assert _shown(found, 4) == [
         "2027-03-28T03:00:00+02:00",
         "2027-03-29T02:10:00+02:00",
@@ -108,12 +111,12 @@ def test_a_time_in_the_gap_runs_once_right_after_it() -> None:
 
 
 def test_a_time_that_comes_twice_runs_the_first_time() -> None:
-    found = crontab.occurrences("30 2 * * *", crontab.zone_of("Europe/Berlin"), _ms("2027-10-30T12:00"))
+    found = crontab.occurrences("30 2 * * *", zone_of("Europe/Berlin"), _ms("2027-10-30T12:00"))
     assert _shown(found, 2) == ["2027-10-31T02:30:00+02:00", "2027-11-01T02:30:00+01:00"]
 
 
 def test_an_interval_goes_on_through_both_passes_of_the_hour_that_comes_twice() -> None:
-    found = crontab.occurrences("*/30 * * * *", crontab.zone_of("Europe/Berlin"), _ms("2027-10-31T01:30"))
+    found = crontab.occurrences("*/30 * * * *", zone_of("Europe/Berlin"), _ms("2027-10-31T01:30"))
     assert _shown(found, 5) == [
         "2027-10-31T02:00:00+02:00",
         "2027-10-31T02:30:00+02:00",
@@ -124,7 +127,7 @@ def test_an_interval_goes_on_through_both_passes_of_the_hour_that_comes_twice() 
 
 
 def test_either_day_is_enough_when_both_are_given_and_both_are_needed_with_a_star() -> None:
-    berlin = crontab.zone_of("Europe/Berlin")
+    berlin = zone_of("Europe/Berlin")
     either = _shown(crontab.occurrences("0 12 13 * FRI", berlin, _ms("2027-01-01T13:00")), 3)
     assert [day[:10] for day in either] == ["2027-01-08", "2027-01-13", "2027-01-15"]
     both = _shown(crontab.occurrences("0 12 */13 * FRI", berlin, _ms("2027-01-01T13:00")), 1)
@@ -169,19 +172,37 @@ def test_what_is_no_expression_is_refused_with_what_was_expected(wrong: str) -> 
 @pytest.mark.parametrize("wrong", ("", "Mars/Olympus", "../../etc/passwd", "/etc/passwd", "Europe", "a\0b"))
 def test_what_is_no_zone_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidError) as refused:
-        crontab.zone_of(wrong)
+        zone_of(wrong)
     assert refused.value.code == "ZONE_UNKNOWN"
+
+
+def test_without_a_database_of_zones_the_way_to_one_is_told_and_not_the_same_name_again() -> None:
+    program = (
+        "import sys; sys.modules['tzdata'] = None\n"
+        "from daycare.base.zones import zone_of\n"
+        "try: zone_of('Europe/Berlin')\n"
+        "except Exception as error: print(error.code, error.message, error.hint, sep='; ')"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert found.startswith("ZONE_UNKNOWN; ")
+    assert "no database of time zones" in found and found.rstrip().endswith("tzdata")
 
 
 @pytest.mark.parametrize("wrong", ("", "tomorrow", "2027-13-01T00:00", "1969-01-01T00:00", "9999-01-01T00:00", "25:00"))
 def test_what_is_no_time_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidError) as refused:
-        crontab.instant(wrong, crontab.zone_of("Europe/Berlin"))
+        crontab.instant(wrong, zone_of("Europe/Berlin"))
     assert refused.value.code == "TIME_INVALID"
 
 
 def test_a_single_time_is_the_zones_unless_it_names_an_offset() -> None:
-    berlin = crontab.zone_of("Europe/Berlin")
+    berlin = zone_of("Europe/Berlin")
     shown = [
         crontab.local(crontab.instant(text, berlin), berlin)
         for text in ("2027-07-01T09:00", "2027-07-01T09:00+00:00", "2027-03-28T02:30", "2027-10-31T02:30", "2027-07-01")
@@ -196,14 +217,14 @@ def test_a_single_time_is_the_zones_unless_it_names_an_offset() -> None:
 
 
 def test_nothing_is_due_after_the_last_year() -> None:
-    assert list(crontab.occurrences("0 0 1 1 *", crontab.zone_of("UTC"), _ms("2199-06-01T00:00"))) == [
+    assert list(crontab.occurrences("0 0 1 1 *", zone_of("UTC"), _ms("2199-06-01T00:00"))) == [
         _ms("2200-01-01T00:00", "UTC")
     ]
 
 
 def _ms(text: str, zone: str = "Europe/Berlin") -> int:
-    return crontab.instant(text, crontab.zone_of(zone))
+    return crontab.instant(text, zone_of(zone))
 
 
 def _shown(found: object, count: int) -> list[str]:
-    return [crontab.local(at, crontab.zone_of("Europe/Berlin")) for at in islice(found, count)]  # type: ignore[call-overload]
+    return [crontab.local(at, zone_of("Europe/Berlin")) for at in islice(found, count)]  # type: ignore[call-overload]

@@ -1,8 +1,10 @@
 """What is told of a running daemon, of models and connectors, and of the service."""
 
 import os
+import resource
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import trio
 
+from daycare.cli.client import Client
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.service import LINGER
 from daycare.ops.process import EmbeddedDaemon
@@ -30,6 +33,24 @@ def test_a_real_daemon_is_asked_and_nothing_is_wrong(home: Home) -> None:
     assert told["daemon"].message == f"process {os.getpid()} answers"
     assert told["telegram"].message.startswith("off")
     assert told["socket"].level == "ok" and told["memory"].level == "ok"
+
+
+def test_a_daemon_near_its_limit_of_open_files_is_told_by_doctor_and_by_its_health(home: Home) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with EmbeddedDaemon(home.path, work=True), closing(Client(home.socket)) as client, ExitStack() as opened:
+
+        def health() -> Any:
+            found = client.call("GET", "/v1/health")["findings"]
+            return next(each for each in found if each["name"] == "descriptors")
+
+        assert health()["ok"]
+        for _ in range(400):
+            opened.enter_context(open(os.devnull))  # noqa: PTH123
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 30, before[1]))  # noqa: PTH208
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        told = [each.message for each in look(home, "limits") if each.level == "warn"]
+        assert any("near its limit of open files" in each for each in told), told
+        assert not health()["ok"] and "LimitNOFILE" in health()["text"]
 
 
 def test_a_home_that_somebody_has_without_answering_is_told(home: Home) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from daycare.base.crontab import zone_of
 from daycare.base.errors import InvalidError
+from daycare.base.zones import INSTALL, zone_of
 from daycare.cli.render import span, when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
@@ -53,7 +53,7 @@ def zone(scene: Scene) -> Iterator[Finding]:
         ZoneInfo("Europe/Berlin")
         known = len(available_timezones())
     except (ZoneInfoNotFoundError, OSError):
-        yield Finding("fail", "zone", "there is no database of time zones", "pip install --upgrade tzdata")
+        yield Finding("fail", "zone", "there is no database of time zones", INSTALL)
         return
     here = local_zone()
     inside = scene.inside
@@ -61,7 +61,7 @@ def zone(scene: Scene) -> Iterator[Finding]:
     unknown = [(user, name) for user, name in people.items() if not _known(name)]
     for user, name in unknown:
         told = f"{user} lives in {name!a}, which is none that is known: their jobs do not run"
-        yield Finding("fail", "zone", told, "pip install --upgrade tzdata, or give them another zone: daycare users")
+        yield Finding("fail", "zone", told, f"{INSTALL}, or give them another zone: daycare users")
     own = people.get(inside.owner) if inside is not None else None
     if own is not None and _known(own) and _differs(own, here):
         told = f"yours is {own}, the machine's is {here}: jobs and days go by yours, the log by UTC"

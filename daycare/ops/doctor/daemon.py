@@ -10,7 +10,19 @@ from daycare.ops.doctor.scene import Scene
 
 # Of `daycare health`, what looks of their own tell with more.
 _TOLD_ELSEWHERE: Final = frozenset(
-    {"disk", "models", "connectors", "plugins", "dead letters", "scheduled jobs", "backup", "backups", "store", "size"}
+    {
+        "disk",
+        "descriptors",
+        "models",
+        "connectors",
+        "plugins",
+        "dead letters",
+        "scheduled jobs",
+        "backup",
+        "backups",
+        "store",
+        "size",
+    }
 )
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from daycare.base.crontab import local, zone_of
+from daycare.base.crontab import local
 from daycare.base.english import plural
 from daycare.base.errors import InvalidError
+from daycare.base.zones import zone_of
 from daycare.cli.render import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene

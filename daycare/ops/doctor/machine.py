@@ -16,6 +16,7 @@ DISK_FAIL_BYTES: Final = 64 * 1024**2  # a snapshot before a migration and the w
 INODES_WARN: Final = 1_000
 MEMORY_WARN_BYTES: Final = 128 * 1024**2  # available; the daemon alone takes half of it
 FILES_WARN: Final = 1_024  # open files that a process may have: each agent's stream is one
+FILES_NEAR: Final = 0.9  # of the limit: soon connections and files are refused
 _PROBE_BYTES: Final = 64 * 1024
 _READ_ONLY: Final = os.ST_RDONLY
 _GOES: Final = {"tmpfs": "memory, and gone after a restart of the machine", "ramfs": "memory, and gone after a restart"}
@@ -57,8 +58,13 @@ def limits(scene: Scene) -> Iterator[Finding]:
         bad = swapped > daemon["VmRSS"]
         yield Finding("warn" if bad else "ok", "memory", told, "free memory on this machine, then: daycare restart")
     may = _open_files(pid)
-    if may is not None and may[1] < FILES_WARN:
-        told = f"the daemon may have {may[1]} files open, and has {may[0]}"
+    if may is None:
+        return
+    now, most = may
+    if now >= FILES_NEAR * most or most < FILES_WARN:
+        told = f"the daemon may have {most} files open, and has {now}"
+        if now >= FILES_NEAR * most:
+            told = f"the daemon is near its limit of open files: it has {now} of {most}"
         yield Finding("warn", "limits", told, "systemctl --user edit daycare: LimitNOFILE=65536, or: ulimit -n 65536")
 
 

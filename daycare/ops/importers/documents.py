@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.crontab import zone_of
 from daycare.base.errors import DaycareError
 from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
+from daycare.base.zones import zone_of
 from daycare.memory.address import IDENTITY, MEMORY, USER, parse
 from daycare.ops.importers.found import Found, Line, Text, Trove
 from daycare.ops.importers.report import Item

@@ -9,6 +9,7 @@ from daycare.base import crontab
 from daycare.base.cron import PROMPT_MAX_BYTES, CronSpec
 from daycare.base.errors import DaycareError
 from daycare.base.times import local_time
+from daycare.base.zones import zone_of
 from daycare.ops.importers.words import moment, text_of
 
 _MINUTE: Final = 60_000
@@ -42,7 +43,7 @@ def expression(text: str, zone: str = "") -> Schedule:
         fields = fields[1:6]
     words = crontab.expression(" ".join(fields))
     if zone:
-        crontab.zone_of(zone)
+        zone_of(zone)
     return Schedule(cron=words, zone=zone, changes=changes)
 
 
@@ -51,7 +52,7 @@ def once(value: Any, zone: str = "") -> Schedule:
     if isinstance(value, int | float) and (ms := moment(value)) is not None:
         return Schedule(at=local_time(ms, UTC).isoformat(timespec="seconds"))
     text = text_of(value)
-    crontab.instant(text, crontab.zone_of(zone or "UTC"))
+    crontab.instant(text, zone_of(zone or "UTC"))
     return Schedule(at=text, zone=zone)
 
 
@@ -68,7 +69,7 @@ def every(interval_ms: int, anchor_ms: int | None, zone: str) -> Schedule:
     What no expression can say becomes the nearest that is not more often.
     """
     told = f"every {_told(interval_ms)}"
-    here = crontab.zone_of(zone or "UTC")
+    here = zone_of(zone or "UTC")
     start = local_time(anchor_ms, here) if anchor_ms else None
     minute, hour = (start.minute, start.hour) if start else (0, 9)
     if interval_ms < _HOUR:
@@ -121,7 +122,7 @@ def spec_of(
 def zone_or_none(name: str) -> str:
     """Return the name of a time zone if it is one that is known, else nothing."""
     try:
-        return crontab.zone_of(name).key if name else ""
+        return zone_of(name).key if name else ""
     except DaycareError:
         return ""
 

@@ -197,8 +197,8 @@ class Budgets:
                 found += map(spent_of, rows)
                 if len(rows) < _PAGE:
                     break
-                last = found[-1]
-                after = last.path, last.payer, last.provider, last.model
+                end = found[-1]
+                after = end.path, end.payer, end.provider, end.model
                 await trio.lowlevel.checkpoint()  # others have a turn: there may be very many
         return found
 
