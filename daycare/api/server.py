@@ -30,6 +30,7 @@ from daycare.observe import log
 
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _EXHAUSTED_PAUSE_S: Final = 0.25  # before accepting again: what is busy closes something meanwhile
+_TOLD_EVERY_S: Final = 60.0
 _FULL: Final = msgspec.json.encode(
     {
         "error": {
@@ -161,24 +162,21 @@ class _Listening(trio.abc.Listener[trio.SocketStream]):
     def __init__(self, listener: trio.SocketListener, connections: _Connections) -> None:
         self._listener = listener
         self._connections = connections
-        self._exhausted = False
+        self._told_at = float("-inf")
 
     async def accept(self) -> trio.SocketStream:
         """Return the next connection."""
         while True:
             try:
-                stream = await self._listener.accept()
+                return await self._listener.accept()
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                if not self._exhausted:  # once, not with each try
+                if trio.current_time() >= self._told_at + _TOLD_EVERY_S:
                     log.logger().error("api.exhausted", reason=error.strerror, hint="daycare doctor; raise ulimit -n")
-                self._exhausted = True
+                    self._told_at = trio.current_time()
                 self._connections.give_way()
                 await trio.sleep(_EXHAUSTED_PAUSE_S)
-                continue
-            self._exhausted = False
-            return stream
 
     async def aclose(self) -> None:
         """Stop listening."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from daycare.api.events import EventStream
 from daycare.api.server import serve
@@ -92,21 +93,25 @@ async def test_a_connection_past_the_bound_is_told_so_when_all_others_are_busy(a
         await stream.aclose()
 
 
-async def test_connections_are_accepted_again_when_descriptors_are_free_again(
+async def test_connections_are_accepted_again_when_descriptors_are_free_again_and_their_lack_is_logged_once(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    accept, failures = trio.SocketListener.accept, [errno.EMFILE] * 3
+    accept, calls = trio.SocketListener.accept, 0
 
     async def exhausted(listener: trio.SocketListener) -> trio.SocketStream:
-        if failures:
-            raise OSError(failures.pop(), "Too many open files")
+        nonlocal calls
+        calls += 1
+        if calls % 2:
+            raise OSError(errno.EMFILE, "Too many open files")
         return await accept(listener)
 
     monkeypatch.setattr(trio.SocketListener, "accept", exhausted)
-    for _ in range(2):  # the first was waited for before
-        async with await trio.open_unix_socket(str(api.socket)) as stream:
-            await _ask(stream)
-    assert not failures
+    with capture_logs() as logged:
+        for _ in range(4):  # the first was waited for before
+            async with await trio.open_unix_socket(str(api.socket)) as stream:
+                await _ask(stream)
+    assert calls >= 6
+    assert [each["event"] for each in logged] == ["api.exhausted"]
 
 
 # -- requests --------------------------------------------------------------------------------------------------------
