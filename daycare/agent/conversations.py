@@ -16,7 +16,7 @@ from daycare.base.messages import File
 from daycare.store.contract import SummaryStore
 from daycare.store.records_conversations import PastTurn
 
-KNOWN_MAX_CHARS: Final = 4_000_000  # of stored JSON, of all conversations: about 10 MB; the longest has 1.2 million
+KNOWN_MAX_CHARS: Final = 12_000_000  # of stored JSON, of all conversations: about 10 MB; 30 busy ones of 200 turns
 _TURN_CHARS: Final = 1_000  # what the objects of a turn take beside its words
 
 

@@ -27,7 +27,7 @@ def test_what_init_was_told_is_in_the_very_next_turn(daycare: Daycare, home: Pat
         ("--personality", "../x", "name of a personality", 2),
         ("--agent-name", "x" * 65, "length <= 64", 2),
         ("--tone", "a\nb", "more than one line", 2),
-        ("--zone", "No/Where", "there is none of that name", 2),
+        ("--zone", "No/Where", "unknown time zone", 2),
     ],
 )
 def test_an_answer_that_cannot_be_leaves_no_home_behind(

@@ -98,7 +98,7 @@ async def test_a_file_that_changes_is_read_again_and_one_that_goes_takes_its_job
         ("---\ncron: 0 7 * * *\n---\n", "cron/broken.md:1: prompt is needed"),
         ("---\ncron: 0 7 * *\n---\nhello", "cron/broken.md:1: read '0 7 * *': it has 4 fields"),
         ("---\nat: never\n---\nhello", "cron/broken.md:1: read the time 'never'"),
-        ("---\ncron: 0 7 * * *\nzone: Mars\n---\nhello", "cron/broken.md:1: use 'Mars' as a time zone"),
+        ("---\ncron: 0 7 * * *\nzone: Mars\n---\nhello", "cron/broken.md:1: unknown time zone 'Mars'"),
         ("---\ncron: 0 7 * * *\nuser: ben\n---\nhello", "cron/broken.md:1: scheduling for ben: no such user"),
         (
             "---\ncron: 0 7 * * *\ntarget: /ben/direct\n---\nhello",
@@ -329,7 +329,7 @@ async def test_people_see_pause_and_run_jobs_in_a_chat(tmp_path: Path, autojump_
         ({"misfire": "within 0"}, "misfire expected"),
         ({"misfire": "within 999999"}, "misfire expected"),
         ({"prompt": "x" * 40_000}, "prompt is longer"),
-        ({"zone": "Nowhere"}, "there is none"),
+        ({"zone": "Nowhere"}, "unknown time zone"),
     ],
 )
 def test_a_spec_that_makes_no_sense_names_its_field(fields: dict[str, str], why: str) -> None:
