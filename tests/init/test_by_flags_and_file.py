@@ -72,7 +72,7 @@ def test_a_file_sets_up_everything_and_a_dry_run_shows_it_without_writing(home: 
     [
         ('"Ann"', "3", "setup.toml:3: user_name: expected `str | null`, got `int`"),
         ("zone =", "zonne =", "setup.toml:4: zonne: unknown key; did you mean `zone`?"),
-        ('"Europe/Berlin"', '"Mars/Base"', "setup.toml:4: zone: using the time zone Mars/Base"),
+        ('"Europe/Berlin"', '"Mars/Base"', "setup.toml:4: zone: unknown time zone 'Mars/Base'"),
         ('"box/fake-small"', '"fake-small"', 'setup.toml:5: model: expected "PROVIDER/MODEL"'),
         ('"BOX_KEY"', '"NO_KEY"', "setup.toml:7: model_key_env: the environment has no NO_KEY"),
         ('"BOX_KEY"', f'"{KEY}"', "setup.toml:7: model_key_env: a secret does not belong into this file"),
