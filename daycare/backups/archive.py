@@ -221,7 +221,7 @@ def _manifest(data: bytes) -> Manifest:
                 hint="use the newer daycare that made it",
             )
         manifest = msgspec.json.decode(data, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except ValueError as error:
         raise _damaged(f"its manifest is none: {error}") from None
     paths = [entry.path for entry in manifest.entries]
     if paths[:1] != [DATABASE] or len(set(paths)) < len(paths) or not all(map(_belongs, paths)):

@@ -271,7 +271,7 @@ def _section(file: Path, kind: type[S]) -> S:
         return msgspec.json.decode(file.read_bytes(), type=kind)
     except FileNotFoundError:
         return kind()
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, ValueError) as error:
         raise BrokenError("MODEL_UNREADABLE", f"reading {file}: {error}", hint="get the file again") from error
 
 

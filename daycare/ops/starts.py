@@ -78,7 +78,7 @@ class Starts:
                 return msgspec.json.decode(opened.read(_FILE_MAX_BYTES), type=Record)
         except FileNotFoundError:
             return Record()
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, ValueError) as error:
             log.logger().warning("start.record_unreadable", file=str(self._file), reason=str(error))
             return Record(running_since=0)  # it was cut off while it was written, or somebody changed it
 

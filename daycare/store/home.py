@@ -245,5 +245,5 @@ def _lock(fd: int, how: int) -> bool:
 def _read(fd: int) -> Holder | None:
     try:
         return msgspec.json.decode(os.pread(fd, _HOLDER_MAX_BYTES, 0), type=Holder)
-    except msgspec.MsgspecError:
+    except ValueError:
         return None  # taken, and not signed yet

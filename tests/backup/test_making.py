@@ -116,6 +116,20 @@ def test_a_damaged_backup_is_refused_before_anything_is_changed(
     assert list(new.path.iterdir()) == []
 
 
+def test_a_bit_that_turned_anywhere_in_the_beginning_is_damage(home: Home, tmp_path: Path) -> None:
+    """What is unpacked of it may be no text at all."""
+    file = tmp_path / "b"
+    make(home, file)
+    whole = file.read_bytes()
+    for at in range(20, 600, 2):
+        data = bytearray(whole)
+        data[at] ^= 1 << at % 8
+        file.write_bytes(data)
+        with pytest.raises(InvalidError) as refused:
+            contents(file)
+        assert refused.value.code in ("BACKUP_DAMAGED", "BACKUP_VERSION"), (at, refused.value)
+
+
 def test_something_else_is_no_backup(tmp_path: Path) -> None:
     file = tmp_path / "b"
     for data in (b"", b"hello", os.urandom(5_000)):

@@ -224,9 +224,10 @@ async def test_a_quiet_home_and_one_that_never_is_do_not_live_in_their_log(
         assert missing * every_s <= (0 if every_s > watch.LOOK_S else watch.SETTLE_MAX_S + watch.LOOK_S)
 
 
-async def test_a_mark_that_cannot_be_read_or_written_costs_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("harm", [b"\0" * 512, b'{"damage":"\x82"}', b""])
+async def test_a_mark_that_cannot_be_read_or_written_costs_nothing(tmp_path: Path, harm: bytes) -> None:
     file = tmp_path / "daycare.db"
-    mark.file_of(str(file)).write_bytes(b"\0" * 512)
+    mark.file_of(str(file)).write_bytes(harm)
     async with open_store(str(file), HandClock(), inline=True) as store:
         await post(store, "a")
         assert store.lost is None

@@ -115,7 +115,7 @@ def _starts(scene: Scene) -> Iterator[Finding]:
             record = msgspec.json.decode(opened.read(_FILE_MAX_BYTES), type=Record)
     except FileNotFoundError:
         return
-    except msgspec.MsgspecError:
+    except ValueError:
         yield Finding("warn", "starts", f"{scene.home.starts_file} cannot be read (harmless)", "daycare restart")
         return
     held = [name for name, each in ((scene.status or {}).get("connectors") or {}).items() if each["state"] == "held"]

@@ -56,7 +56,7 @@ def file_of(location: str) -> Path:
 
 def read(location: str) -> Held:
     """Return what is in a mark; nothing of one that is missing or cannot be read."""
-    with suppress(OSError, msgspec.MsgspecError), file_of(location).open("rb") as file:
+    with suppress(OSError, ValueError), file_of(location).open("rb") as file:
         return msgspec.json.decode(file.read(_BYTES), type=Held)
     return Held()
 
