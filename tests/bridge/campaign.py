@@ -306,7 +306,7 @@ class Campaign:
         db = apsw.Connection(str(self._home.database), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             store = judge.read(db)
-            judge.left_over(db, self.report)
+            judge.left_over(db, self.report, sum(self._faults[deed] for deed in self._faults if "daemon" in deed))
         finally:
             db.close()
         arrived: Counter[str] = Counter()

@@ -12,6 +12,7 @@ ROOT: Final = Path(__file__).parents[2]
 _METHODS: Final = ("compile", "sub", "subn", "match", "fullmatch", "search", "split", "findall", "finditer")
 _AT_START: Final = {"match", "fullmatch"}
 _BESIDE: Final = "daycare/testing/"  # runs in tests only
+_MAKES: Final = re.compile(r"^\s*(import re\b|from [\w.]*memory\.patterns import)", re.MULTILINE)  # or has what does
 PUMPS_MIN: Final = 100  # a repeat that ends earlier costs a constant at most
 _ALPHABET: Final = " a1-A.\n\t/_\"'*[(<#:,;=&@|`~!?\\{0zZé\u2028\u4e00"
 _ENDS: Final = ("", "\x00", "\n")
@@ -25,15 +26,25 @@ class Place(NamedTuple):
     anchored: frozenset[str]
 
 
+def files() -> list[str]:
+    """Return the files that may have some."""
+    mine = {name: text for name, text in _texts().items() if not (name.startswith(_BESIDE) or "skeleton/" in name)}
+    return [name for name, text in mine.items() if _MAKES.search(text)]
+
+
+def _texts() -> dict[str, str]:
+    found = sorted([*(ROOT / "daycare").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
+    return {file.relative_to(ROOT).as_posix(): file.read_text("utf-8") for file in found}
+
+
 def places() -> Iterator[Place]:
     """Yield all there are in `daycare/` and `plugins/`."""
     seen: set[tuple[str, Any, int, frozenset[str]]] = set()
-    files = sorted([*(ROOT / "daycare").rglob("*.py"), *(ROOT / "plugins").rglob("*.py")])
-    names = [file.relative_to(ROOT).as_posix() for file in files]
-    trees = {name: ast.parse(file.read_text("utf-8")) for name, file in zip(names, files, strict=True)}
+    trees = {name: ast.parse(text) for name, text in _texts().items()}
     elsewhere = _used_elsewhere(trees.values())
+    may_have = frozenset(files())
     for name, tree in trees.items():
-        if name.startswith(_BESIDE) or "skeleton/" in name or not _may_have(tree):
+        if name not in may_have:
             continue
         scope = vars(importlib.import_module(_module(name)))
         used = _used(tree)
@@ -76,15 +87,6 @@ def _used_elsewhere(trees: Iterable[ast.AST]) -> dict[str, set[str]]:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
                 used.setdefault(node.value.attr, set()).add(node.attr)
     return used
-
-
-def _may_have(tree: ast.AST) -> bool:
-    """Tell whether a module has expressions: it imports `re`, or what makes them."""
-    return any(
-        (isinstance(node, ast.Import) and any(each.name == "re" for each in node.names))
-        or (isinstance(node, ast.ImportFrom) and node.module is not None and node.module.endswith("memory.patterns"))
-        for node in ast.walk(tree)
-    )
 
 
 def _called(name: str, tree: ast.AST, scope: dict[str, Any], used: dict[str, set[str]]) -> Iterator[Place]:

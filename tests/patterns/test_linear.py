@@ -5,7 +5,8 @@ Each is found in the source, so that a new one is tried, too, and each is tried 
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from daycare.inference.offline import LINE_MAX_CHARS
 from daycare.memory import claims_english, claims_german
 from tests.cost import IN_STEP, cost, costs_at_most
-from tests.patterns.found import Place, Pump, places, pumps
+from tests.patterns.found import Place, Pump, files, places, pumps
 
 SIZES: Final = (20, 32, 128, 512, 2_048, 8_192)  # the first for what doubles with each character
 TELLS_S: Final = 0.001  # what takes less at the last size has no square in it: that is 8,192 * 8,192 / 2 steps
@@ -61,7 +62,11 @@ MADE_LATE: Final = {
 # Tags that the texts cannot have: daycare.base.fence breaks them up.
 FENCED: Final = ("daycare/inference/remembered.py: '<(memory-md|memory tier=",)
 
-_PLACES: Final = tuple(places())
+
+@cache
+def _places() -> Sequence[Place]:
+    """Find them when they are needed: that takes seconds, which not every process has to spend."""
+    return tuple(places())
 
 
 def _work(place: Place, how: str, text: str) -> Callable[[], object]:
@@ -107,18 +112,15 @@ def _too_steep(place: Place, how: str, pump: Pump, bound: Bound) -> str:
     return ""
 
 
-def _files() -> dict[str, list[Place]]:
-    files: dict[str, list[Place]] = {}
-    for place in _PLACES:
-        if place.pattern is not None and not place.where.startswith(FENCED):
-            files.setdefault(place.where.partition(":")[0], []).append(place)
-    return files
+def _places_in(file: str) -> list[Place]:
+    mine = [place for place in _places() if place.where.partition(":")[0] == file]
+    return [place for place in mine if place.pattern is not None and not place.where.startswith(FENCED)]
 
 
-@pytest.mark.parametrize("file", _files())
+@pytest.mark.parametrize("file", files())
 def test_an_expression_takes_no_more_than_its_share_of_a_long_text(file: str) -> None:
     wrong = {}
-    for place in _files()[file]:
+    for place in _places_in(file):
         assert place.pattern is not None
         if found := steepest(place, pumps(place.pattern)):
             wrong[place.where] = found
@@ -126,11 +128,12 @@ def test_an_expression_takes_no_more_than_its_share_of_a_long_text(file: str) ->
 
 
 def test_every_expression_that_is_made_late_is_accounted_for() -> None:
-    late = {place.where for place in _PLACES if place.pattern is None}
+    late = {place.where for place in _places() if place.pattern is None}
     assert late == set(MADE_LATE), "say in MADE_LATE of what it is made, and let it be tried where it is held"
-    assert len(_PLACES) > 400, "they are found"
+    assert len(_places()) > 400, "they are found"
+    assert {place.where.partition(":")[0] for place in _places()} <= set(files())
     for where, _, _ in BOUNDED:
-        assert any(place.where.startswith(where) for place in _PLACES), f"{where} is gone"
+        assert any(place.where.startswith(where) for place in _places()), f"{where} is gone"
 
 
 @pytest.mark.parametrize(

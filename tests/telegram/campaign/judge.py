@@ -12,6 +12,7 @@ import msgspec
 from daycare.base.messages import Message
 from daycare.testing.telegram_server import FakeTelegram
 from daycare.testing.telegram_server import Message as Sent
+from tests.crash import given_up
 from tests.telegram.campaign.mind import Heard, Told, names, picture, units
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import Room
@@ -73,13 +74,16 @@ def read(db: apsw.Connection) -> Store:
     return found
 
 
-def left_over(db: apsw.Connection, report: Report) -> None:
-    """After quiet nothing waits, and the file is sound."""
+def left_over(db: apsw.Connection, report: Report, kills: int = 0) -> None:
+    """After quiet nothing is given up but what the daemon's `kills` excuse, and the file is sound."""
     [(sound,)] = db.execute("PRAGMA integrity_check(1)").fetchall()
     if sound != "ok":
         report.find("broken", f"integrity_check: {sound}")
     for source, code, reason in db.execute("SELECT source, code, reason FROM dead_letters WHERE code <> 'UNREADABLE'"):
-        report.find("lost", f"a dead letter of the {source}: {code}: {reason}")
+        if (source, code) != ("inbox", given_up.CODE):
+            report.find("lost", f"a dead letter of the {source}: {code}: {reason}")
+    for kind, what in given_up.undocumented(db, kills):
+        report.find(kind, what)
 
 
 # == in ================================================================================================================
