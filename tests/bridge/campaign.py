@@ -306,6 +306,7 @@ class Campaign:
         db = apsw.Connection(str(self._home.database), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             store = judge.read(db)
+            given_up = judge.given_up_keys(db)
             judge.left_over(db, self.report, sum(self._faults[deed] for deed in self._faults if "daemon" in deed))
         finally:
             db.close()
@@ -327,9 +328,10 @@ class Campaign:
             if (read := len(store.heard.get(name, []))) != 1:
                 self.report.find("lost" if not read else "doubled", f"{name} was read in {read} turns")
             if arrived[name] != 1:
-                self.report.find(
-                    "lost" if not arrived[name] else "doubled", f"{name} was answered {arrived[name]} times"
-                )
+                if arrived[name] or id_ not in given_up:
+                    self.report.find(
+                        "lost" if not arrived[name] else "doubled", f"{name} was answered {arrived[name]} times"
+                    )
                 continue
             before = newest.get(person, (-1, ""))
             if order[name] < before[0]:

@@ -86,6 +86,12 @@ def left_over(db: apsw.Connection, report: Report, kills: int = 0) -> None:
         report.find(kind, what)
 
 
+def given_up_keys(db: apsw.Connection) -> set[str]:
+    """Return the keys of messages with which the daemon died too often: their senders were told so."""
+    dead = [it.seq for it in given_up.letters(db)]
+    return {str(key) for (key,) in db.execute(f"SELECT key FROM inbox WHERE seq IN ({','.join(map(str, dead))})")}
+
+
 # == in ================================================================================================================
 
 
