@@ -65,14 +65,10 @@ class Harm(msgspec.Struct, kw_only=True):
         return any(getattr(self, name) for name in self.__struct_fields__)
 
 
-class Figures(msgspec.Struct, kw_only=True):
+class Counts(msgspec.Struct, kw_only=True):
     """What came of a campaign. All from `silent` on must be 0."""
 
-    places_read: int
-    places_write: int
-    runs: int = 0
-    struck: int = 0  # runs whose place was used, and failed
-    failures: int = 0
+    struck: int = 0  # runs in which something failed
     refusals_told: int = 0  # commands of people that were answered with the error: they can be given again
     silent: int = 0
     ended: int = 0
@@ -89,6 +85,15 @@ class Figures(msgspec.Struct, kw_only=True):
     def harm(self) -> int:
         """Return what must be 0."""
         return sum(getattr(self, name) for name in Harm.__struct_fields__)
+
+
+class Figures(Counts, kw_only=True):
+    """What came of a campaign over all places."""
+
+    places_read: int
+    places_write: int
+    runs: int = 0
+    failures: int = 0
 
 
 def run(seed: int, places: int | None = None, only: str = "") -> Figures:
