@@ -11,7 +11,7 @@ there for the next question. Else nobody with a deadline would ever get an answe
 from collections import OrderedDict
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import outcome
 import trio
@@ -46,6 +46,7 @@ class Search:
         self.section = section
         self._embedding = embedding
         self._scenes: OrderedDict[str, _Kept] = OrderedDict()
+        self._taken = 0  # bytes of all scenes, as each was when it was last asked
 
     async def find(self, query: Query) -> list[Hit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
@@ -62,10 +63,12 @@ class Search:
         if section != self.section:
             self.section = section
             self._scenes.clear()
+            self._taken = 0
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
-        self._scenes.pop(scope, None)
+        if (kept := self._scenes.pop(scope, None)) is not None:
+            self._taken -= kept.nbytes
 
     def embedded(self, numbers: Sequence[int]) -> None:
         """Note that these memories have vectors now."""
@@ -102,19 +105,30 @@ class Search:
                 return kept.scene.find(query, _count(query))
         finally:
             if not aside:
-                kept.turn.release()
-                _look_ahead(kept)
+                self._answered(scope, kept)
         answer = _Answer()
-        trio.lowlevel.spawn_system_task(self._answer, query, kept, answer)
+        trio.lowlevel.spawn_system_task(self._answer, query, scope, kept, answer)
         await answer.there.wait()
         assert answer.found is not None
         return answer.found.unwrap()
 
-    async def _answer(self, query: Query, kept: "_Kept", answer: "_Answer") -> None:
+    async def _answer(self, query: Query, scope: str, kept: "_Kept", answer: "_Answer") -> None:
         answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query)
-        kept.turn.release()
         answer.there.set()
-        _look_ahead(kept)
+        self._answered(scope, kept)
+
+    def _answered(self, scope: str, kept: "_Kept") -> None:
+        """Let the next question have its turn, make room for what this one has read, and look ahead.
+
+        Where room is short, a scope that was asked once may be dropped before it is asked again: that would be in vain.
+        """
+        kept.turn.release()
+        if kept.asked > 1 or self._taken <= SEARCH_MAX_BYTES // 2:
+            _look_ahead(kept)
+        if self._scenes.get(scope) is kept:
+            self._taken += kept.scene.nbytes - kept.nbytes
+            kept.nbytes = kept.scene.nbytes
+            self._make_room()
 
     def _kept(self, scope: str) -> "_Kept":
         """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
@@ -122,17 +136,15 @@ class Search:
 
         kept = self._scenes.get(scope)
         if kept is None:
-            scene = Scene(self._store.memories, scope, self._model, self.section)
-            kept = self._scenes[scope] = _Kept(scene, trio.Semaphore(1), trio.Lock())
-            self._make_room()
+            kept = self._scenes[scope] = _Kept(Scene(self._store.memories, scope, self._model, self.section))
         self._scenes.move_to_end(scope)
+        kept.asked += 1
         return kept
 
     def _make_room(self) -> None:
-        """Keep nothing of the scopes that were not asked for the longest, if all take too much with a new one."""
-        taken = sum(kept.scene.nbytes for kept in self._scenes.values())
-        while len(self._scenes) > 1 and (len(self._scenes) > SEARCH_SCOPES_MAX or taken > SEARCH_MAX_BYTES):
-            taken -= self._scenes.popitem(last=False)[1].scene.nbytes
+        """Keep nothing of the scopes that were not asked for the longest, if all take too much."""
+        while len(self._scenes) > 1 and (len(self._scenes) > SEARCH_SCOPES_MAX or self._taken > SEARCH_MAX_BYTES):
+            self._taken -= self._scenes.popitem(last=False)[1].nbytes
 
     def _model(self) -> str:
         return self._embedding.model if self._embedding is not None else ""
@@ -171,12 +183,15 @@ async def _looking_ahead(kept: "_Kept") -> None:
                     return  # whoever asks next is told
 
 
-class _Kept(NamedTuple):
+class _Kept:
     """What is kept of a scope, whose turn it is to ask it, and who looks at what later questions may find."""
 
-    scene: "Scene"
-    turn: trio.Semaphore
-    ahead: trio.Lock
+    def __init__(self, scene: "Scene") -> None:
+        self.scene = scene
+        self.turn = trio.Semaphore(1)
+        self.ahead = trio.Lock()
+        self.asked = 0
+        self.nbytes = 0  # of the scene when it was last asked
 
 
 class _Answer:

@@ -1,8 +1,9 @@
 """What grows while people talk: memory, descriptors and the log of commits by the hour, bytes a message by table.
 
-A real process, to whose API each of `--users` writes, waits for the answer, pauses, and writes again. The model is a
-fake server on loopback that answers at once and calls a tool in each fifth turn. Slopes are lines through the samples
-of the second half: what fills up once, such as caches, is in the first.
+A real process, to whose API each of `--users` writes, waits for the answer, pauses, and writes again; now and then it
+is something that a memory worker learns. Each has a job that runs every five minutes, in each fifth case as a task. The
+model is a fake server on loopback that answers at once and calls a tool in each fifth turn. Slopes are lines through
+the samples of the second half: what fills up once, such as caches, is in the first.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import os
 import random
 import shutil
 import time
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -26,7 +28,7 @@ from daycare.testing.model_server import Call, Scripted
 from daycare.testing.openai_server import FakeOpenAI
 
 from . import product
-from .measure import rounded, rss_kib, say, scratch, uss_kib
+from .measure import rounded, rss_kib, say, scratch
 
 _SAMPLE_S: Final = 5.0
 _WAIT_S: Final = 25.0
@@ -46,6 +48,17 @@ _WORDS: Final = (
     "until",
     "evening",
 )
+_FACTS: Final = (
+    "My dentist is Dr. {name}.",
+    "I live in {name}.",
+    "I have a cat called {name}.",
+    "My sister's name is {name}.",
+    "I work for {name}.",
+)
+_NAMES: Final = ("Weber", "Bonn", "Luna", "Marta", "Siemens", "Keller", "Porto", "Milo", "Ida", "Bosch")
+_FACT_SHARE: Final = 0.1
+_EVERY: Final = "*/5 * * * *"
+_TASK_OF: Final = 5  # people, one of whom has a job whose runs are tasks
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -53,6 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="how long people talk")
     parser.add_argument("--users", type=int, default=30, help="people, each with an agent of their own")
     parser.add_argument("--pause", type=float, default=5.0, help="seconds between an answer and the next message")
+    parser.add_argument("--embedder", default="none", help="as in config.toml: none, or local (needs daycare[local])")
     parser.add_argument("--keep", type=Path, help="where the home is left, to be looked at")
 
 
@@ -71,7 +85,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
     told = {"messages": 0, "unanswered": 0}
-    async with talked_with(home, args.users, args.deadline) as pid:
+    async with talked_with(home, args.users, args.deadline, args.embedder) as pid:
+        await _schedule(home, args.users)
         with trio.move_on_after(60 * args.minutes):
             async with trio.open_nursery() as talking:
                 for number in range(args.users):
@@ -82,9 +97,10 @@ async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
         **told,
         "minutes": args.minutes,
         "users": args.users,
+        "embedder": args.embedder,
         "rss_mb": {f"at {int(100 * at)} %": rounded(_at(samples, at)["rss_mb"], 1) for at in (0, 0.25, 0.5, 0.75, 1)},
         "rss_mb_an_hour": rounded(_slope(half, "rss_mb"), 1),
-        "uss_mb_an_hour": rounded(_slope(half, "uss_mb"), 1),
+        "anon_mb_an_hour": rounded(_slope(half, "anon_mb"), 1),
         "descriptors": max(each["descriptors"] for each in samples),
         "descriptors_an_hour": rounded(_slope(half, "descriptors"), 1),
         "wal_mb": rounded(max(each["wal_mb"] for each in samples), 1),
@@ -93,10 +109,11 @@ async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def talked_with(home: Path, users: int, deadline: float) -> AsyncIterator[int]:
+async def talked_with(home: Path, users: int, deadline: float, embedder: str = "none") -> AsyncIterator[int]:
     """Run a daemon with so many people, whose model is a fake server; what is yielded is the number of its process."""
     async with trio.open_nursery() as nursery, FakeOpenAI.serve(nursery, reply=_answer) as server:
-        _furnish(home, server.base_url, users)
+        server.history = deque(maxlen=1)  # hours of prompts would take gigabytes of this process
+        _furnish(home, server.base_url, users, embedder)
         with (home / "daemon.log").open("wb") as log:
             process = await trio.lowlevel.open_process(
                 product.start_command(home), stdout=log, stderr=log, env={**os.environ, "DAYCARE_BREAKER": "off"}
@@ -134,13 +151,27 @@ async def say_as(client: httpx.AsyncClient, user: str, text: str) -> str:
 
 def words(dice: random.Random) -> str:
     """Return something to say."""
+    if dice.random() < _FACT_SHARE:
+        return dice.choice(_FACTS).format(name=dice.choice(_NAMES))
     return " ".join(dice.choices(_WORDS, k=dice.choice((3, 20, 60))))
 
 
-def _furnish(home: Path, url: str, users: int) -> None:
+async def _schedule(home: Path, users: int) -> None:
+    """Give each a job that runs every few minutes."""
+    async with client(home) as connection:
+        for number in range(users):
+            spec = {"cron": _EVERY, "prompt": "Say what is new."}
+            if number % _TASK_OF == 0:
+                spec["task"] = "news"
+            body = {"id": "news", "user": f"u{number}", "spec": spec}
+            (await connection.post("/v1/cron", json=body)).raise_for_status()
+
+
+def _furnish(home: Path, url: str, users: int, embedder: str) -> None:
     """Make a home whose model is a server, with so many people."""
     (home / "config.toml").write_text(
         f'[models]\ndefault = "soak/model"\n\n[budgets]\nperson = []\n\n'
+        f'[memory]\nembedder = "{embedder}"\n\n'
         f'[providers.soak]\nkind = "openai"\nbase_url = "{url}"\nkey = "none"\n'
     )
     now = SystemClock().now_ms()
@@ -192,7 +223,7 @@ async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:
             {
                 "hours": (time.monotonic() - begin) / 3_600,
                 "rss_mb": rss_kib(pid) / 1024,
-                "uss_mb": uss_kib(pid) / 1024,
+                "anon_mb": _anonymous_kib(pid) / 1024,
                 "descriptors": sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()),
                 "wal_mb": log.stat().st_size / 1e6 if log.exists() else 0.0,
                 "cpu_s": (int(times[11]) + int(times[12])) / ticks,
@@ -200,6 +231,12 @@ async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:
         )
         if len(into) % 12 == 0:
             say(", ".join(f"{name} {rounded(value, 2)}" for name, value in into[-1].items()))
+
+
+def _anonymous_kib(pid: int) -> int:
+    """Return what of its memory is no file's: pages of the database's map are the system's to take back."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:")))
 
 
 def _at(samples: list[dict[str, float]], share: float) -> dict[str, float]:

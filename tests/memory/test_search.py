@@ -217,7 +217,25 @@ async def test_scopes_that_take_too_much_memory_make_room_for_the_one_that_is_as
     assert await asked("u1", "u2", "u1") == ["u2", "u1"]
     takes = max(kept.scene.nbytes for kept in search._scenes.values())
     assert takes > 50 * 70
-    monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 2 * takes - 1)
+    monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 5 * takes // 2)
     assert await asked("u3") == ["u1", "u3"], "it was asked longer ago"
     monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 1)
     assert await asked("u2") == ["u2"]
+
+
+async def test_scopes_that_grow_while_they_are_asked_make_room_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 100_000)
+    search = Search(store, RetrievalSection(), None)
+    users = [f"u{number}" for number in range(6)]
+    kept = []
+    for round_ in range(20):
+        for user in users:
+            texts = (f"word{round_} of line{line}" for line in range(20))
+            await logged(store, f"the piano of {round_}", *texts, to=f"/{user}/telegram", scope=user)
+            assert await search.find(Query(scope=user, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+            assert search._taken == sum(kept.nbytes for kept in search._scenes.values()) <= 100_000
+        kept.append(len(search._scenes))
+    assert kept[0] == len(users), "small ones have room"
+    assert 1 <= kept[-1] < len(users)
