@@ -18,6 +18,7 @@ from daycare.schedule.cron_sources import CronSources
 from daycare.settings import CronSection
 from daycare.store.contract import Store
 from daycare.store.records import Commit
+from daycare.store.records_cron import CronNews
 
 
 class Clockwork:
@@ -57,10 +58,11 @@ class Clockwork:
 
     def committed(self, commit: Commit) -> None:
         """Something was committed that may concern the schedule."""
-        if commit.cron:
-            self.schedule.changed()
-        if commit.cron_runs:
-            self.schedule.announce(commit.cron_runs)
+        news = commit.news_of(CronNews)
+        if news is not None:
+            if news.changed:
+                self.schedule.changed()
+            self.schedule.announce(news.runs)
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""

@@ -31,7 +31,7 @@ from daycare.plugin import StructTool
 from daycare.schedule.heartbeats import Heartbeats
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit
-from daycare.store.records_signals import PlannedDelivery, Signal, Subscription
+from daycare.store.records_signals import PlannedDelivery, Signal, SignalNews, Subscription
 
 May = Callable[[str, str, str], Awaitable[object]]
 _DAY_MS = 86_400_000
@@ -70,7 +70,7 @@ class Signals:
 
     def committed(self, commit: Commit) -> None:
         """Look again if a signal waits. Called after the commit."""
-        if commit.signals:
+        if commit.news_of(SignalNews) is not None:
             self._changed.set()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

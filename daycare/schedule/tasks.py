@@ -27,7 +27,7 @@ from daycare.plugin import StructTool
 from daycare.rules.taint import spoken_in
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
-from daycare.store.records_tasks import Task
+from daycare.store.records_tasks import Task, TaskNews
 
 _DAY_MS = 86_400_000
 _EXPIRE_ROWS = 1_000
@@ -61,7 +61,10 @@ class Tasks:
 
     def committed(self, commit: Commit) -> None:
         """Let observers know what became of tasks. Called after the commit."""
-        for task in commit.tasks:
+        news = commit.news_of(TaskNews)
+        if news is None:
+            return
+        for task in news.tasks:
             about = about_row(self._clock, task)
             if task.ended_at is not None:
                 took_ms = task.ended_at - task.created_at
@@ -70,10 +73,10 @@ class Tasks:
                 )
             elif task.state == "waiting":
                 self._bus.publish(TaskStarted(**about, task=task.no, deadline_at=task.deadline_at, asker=task.asker))
-        by_number = {task.no: task for task in commit.tasks}
-        for no, text in commit.task_progress:
+        by_number = {task.no: task for task in news.tasks}
+        for no, text in news.progress:
             self._bus.publish(TaskProgressed(**about_row(self._clock, by_number[no]), task=no, text=text))
-        if commit.tasks:
+        if news.tasks:
             self.controls.changed()
             self._news.set()
 

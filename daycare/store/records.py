@@ -1,7 +1,7 @@
 """What a store takes and hands out: immutable structs, never rows. Times are wall-clock milliseconds, UTC."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -9,9 +9,7 @@ from daycare.base.consent import Consent
 from daycare.base.messages import Choice, Envelope, File, Message, Origin, Usage
 from daycare.base.permission import Permissions
 
-if TYPE_CHECKING:
-    from daycare.store.records_cron import CronRun
-    from daycare.store.records_tasks import Task
+T = TypeVar("T")
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True):
@@ -412,7 +410,7 @@ class Commit(msgspec.Struct):
     `connectors` have new outbox rows; `timers` says that one was added; `dead` are new dead letters; `memories` and
     `documents` say that some were written, `budgets` that something reserved was given back, `forgotten` that turns
     changed which had ended. `cut_off` are agents that died with their user, whatever they are at; `people` says that a
-    user was removed, `secrets` that a key was stored.
+    user was removed, `secrets` that a key was stored. `news` are those of capabilities, by their class.
     """
 
     posted: list[InboxRow]
@@ -424,13 +422,21 @@ class Commit(msgspec.Struct):
     agents: set[str]  # agents whose row changed (config, state, session)
     memories: bool = False
     documents: bool = False
-    cron: bool = False
-    cron_runs: "list[CronRun]" = []  # msgspec gives each its own
-    tasks: "list[Task]" = []  # as they are now
-    task_progress: list[tuple[int, str]] = []  # (number of the task, text)
     budgets: bool = False
     forgotten: bool = False
-    signals: bool = False
-    cut_off: set[str] = set()
+    cut_off: set[str] = set()  # msgspec gives each its own
     people: bool = False
     secrets: bool = False
+    news: dict[type, Any] = {}
+
+    def add(self, kind: type[T]) -> T:
+        """Return the news of a capability, to be filled; empty ones if there are none yet."""
+        news = self.news.get(kind)
+        if news is None:
+            news = self.news[kind] = kind()
+        assert isinstance(news, kind)
+        return news
+
+    def news_of(self, kind: type[T]) -> T | None:
+        """Return the news of a capability, if there are any."""
+        return self.news.get(kind)

@@ -146,3 +146,14 @@ class CronConflict(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     source_ref: str
     taken_by: str
+
+
+class CronNews(msgspec.Struct):
+    """What a commit made of scheduled jobs: whether to look again, and the runs that came into another state.
+
+    `ended` are messages with the runs that ended with them, until their turn is complete.
+    """
+
+    changed: bool = False
+    runs: list[CronRun] = []  # msgspec gives each its own
+    ended: dict[int, int] = {}

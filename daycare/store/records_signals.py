@@ -107,3 +107,7 @@ class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
         known = (self.since, self.beat_at, self.worked_at)
         last = max((at for at in known if at is not None and at <= now_ms), default=now_ms)
         return last + int(self.every_s * 1000)
+
+
+class SignalNews(msgspec.Struct):
+    """A commit has made signals that wait."""

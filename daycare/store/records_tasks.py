@@ -82,3 +82,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def id(self) -> str:
         """The last part of its path."""
         return self.path.rsplit("/", 1)[-1]
+
+
+class TaskNews(msgspec.Struct):
+    """What a commit made of tasks: those that changed, as they are now, and (number, text) of what they told.
+
+    `ended` are messages with the tasks that ended with them, until their turn is complete.
+    """
+
+    tasks: list[Task] = []  # msgspec gives each its own
+    progress: list[tuple[int, str]] = []
+    ended: dict[int, int] = {}

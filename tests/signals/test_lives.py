@@ -6,6 +6,7 @@ import trio
 
 from daycare.base.limits import HOPS_MAX, SIGNAL_IDLE_S
 from daycare.plugin import Completion, InferRequest
+from daycare.store.sqlite.signal_rows import Listeners
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import call, say
@@ -47,7 +48,7 @@ async def test_nothing_is_written_where_nobody_listens(tmp_path: Path, autojump_
         await living(house, IDA)
         await subscribe(house, IDA, "tea:*")
         await subscribe(house, IDA, "*:*:*:*")
-        assert house.store._writer.memory.listened == {}
+        assert house.store._writer.memory.followers.of(Listeners).patterns == {}
         await house.talk("one")
         await trio.sleep(600)
         assert await history(house) == []

@@ -11,6 +11,7 @@ from daycare.base.fence import fence
 from daycare.base.limits import INBOX_MAX_MESSAGES, SIGNALS_PER_MINUTE, SUBSCRIPTIONS_MAX_PER_AGENT
 from daycare.base.messages import ToolResult
 from daycare.store.records import AgentConfig
+from daycare.store.sqlite.signal_rows import Listeners
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say
@@ -289,4 +290,4 @@ async def test_old_signals_and_subscriptions_of_the_dead_expire(tmp_path: Path, 
         await house.store.agents.set_state(agent.id, "dead", "ended")
         assert await house.store.signals.expire(now + 1) == 1
         assert await house.store.signals.subscriptions() == []
-        assert house.store._writer.memory.listened == {}
+        assert house.store._writer.memory.followers.of(Listeners).patterns == {}

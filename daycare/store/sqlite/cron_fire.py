@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.limits import CRON_MISSED_ROWS, CRON_QUEUE_MAX
-from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun, NewCronRun
+from daycare.store.records_cron import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.store.sqlite import agents, cron_jobs, inbox, tasks
-from daycare.store.sqlite.cron_ledger import must_get, note
+from daycare.store.sqlite.cron_ledger import OpenRuns, must_get, note
 from daycare.store.sqlite.writer import Tx
 
 _encode = msgspec.json.Encoder().encode
@@ -23,8 +23,9 @@ def fire(tx: Tx, firing: CronFiring) -> list[CronRun]:
     if (now.revision, now.next_at, now.removed_at) != (job.revision, job.next_at, None):
         return []
     tx.run("UPDATE cron_jobs SET next_at = ?, updated_at = ? WHERE no = ?", (firing.next_at, tx.now, job.no))
-    tx.commit.cron = True
-    before = len(tx.commit.cron_runs)
+    news = tx.commit.add(CronNews)
+    news.changed = True
+    before = len(news.runs)
     missed = [run for run in firing.runs if run.state == "missed"]
     own = missed if len(missed) <= CRON_MISSED_ROWS else missed[:CRON_MISSED_ROWS]
     if missed and _goes_on(tx, job, missed):
@@ -36,7 +37,7 @@ def fire(tx: Tx, firing: CronFiring) -> list[CronRun]:
     for run in firing.runs:
         if run.state != "missed" and (no := _insert(tx, job, run)) is not None and run.post is not None:
             post(tx, no, job, run.post)
-    return tx.commit.cron_runs[before:]
+    return news.runs[before:]
 
 
 def post_waiting(tx: Tx, no: int, message: CronPost) -> CronRun | None:
@@ -67,7 +68,7 @@ def post(tx: Tx, no: int, job: CronJob, message: CronPost) -> None:
         " task = ?, after_turn = (SELECT coalesce(max(turn), 0) FROM turns) WHERE no = ?",
         (agent_id, seq, message.envelope.trace, task, no),
     )
-    tx.memory.cron[seq] = no
+    tx.of(OpenRuns).no[seq] = no
     note(tx, no)
 
 
@@ -91,7 +92,7 @@ def by_hand(tx: Tx, job: CronJob, now_ms: int, parameters: dict[str, Any]) -> Cr
     run = NewCronRun(due_at=now_ms, state="waiting", reason="by hand")
     no = _insert(tx, job, run, by_hand=True, parameters=parameters)
     assert no is not None
-    tx.commit.cron = True
+    tx.commit.add(CronNews).changed = True
     return must_get(tx, no)
 
 
@@ -106,7 +107,7 @@ def rewind(tx: Tx, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
             " WHERE no = ? AND revision = ? AND NOT paused AND removed_at IS NULL",
             (next_at, tx.now, no, revision),
         )
-    tx.commit.cron = True
+    tx.commit.add(CronNews).changed = True
 
 
 def _insert(
@@ -157,7 +158,7 @@ def _sum_up(tx: Tx, job: CronJob, missed: Sequence[NewCronRun]) -> None:
         note(tx, no)
     elif (no_ := _insert(tx, job, missed[0])) is not None:
         tx.run("UPDATE cron_runs SET count = ?, until_at = ? WHERE no = ?", (len(missed), missed[-1].due_at, no_))
-        tx.commit.cron_runs[-1] = must_get(tx, no_)
+        tx.commit.add(CronNews).runs[-1] = must_get(tx, no_)
 
 
 def _newest(tx: Tx, job: CronJob) -> tuple[Any, ...] | None:

@@ -1,6 +1,6 @@
 """Scheduled jobs as the open transaction sees them: added, changed, paused, removed, and brought in line with files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,8 +10,9 @@ from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.limits import CRON_JOBS_MAX
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig
-from daycare.store.records_cron import CronConflict, CronJob, NewCronJob, Source
+from daycare.store.records_cron import CronConflict, CronJob, CronNews, NewCronJob, Source
 from daycare.store.sqlite import cron_ledger
+from daycare.store.sqlite.facts import Follower, Heed, UserLeaving
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS = (
@@ -74,7 +75,7 @@ def change(tx: Tx, no: int, revision: int, spec: CronSpec, next_at: int | None) 
         "UPDATE cron_jobs SET spec = ?, next_at = ?, revision = revision + 1, updated_at = ? WHERE no = ?",
         (_encode(spec).decode(), due, tx.now, no),
     )
-    tx.commit.cron = True
+    tx.commit.add(CronNews).changed = True
     return must_get(tx, no)
 
 
@@ -90,7 +91,7 @@ def pause(tx: Tx, no: int, *, paused: bool, next_at: int | None) -> CronJob:
         )
         if paused:
             _skip_waiting(tx, no, "the job was paused")
-        tx.commit.cron = True
+        tx.commit.add(CronNews).changed = True
     return must_get(tx, no)
 
 
@@ -99,7 +100,21 @@ def remove(tx: Tx, no: int, reason: str) -> None:
     tx.run("UPDATE cron_jobs SET removed_at = ?, next_at = NULL WHERE no = ? AND removed_at IS NULL", (tx.now, no))
     if tx.db.changes():
         _skip_waiting(tx, no, reason)
-        tx.commit.cron = True
+        tx.commit.add(CronNews).changed = True
+
+
+class JobsOfUsers(Follower):
+    """Removes the jobs of a user who is removed, before the agents: a run of a job that stays would be tried again."""
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Follow users."""
+        return {UserLeaving: _leaving}
+
+
+def _leaving(tx: Tx, it: UserLeaving) -> None:
+    rows = tx.db.execute("SELECT no FROM cron_jobs WHERE user = ? AND removed_at IS NULL", (it.user,)).fetchall()
+    for (no,) in rows:
+        remove(tx, int(str(no)), it.reason)
 
 
 def at(tx: Tx, path: str) -> CronJob | None:
@@ -143,7 +158,7 @@ def _insert(tx: Tx, new: NewCronJob) -> CronJob:
             tx.now,
         ),
     )
-    tx.commit.cron = True
+    tx.commit.add(CronNews).changed = True
     return must_get(tx, tx.db.last_insert_rowid())
 
 

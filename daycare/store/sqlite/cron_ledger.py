@@ -1,13 +1,15 @@
 """The ledger of scheduled jobs as the open transaction sees it: how a run that was posted comes to its end."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import apsw
 import msgspec
 
 from daycare.base.cron import CronSpec, is_silence
 from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_BASE_S, CRON_RETRY_MAX_S
-from daycare.store.records_cron import CronRun
+from daycare.store.records_cron import CronNews, CronRun
+from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, TurnAnswered
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS = (
@@ -20,11 +22,30 @@ _decode_spec = msgspec.json.Decoder(CronSpec).decode
 _decode_values = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> None:
+class OpenRuns(Follower):
+    """The runs whose message has not ended: `no` by the message's number. To be told behind the tasks they may be."""
+
+    def __init__(self) -> None:
+        self.no: dict[int, int] = {}
+
+    def load(self, db: apsw.Connection) -> None:
+        """Read them."""
+        rows = db.execute("SELECT seq, no FROM cron_runs WHERE state = 'due'")
+        self.no = {int(str(seq)): int(str(no)) for seq, no in rows}
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Follow messages."""
+        return {MessageEnded: self._ended, TurnAnswered: _answered}
+
+    def _ended(self, tx: Tx, it: MessageEnded) -> None:
+        no = self.no.pop(it.seq, None)
+        if no is not None:
+            _ended(tx, no, it.turn, it.result, dead=it.dead)
+            tx.commit.add(CronNews).ended[it.seq] = no
+
+
+def _ended(tx: Tx, no: int, turn: int | None, result: str, *, dead: bool) -> None:
     """The message of a run is done, or was given up: the run has ended, or waits for another attempt."""
-    no = tx.memory.cron.pop(seq, None)
-    if no is None:
-        return
     it = must_get(tx, no)
     row = tx.one("SELECT spec, source, removed_at FROM cron_jobs WHERE no = ?", (it.job,))
     assert row is not None, "a job stays as long as its ledger"
@@ -38,7 +59,7 @@ def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> Non
             "UPDATE cron_runs SET state = 'waiting', reason = ?, post_at = ?, turn = ?, started_at = ? WHERE no = ?",
             (f"attempt {it.attempt} failed: {result}", tx.now + int(wait_s * 1000), turn, started_at, no),
         )
-        tx.commit.cron = True
+        tx.commit.add(CronNews).changed = True
         note(tx, no)
         return
     late = not it.by_hand and (started_at or tx.now) - it.due_at > CRON_ON_TIME_S * 1000
@@ -52,34 +73,29 @@ def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> Non
     if not dead and row[2] is None and spec.delete_after_run and not it.by_hand:
         gone = tx.now if row[1] in ("cli", "agent") else None  # of what stands in a file only its person disposes
         tx.run("UPDATE cron_jobs SET next_at = NULL, removed_at = ? WHERE no = ?", (gone, it.job))
-        tx.commit.cron = True
+        tx.commit.add(CronNews).changed = True
     note(tx, no)
 
 
-def open_among(tx: Tx, seqs: Sequence[int]) -> list[int]:
-    """Return the runs whose messages are among these rows and have not ended."""
-    return [tx.memory.cron[seq] for seq in seqs if seq in tx.memory.cron] if tx.memory.cron else []
-
-
-def answered(tx: Tx, runs: Sequence[int], sent: Sequence[int], stopped: str) -> None:
-    """The turn that ended runs is complete: note what it has cost, and which reply carries the answer.
-
-    `stopped` is what a stopped turn came to.
-    """
-    for no in runs:
-        if sent:
-            tx.run("UPDATE cron_runs SET outbox = ? WHERE no = ?", (sent[0], no))
-        if stopped:
-            reason = _stopped(tx, must_get(tx, no)) or stopped.strip("[]")
+def _answered(tx: Tx, it: TurnAnswered) -> None:
+    """The turn that ended runs is complete: note what it has cost, and which reply carries the answer."""
+    news = tx.commit.news_of(CronNews)
+    if news is None:
+        return
+    for no in [news.ended.pop(seq) for seq in it.seqs if seq in news.ended]:
+        if it.sent:
+            tx.run("UPDATE cron_runs SET outbox = ? WHERE no = ?", (it.sent[0], no))
+        if it.stopped:
+            reason = _stopped(tx, must_get(tx, no)) or (it.result or "stopped").strip("[]")
             tx.run("UPDATE cron_runs SET state = 'failed', reason = ? WHERE no = ?", (reason, no))
         _charge(tx, no)
-        tx.commit.cron_runs = [run for run in tx.commit.cron_runs if run.no != no]
+        news.runs = [run for run in news.runs if run.no != no]
         note(tx, no)
 
 
 def note(tx: Tx, no: int) -> None:
     """Let observers know of a run."""
-    tx.commit.cron_runs.append(must_get(tx, no))
+    tx.commit.add(CronNews).runs.append(must_get(tx, no))
 
 
 def must_get(tx: Tx, no: int) -> CronRun:

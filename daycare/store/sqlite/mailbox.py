@@ -7,7 +7,8 @@ import msgspec
 
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Origins
 from daycare.store.records import InboxRow, Receipt
-from daycare.store.sqlite import cron_ledger, letters, task_ledger
+from daycare.store.sqlite import letters
+from daycare.store.sqlite.facts import MessageEnded
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
@@ -84,10 +85,7 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
         if tx.db.changes():
             changed += 1
             tx.commit.completed.append((seq, None if dead else result))
-            if seq in tx.memory.tasks:
-                task_ledger.ended(tx, seq, turn, result, dead=dead)
-            if seq in tx.memory.cron:  # behind the task that it may be
-                cron_ledger.ended(tx, seq, turn, result, dead=dead)
+            tx.tell(MessageEnded(seq, turn, result, dead))
             tx.memory.count_unread(agent_id, -1)
     return changed
 

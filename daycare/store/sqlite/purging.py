@@ -15,6 +15,7 @@ from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.document_versions import WHOLE
+from daycare.store.sqlite.followers import followers
 from daycare.store.sqlite.memory_rows import fetch, remove
 from daycare.store.sqlite.writer import Memory, Tx
 
@@ -92,7 +93,7 @@ def purge(location: str, user: str, now_ms: int) -> dict[str, int]:
     with describing(location), closing(open_writer(location)) as db:
         scrub.recover(db)
         person = _person(db, user)
-        tx = Tx(db, now_ms, Memory(db))
+        tx = Tx(db, now_ms, Memory(db, followers()))
         db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
         try:
             gone = _purge(tx, person)

@@ -12,7 +12,8 @@ from daycare.base.path import Kind
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows as rows
-from daycare.store.sqlite import approvals, budgets, cron_jobs, lives, outbox, people
+from daycare.store.sqlite import approvals, budgets, lives, outbox, people
+from daycare.store.sqlite.facts import UserLeaving, UserLeft
 from daycare.store.sqlite.writer import Tx
 
 _REASON: Final = "its user was removed"
@@ -31,19 +32,11 @@ def remove(tx: Tx, user_id: str) -> list[str]:
     for user in gone:
         tx.run("DELETE FROM user_connector_keys WHERE user = ?", (user.id,))
         tx.run("UPDATE users SET removed_at = ? WHERE id = ?", (tx.now, user.id))
-        tx.run("DELETE FROM signal_subscriptions WHERE user = ?", (user.id,))
-        tx.run(
-            "UPDATE signals SET state = 'replaced', ended_at = ? WHERE user = ? AND state = 'waiting'",
-            (tx.now, user.id),
-        )
-        # Before the agents: a run of a job that is still there would be tried again.
-        for no in _numbers(tx, "SELECT no FROM cron_jobs WHERE user = ? AND removed_at IS NULL", user.id):
-            cron_jobs.remove(tx, no, _REASON)
-    tx.memory.listen(tx.db)
+        tx.tell(UserLeaving(user.id, _REASON))
     for user in gone:
         _end_agents(tx, user)
     for user in gone:
-        tx.run("UPDATE tasks SET settled = 1 WHERE user = ? AND settled = 0", (user.id,))  # nobody is left to be told
+        tx.tell(UserLeft(user.id))
         for seq in _numbers(tx, "SELECT seq FROM outbox WHERE state < 2 AND user = ?", user.id):
             outbox.give_up(tx, seq, "USER_REMOVED", _REASON)
         _end_requests(tx, user)

@@ -1,6 +1,6 @@
 """Signals as the open transaction sees them: sent, taken back; and what the daemon tells of agents by them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import apsw
@@ -12,8 +12,9 @@ from daycare.base.limits import HOPS_MAX, SIGNAL_IDLE_S, SIGNALS_PER_MINUTE, SIG
 from daycare.base.messages import EnvelopeKind, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_signals import NewSignal, Signal, SignalDelivery
+from daycare.store.records_signals import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.sqlite import agents, journal, mailbox
+from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnEnded, UserLeaving
 from daycare.store.sqlite.writer import Tx
 
 COLUMNS: Final = (
@@ -94,20 +95,56 @@ def encode(deliveries: Sequence[SignalDelivery]) -> str:
 # -- what the daemon tells of agents: called only where somebody subscribes to such signals ----------------------------
 
 
-def begun(tx: Tx, agent: Agent, rows: Sequence[InboxRow], trace: str, turn: int, *, goes_on: bool) -> None:
+class Listeners(Follower):
+    """Who wants to hear of agents: `patterns` by user."""
+
+    def __init__(self) -> None:
+        self.patterns: dict[str, tuple[str, ...]] = {}
+
+    def load(self, db: apsw.Connection) -> None:
+        """Read them."""
+        found: dict[str, set[str]] = {}
+        for user, pattern in db.execute("SELECT DISTINCT user, pattern FROM signal_subscriptions"):
+            if signal.tells_of_life(str(pattern)):
+                found.setdefault(str(user), set()).add(str(pattern))
+        self.patterns = {user: tuple(sorted(patterns)) for user, patterns in found.items()}
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Follow turns and users."""
+        return {TurnBegan: self._begun, TurnEnded: self._ended, UserLeaving: self._leaving}
+
+    def _begun(self, tx: Tx, it: TurnBegan) -> None:
+        patterns = self.patterns.get(it.agent.user)
+        if patterns is not None:
+            _begun(tx, it, patterns)
+
+    def _ended(self, tx: Tx, it: TurnEnded) -> None:
+        if self.patterns:
+            _ended(tx, it.turn, self.patterns)
+
+    def _leaving(self, tx: Tx, it: UserLeaving) -> None:
+        tx.run("DELETE FROM signal_subscriptions WHERE user = ?", (it.user,))
+        tx.run(
+            "UPDATE signals SET state = 'replaced', ended_at = ? WHERE user = ? AND state = 'waiting'",
+            (tx.now, it.user),
+        )
+        self.patterns.pop(it.user, None)
+
+
+def _begun(tx: Tx, it: TurnBegan, patterns: Sequence[str]) -> None:
     """A turn begins: its agent is not about to be idle, and wakes if it was."""
-    patterns = tx.memory.listened.get(agent.user)
-    if patterns is None or agent.kind in _UNTOLD or not (goes_on or _is_work(rows)):
+    agent = it.agent
+    if agent.kind in _UNTOLD or not (it.goes_on or _is_work(it.rows)):
         return
     awake = _take_back(tx, agent.user, agent.path)
-    if not awake and not goes_on and _is_wanted(patterns, signal.life_of(agent.path, signal.WAKE)):
-        _tell(tx, agent, signal.WAKE, rows, trace, f"wake:{turn}", tx.now)
+    if not awake and not it.goes_on and _is_wanted(patterns, signal.life_of(agent.path, signal.WAKE)):
+        _tell(tx, agent, signal.WAKE, it.rows, it.trace, f"wake:{it.turn}", tx.now)
 
 
-def ended(tx: Tx, turn: int) -> None:
+def _ended(tx: Tx, turn: int, listened: Mapping[str, Sequence[str]]) -> None:
     """A turn has ended, its messages wait for the last time: its agent is idle if nothing else begins."""
     row = tx.one("SELECT agent_id, user, trace, seqs FROM turns WHERE turn = ?", (turn,))
-    if row is None or (patterns := tx.memory.listened.get(str(row[1]))) is None:
+    if row is None or (patterns := listened.get(str(row[1]))) is None:
         return
     agent = agents.must_get(tx, str(row[0]))
     wanted = any(_is_wanted(patterns, signal.life_of(agent.path, what)) for what in (signal.IDLE, signal.WAKE))
@@ -203,5 +240,5 @@ def _insert(tx: Tx, new: NewSignal) -> int:
         f"INSERT INTO signals ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
         tuple(values.values()),
     )
-    tx.commit.signals = True
+    tx.commit.add(SignalNews)
     return tx.db.last_insert_rowid()

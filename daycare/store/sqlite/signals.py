@@ -78,7 +78,7 @@ class Signals:
             tx.run("DELETE FROM signal_subscriptions WHERE agent_id = ? AND pattern = ?", (agent_id, pattern))
             if not tx.db.changes():
                 return False
-            tx.memory.listen(tx.db)
+            tx.of(signal_rows.Listeners).load(tx.db)
             return True
 
         return await self._write(run)
@@ -109,7 +109,7 @@ class Signals:
                 (before_ms, _EXPIRE_ROWS),
             )
             if tx.db.changes():
-                tx.memory.listen(tx.db)
+                tx.of(signal_rows.Listeners).load(tx.db)
             return deleted + tx.db.changes()
 
         return await self._write(run)
@@ -194,7 +194,7 @@ def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Orig
     else:
         tx.run("UPDATE signal_subscriptions SET silent = ? WHERE no = ?", (silent, known[0]))
     if signal.tells_of_life(pattern):
-        tx.memory.listen(tx.db)
+        tx.of(signal_rows.Listeners).load(tx.db)
     row = tx.one(f"{_SUBSCRIPTIONS} WHERE s.agent_id = ? AND s.pattern = ?", (agent.id, pattern))
     assert row is not None
     return _subscription(row)

@@ -18,6 +18,7 @@ from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
+from daycare.store.sqlite.followers import followers
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.heartbeats import Heartbeats
 from daycare.store.sqlite.inbox import Inbox
@@ -52,7 +53,14 @@ class SqliteStore:
                 budgets.recover(self._db)
                 self._mark = opened.enter_context(closing(Mark(location, self._db, clock.now_ms())))
                 self._guard = guard = Guard(location, self._mark, clock.now_ms)
-                self._writer = Writer(self._db, location, clock, guard, inline=inline or location == MEMORY)
+                self._writer = Writer(
+                    self._db,
+                    location,
+                    clock,
+                    guard,
+                    inline=inline or location == MEMORY,
+                    followers=followers(),
+                )
             self._reader = self._db  # of a database in memory there is one connection for both
             if location != MEMORY:
                 self._reader = opened.enter_context(closing(connect_reader(file, vfs, guard.heed)))

@@ -1,13 +1,15 @@
 """Tasks as the open transaction sees them: begun with a turn, ended with the message that is their work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
+import apsw
 import msgspec
 
 from daycare.base.cron import is_silence
 from daycare.base.messages import Origin
-from daycare.store.records_tasks import Task, TaskProgress
+from daycare.store.records_tasks import Task, TaskNews, TaskProgress
+from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, TurnAnswered, TurnBegan, UserLeft
 from daycare.store.sqlite.writer import Tx
 
 DEADLINE_KEY = "task:deadline"  # of the message that a task's deadline posts
@@ -21,45 +23,59 @@ _decode_values = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_progress = msgspec.json.Decoder(tuple[TaskProgress, ...]).decode
 
 
-def begun(tx: Tx, seqs: Sequence[int]) -> None:
-    """A turn starts on these messages."""
-    for seq in seqs:
-        no = tx.memory.tasks.get(seq)
-        if no is not None:
+class OpenTasks(Follower):
+    """The tasks whose message has not ended: `no` by the message's number."""
+
+    def __init__(self) -> None:
+        self.no: dict[int, int] = {}
+
+    def load(self, db: apsw.Connection) -> None:
+        """Read them."""
+        rows = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
+        self.no = {int(str(seq)): int(str(no)) for seq, no in rows}
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Follow turns and messages."""
+        return {TurnBegan: self._begun, MessageEnded: self._ended, TurnAnswered: _answered, UserLeft: _left}
+
+    def _begun(self, tx: Tx, it: TurnBegan) -> None:
+        """A turn starts on these messages."""
+        for no in (self.no[seq] for seq in it.seqs if seq in self.no):
             tx.run(
                 "UPDATE tasks SET state = 'running', started_at = coalesce(started_at, ?) WHERE no = ?", (tx.now, no)
             )
             note(tx, no)
 
-
-def ended(tx: Tx, seq: int, turn: int | None, result: str, *, dead: bool) -> None:
-    """The message of a task is done, or was given up."""
-    no = tx.memory.tasks.pop(seq, None)
-    if no is None:
-        return
-    reason = result if dead else "nothing to tell" if is_silence(result) else ""
-    _end(tx, no, "failed" if dead else "done", reason, turn)
-
-
-def open_among(tx: Tx, seqs: Sequence[int]) -> list[int]:
-    """Return the tasks whose messages are among these rows and have not ended."""
-    return [tx.memory.tasks[seq] for seq in seqs if seq in tx.memory.tasks] if tx.memory.tasks else []
+    def _ended(self, tx: Tx, it: MessageEnded) -> None:
+        """The message of a task is done, or was given up."""
+        no = self.no.pop(it.seq, None)
+        if no is None:
+            return
+        reason = it.result if it.dead else "nothing to tell" if is_silence(it.result) else ""
+        _end(tx, no, "failed" if it.dead else "done", reason, it.turn)
+        tx.commit.add(TaskNews).ended[it.seq] = no
 
 
-def answered(tx: Tx, tasks: Sequence[int], sent: Sequence[int], *, stopped: bool) -> None:
+def _answered(tx: Tx, it: TurnAnswered) -> None:
     """The turn that ended tasks is complete: note what they have cost, and which reply carries the answer."""
-    for no in tasks:
-        if sent:
-            tx.run("UPDATE tasks SET outbox = ? WHERE no = ?", (sent[0], no))
-        it = must_get(tx, no)
-        _end(tx, no, "failed" if stopped else it.state, "stopped" if stopped else it.reason, it.turn)
+    news = tx.commit.news_of(TaskNews)
+    for no in () if news is None else [news.ended.pop(seq) for seq in it.seqs if seq in news.ended]:
+        if it.sent:
+            tx.run("UPDATE tasks SET outbox = ? WHERE no = ?", (it.sent[0], no))
+        task = must_get(tx, no)
+        _end(tx, no, "failed" if it.stopped else task.state, "stopped" if it.stopped else task.reason, task.turn)
+
+
+def _left(tx: Tx, it: UserLeft) -> None:
+    tx.run("UPDATE tasks SET settled = 1 WHERE user = ? AND settled = 0", (it.user,))  # nobody is left to be told
 
 
 def note(tx: Tx, no: int) -> None:
     """Let observers know of a task: each state it comes into, and its end as it is at last."""
     it = must_get(tx, no)
-    before = [each for each in tx.commit.tasks if each.no != no or (each.state != it.state and each.ended_at is None)]
-    tx.commit.tasks = [*before, it]
+    news = tx.commit.add(TaskNews)
+    before = [each for each in news.tasks if each.no != no or (each.state != it.state and each.ended_at is None)]
+    news.tasks = [*before, it]
 
 
 def must_get(tx: Tx, no: int) -> Task:

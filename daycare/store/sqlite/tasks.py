@@ -12,9 +12,9 @@ from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
 from daycare.base.path import Path
 from daycare.store.records import Delivery
-from daycare.store.records_tasks import NewTask, Task, TaskProgress
+from daycare.store.records_tasks import NewTask, Task, TaskNews, TaskProgress
 from daycare.store.sqlite import agents, inbox, outbox, timers
-from daycare.store.sqlite.task_ledger import COLUMNS, DEADLINE_KEY, must_get, note, task_of
+from daycare.store.sqlite.task_ledger import COLUMNS, DEADLINE_KEY, OpenTasks, must_get, note, task_of
 from daycare.store.sqlite.writer import Tx, Writer
 
 _encode = msgspec.json.Encoder().encode
@@ -138,7 +138,7 @@ def start(tx: Tx, new: NewTask) -> Task:
     )
     no = tx.db.last_insert_rowid()
     timers.insert(tx, agent.id, DEADLINE_KEY, new.deadline_at, _deadline(path, agent.id, new))
-    tx.memory.tasks[receipt.seq] = no
+    tx.of(OpenTasks).no[receipt.seq] = no
     note(tx, no)
     return must_get(tx, no)
 
@@ -188,7 +188,7 @@ def _progress(tx: Tx, agent_id: str, text: str, key: str, origins: Origins) -> T
     lines = (*it.progress, TaskProgress(tx.now, text, key, origins))[-TASK_PROGRESS_KEPT:]
     tx.run("UPDATE tasks SET progress = ? WHERE no = ?", (_encode(lines).decode(), it.no))
     note(tx, it.no)
-    tx.commit.task_progress.append((it.no, text))
+    tx.commit.add(TaskNews).progress.append((it.no, text))
     return must_get(tx, it.no)
 
 

@@ -11,17 +11,15 @@ from daycare.base.messages import Envelope, EnvelopeKind, Message
 from daycare.store.records import Agent, Effects, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.sqlite import (
     behaviours,
-    cron_ledger,
     inbox,
     journal,
     letters,
     mailbox,
     outbox,
-    signal_rows,
-    task_ledger,
     timers,
     waits,
 )
+from daycare.store.sqlite.facts import TurnAnswered, TurnBegan, TurnEnded
 from daycare.store.sqlite.writer import Tx, Writer
 
 _ROW = (
@@ -263,13 +261,10 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
         (agent.id, session, agent.user, first.origin, trace, attempt, attempt > 1, _encode(seqs).decode(), tx.now),
     )
     turn = tx.db.last_insert_rowid()
-    if tx.memory.tasks:
-        task_ledger.begun(tx, seqs)
     if old is not None:
         waits.go_on(tx, old, turn)
         _must_end(tx, old.turn, "continued")
-    if tx.memory.listened:
-        signal_rows.begun(tx, agent, rows, trace, turn, goes_on=old is not None)
+    tx.tell(TurnBegan(agent, turn, trace, seqs, rows, goes_on=old is not None))
     return Turn(
         turn=turn,
         agent_id=agent.id,
@@ -301,7 +296,6 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
     if end.state == "stopped":
         waits.give_up(tx, turn)
     _must_end(tx, turn.turn, end.state, end.history)
-    runs, tasks = cron_ledger.open_among(tx, end.seqs), task_ledger.open_among(tx, end.seqs)
     mailbox.complete(tx, agent.id, end.seqs, turn.turn, end.result)
     sent: list[int] = []
     if end.replies or end.effects.posts or end.effects.timers:
@@ -311,9 +305,7 @@ def _finish(tx: Tx, agent: Agent, turn: Turn, end: TurnEnd) -> None:
         sent.append(outbox.insert(tx, key, turn.turn, turn.trace, each.reply))
     if end.effects.state is not None:
         behaviours.keep(tx, agent, turn.turn, end.effects.state)
-    task_ledger.answered(tx, tasks, sent, stopped=end.state == "stopped")
-    if runs:
-        cron_ledger.answered(tx, runs, sent, (end.result or "stopped") if end.state == "stopped" else "")
+    tx.tell(TurnAnswered(end.seqs, sent, end.state == "stopped", end.result))
 
 
 def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: str | None = None) -> bool:
@@ -325,8 +317,8 @@ def end(tx: Tx, turn: int, state: str, messages: Sequence[Message] = (), error: 
     )
     if tx.db.changes() != 1:
         return False
-    if tx.memory.listened and state not in ("continued", "split"):
-        signal_rows.ended(tx, turn)
+    if state not in ("continued", "split"):
+        tx.tell(TurnEnded(turn))
     return True
 
 

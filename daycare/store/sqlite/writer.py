@@ -17,13 +17,13 @@ import apsw
 import outcome
 import trio
 
-from daycare.base import signal
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
 from daycare.observe.metrics import SHORT_S, Histogram
 from daycare.store.records import Commit
 from daycare.store.sqlite.database import described, is_of_an_index
+from daycare.store.sqlite.facts import F, Followers
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.mark import newest_in
 
@@ -46,19 +46,16 @@ class Memory:
     """What the writer remembers between commits to save lookups: exact as of the last one, reloaded after an undo.
 
     `waiting` counts the unread messages of each agent that has some, `unread` those of all. `living` maps paths to the
-    agents seen lately, `sessions` agents to their current session, `cron` messages of scheduled runs that have not
-    ended to the runs, `tasks` those of tasks to the tasks, `listened` users to patterns by which somebody hears of
-    their agents. `letters` counts the dead letters of each share, `letters_all` those of all.
+    agents seen lately, `sessions` agents to their current session. `letters` counts the dead letters of each share,
+    `letters_all` those of all. What capabilities remember is their followers'.
     """
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, followers: Followers) -> None:
+        self.followers = followers
         self.waiting: dict[str, int] = {}
         self.unread = 0
         self.living: dict[str, str] = {}
         self.sessions: dict[str, int] = {}
-        self.cron: dict[int, int] = {}
-        self.tasks: dict[int, int] = {}
-        self.listened: dict[str, tuple[str, ...]] = {}
         self.letters: dict[str, int] = {}
         self.letters_all = 0
         self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
@@ -69,22 +66,10 @@ class Memory:
         rows = db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
         self.waiting = {str(agent_id): int(str(count)) for agent_id, count in rows}
         self.unread = sum(self.waiting.values())
-        open_runs = db.execute("SELECT seq, no FROM cron_runs WHERE state = 'due'")
-        self.cron = {int(str(seq)): int(str(no)) for seq, no in open_runs}
-        open_tasks = db.execute("SELECT seq, no FROM tasks WHERE ended_at IS NULL")
-        self.tasks = {int(str(seq)): int(str(no)) for seq, no in open_tasks}
-        self.listen(db)
+        self.followers.load(db)
         self.count_letters(db)
         self.living.clear()
         self.sessions.clear()
-
-    def listen(self, db: apsw.Connection) -> None:
-        """Read again who wants to hear of agents."""
-        found: dict[str, set[str]] = {}
-        for user, pattern in db.execute("SELECT DISTINCT user, pattern FROM signal_subscriptions"):
-            if signal.tells_of_life(str(pattern)):
-                found.setdefault(str(user), set()).add(str(pattern))
-        self.listened = {user: tuple(sorted(patterns)) for user, patterns in found.items()}
 
     def count_letters(self, db: apsw.Connection) -> None:
         """Count the dead letters of each share again."""
@@ -136,6 +121,14 @@ class Tx:
         row: tuple[Any, ...] | None = self.db.execute(sql, bindings).fetchone()
         return row
 
+    def tell(self, fact: tuple[Any, ...]) -> None:
+        """Tell the followers what has become true in this transaction."""
+        self.memory.followers.tell(self, fact)
+
+    def of(self, kind: type[F]) -> F:
+        """Return a follower."""
+        return self.memory.followers.of(kind)
+
 
 class _Write(Generic[T]):
     __slots__ = ("alone", "fn", "outcome", "size", "task")
@@ -163,7 +156,16 @@ class Writer:
     with None when one succeeds again.
     """
 
-    def __init__(self, db: apsw.Connection, location: str, clock: Clock, guard: Guard, *, inline: bool) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        location: str,
+        clock: Clock,
+        guard: Guard,
+        *,
+        inline: bool,
+        followers: Followers,
+    ) -> None:
         self._db = db
         self._location = location
         self._guard = guard
@@ -178,7 +180,7 @@ class Writer:
         self._beats = 0
         self.commits = Histogram("daycare_store_commit_seconds", "Commits of the store", SHORT_S)
         db.set_progress_handler(self._beat, _BEAT_STEPS)
-        self.memory = Memory(db)
+        self.memory = Memory(db, followers)
         self._limiter = trio.CapacityLimiter(1)
         self.listener: Callable[[Commit], None] = lambda commit: None
         self.trouble: Callable[[DaycareError | None], None] = lambda error: None

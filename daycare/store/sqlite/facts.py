@@ -1,0 +1,107 @@
+"""What becomes true inside a transaction, told there to the capabilities that keep rows of their own about it.
+
+The core writes messages, turns, agents and users, and knows nobody who cares. A capability that does brings a
+`Follower`: in the transaction that makes a fact true it is told, in the order in which the followers were given to the
+store, and what it writes then becomes true with it, or not at all. What it lets the daemon know after the commit is
+news of its own in `Commit.news`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import apsw
+
+from daycare.store.records import Agent, InboxRow
+
+if TYPE_CHECKING:
+    from daycare.store.sqlite.writer import Tx
+
+
+class TurnBegan(NamedTuple):
+    """A turn begins with these messages; `goes_on`: it continues one that was set aside."""
+
+    agent: Agent
+    turn: int
+    trace: str
+    seqs: tuple[int, ...]
+    rows: Sequence[InboxRow]
+    goes_on: bool
+
+
+class TurnEnded(NamedTuple):
+    """A turn has ended, its messages wait for the last time."""
+
+    turn: int
+
+
+class MessageEnded(NamedTuple):
+    """A message is done with, or `dead`: `result` is what came of it, or why it was given up."""
+
+    seq: int
+    turn: int | None
+    result: str
+    dead: bool
+
+
+class TurnAnswered(NamedTuple):
+    """A turn that finished, or was stopped, has ended its messages and queued what it says: the replies `sent`."""
+
+    seqs: Sequence[int]
+    sent: Sequence[int]
+    stopped: bool
+    result: str
+
+
+class UserLeaving(NamedTuple):
+    """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
+
+    user: str
+    reason: str
+
+
+class UserLeft(NamedTuple):
+    """A user is removed, and their agents have ended."""
+
+    user: str
+
+
+F = TypeVar("F", bound="Follower")
+Heed = Callable[["Tx", Any], None]
+
+
+class Follower:
+    """What a capability does inside the transactions of the core, in the thread of one store's writer."""
+
+    def load(self, db: apsw.Connection) -> None:
+        """Read again what is remembered between commits: at the start, and after a transaction was undone."""
+
+    def heeds(self) -> Mapping[type, Heed]:
+        """Return what is done about facts, by their class."""
+        return {}
+
+
+class Followers:
+    """All of a store, in the order in which they are told."""
+
+    def __init__(self, followers: Sequence[Follower]) -> None:
+        self._all = {type(follower): follower for follower in followers}
+        self._heeds: dict[type, list[Heed]] = {}
+        for follower in followers:
+            for fact, heed in follower.heeds().items():
+                self._heeds.setdefault(fact, []).append(heed)
+
+    def load(self, db: apsw.Connection) -> None:
+        """Have each read what it remembers."""
+        for follower in self._all.values():
+            follower.load(db)
+
+    def tell(self, tx: "Tx", fact: tuple[Any, ...]) -> None:
+        """Tell those who heed a fact."""
+        for heed in self._heeds.get(type(fact), ()):
+            heed(tx, fact)
+
+    def of(self, kind: type[F]) -> F:
+        """Return one of them."""
+        follower = self._all[kind]
+        assert isinstance(follower, kind)
+        return follower
