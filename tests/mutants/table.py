@@ -45,6 +45,7 @@ def test(*names: str) -> Slice:
     return Slice("tests", ("pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *(f"tests/{name}" for name in names)))
 
 
+FOLLOWERS: Final = "[Listeners(), OpenTasks(), OpenRuns(), JobsOfUsers()]"
 POWERCUT: Final = Slice("powercut", ("tests.crash", "--mode", "powercut", "--images", "100", "--seed", "1"))
 THREADS: Final = simulation(1, "0.45", "--threads")
 WAKES: Final = Slice("wakes", ("tests.simulation.wakes", "--count", "1000", "--seed", "20270101"))
@@ -492,6 +493,35 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "daycare.backups.archive:Archive.verify",
         (Body("return self.manifest"),),
         test("backup/test_making.py::test_what_does_not_read_back_never_gets_its_name"),
+    ),
+    # -- who is told in the transaction --------------------------------------------------------------------------------
+    Mutant(
+        "runs-before-tasks",
+        "a scheduled run asks how its task ended before the task was told",
+        _in("followers", "followers"),
+        (Swap(FOLLOWERS, "[Listeners(), OpenRuns(), OpenTasks(), JobsOfUsers()]"),),
+        test("cron/test_tasks.py::test_a_task_that_is_cancelled_or_expires_is_no_failure_to_try_again"),
+    ),
+    Mutant(
+        "runs-not-told",
+        "a scheduled run is not told that its message is done",
+        _in("cron_ledger", "OpenRuns.heeds"),
+        (Swap("{MessageEnded: self._ended, TurnAnswered: _answered}", "{TurnAnswered: _answered}"),),
+        test("cron/test_schedule.py::test_a_job_runs_when_it_is_due_and_its_answer_reaches_the_last_conversation"),
+    ),
+    Mutant(
+        "listeners-not-told",
+        "nobody who listens to an agent hears that it is idle",
+        _in("followers", "followers"),
+        (Swap(FOLLOWERS, "[OpenTasks(), OpenRuns(), JobsOfUsers()]"),),
+        test("signals/test_lives.py::test_an_agent_is_idle_after_a_minute_and_wakes_with_the_next_message"),
+    ),
+    Mutant(
+        "jobs-outlive-their-user",
+        "the jobs of a user who was removed stay",
+        _in("followers", "followers"),
+        (Swap(FOLLOWERS, "[Listeners(), OpenTasks(), OpenRuns()]"),),
+        test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
     ),
     # -- by a real kill ----------------------------------------------------------------------------------------------
     Mutant(
