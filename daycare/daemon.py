@@ -57,6 +57,7 @@ from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
+from daycare.feature import Feature
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
@@ -185,8 +186,9 @@ class Daemon:
         self.lasting = Lasting(
             store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, keep_days
         )
-        ours = [*neighbours.tools(), *self.clockwork.tools(), *self.tasks.tools(), *self.lasting.tools()]
-        ours += self.signals.tools()
+        self.features: Sequence[Feature] = (self.clockwork, self.tasks, self.signals)
+        ours = [*neighbours.tools(), *self.lasting.tools()]
+        ours += [tool for feature in self.features for tool in feature.tools()]
         reacting = Reacting(store, self.connectors)
         reach = Reach(
             self.router.admit,
@@ -275,8 +277,8 @@ class Daemon:
         self.newcomers = Newcomers(store, self.directory, owner)
         NewcomerCommands(self.newcomers, store.people).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
-        self.clockwork.add_to(self.commands)
-        self.tasks.add_to(self.commands)
+        for feature in self.features:
+            feature.add_to(self.commands)
         self.approving = ApprovalCommands(self.approvals, store, config.approvals, clock)
         self.approving.add_to(self.commands)
         for word, command in self.extensions.commands.items():
@@ -290,9 +292,7 @@ class Daemon:
         )
         sweeps = {
             "requests that nobody decided": lambda _: self.approvals.expire(),
-            "runs of scheduled jobs": self.clockwork.schedule.expire,
-            "tasks": self.tasks.expire,
-            "signals": self.signals.expire,
+            **{what: sweep for feature in self.features for what, sweep in feature.sweeps().items()},
             "entries of logs": self.curation.expire,
         }  # what is kept no longer: each ends a bounded number, and returns how many
         tell, backups = partial(self.notifier.notify, owner), Backups(home, config, store, clock)
@@ -396,15 +396,13 @@ class Daemon:
         return {
             "alarm": self.alarm.run,
             "timers": self.timers.run,
-            "tasks": self.tasks.run,
             "delivery": self.courier.run,
             "typing and previews": self.presence.run,
             "approval messages": self.outcomes.run,
             "notices": self.notifier.run,
             "record of events": self.record.run,
             "memory workers": self.curation.run,
-            **self.clockwork.schedule.background(),
-            **self.signals.background(),
+            **{name: run for feature in self.features for name, run in feature.background().items()},
             **self.upkeep.background(),
             **self.recollections.background(),
         }

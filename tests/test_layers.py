@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "daycare"
 
-GROUND, SERVICES, RULES, ENGINES, AGENT, EDGES, ROOF = range(7)
+GROUND, SERVICES, RULES, ENGINES, AGENT, EDGES, FEATURES, ROOF = range(8)
 FLOORS = {
     "base": GROUND,
     "store": SERVICES,
@@ -29,8 +29,9 @@ FLOORS = {
     "exports": AGENT,
     "backups": AGENT,
     "flow": AGENT,
+    "feature": AGENT,
     "connectors": EDGES,
-    "schedule": EDGES,
+    "schedule": FEATURES,
     "api": EDGES,
     "plugins": EDGES,
     "daemon": ROOF,

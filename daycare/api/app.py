@@ -14,7 +14,6 @@ from daycare.api import (
     routes_budgets,
     routes_connectors,
     routes_control,
-    routes_cron,
     routes_dead,
     routes_exports,
     routes_files,
@@ -53,7 +52,6 @@ def build(services: Services) -> Starlette:
             *routes_people.Keys(services).routes(),
             *routes_pairings.Pairings(services).routes(),
             *routes_approvals.Approvals(services).routes(),
-            *routes_cron.Cron(services).routes(),
             *routes_tasks.Tasks(services, closing).routes(),
             *routes_signals.Signals(services).routes(),
             *routes_upkeep.Upkeep(services, closing).routes(),
@@ -66,6 +64,7 @@ def build(services: Services) -> Starlette:
             *routes_models.Models(services).routes(),
             *routes_budgets.BudgetRoutes(services).routes(),
             *routes_control.Control(services, closing).routes(),
+            *(route for feature in services.features for route in feature.routes()),
         ],
         middleware=[Middleware(BodyBound)],
         exception_handlers={

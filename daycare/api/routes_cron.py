@@ -7,10 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.agent.cron_controls import CronControls
 from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
-from daycare.api.services import Services
 from daycare.base.cron import CronSpec, Value
 from daycare.base.path import Path
+from daycare.store.contract import Store
 from daycare.store.records_cron import CronJob
 
 _NEXT = 5  # due times that a job's page shows
@@ -48,10 +49,10 @@ class RunsQuery(Document, frozen=True, kw_only=True):
 class Cron:
     """`/v1/cron`."""
 
-    def __init__(self, services: Services) -> None:
-        self._controls = services.cron
-        self._store = services.store
-        self._owner = services.owner
+    def __init__(self, controls: CronControls, store: Store, owner: str) -> None:
+        self._controls = controls
+        self._store = store
+        self._owner = owner
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""

@@ -10,7 +10,6 @@ from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
-from daycare.agent.cron_controls import CronControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.newcomers import Newcomers
@@ -25,6 +24,7 @@ from daycare.base.errors import ConflictError
 from daycare.base.health import Finding
 from daycare.base.messages import File
 from daycare.exports.engine import Exports
+from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.memory.documents import Documents
 from daycare.memory.sharing import Sharing
@@ -74,7 +74,8 @@ class Services:
     of each plugin what `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
     `connectors` are all there are, by name. `process` makes the passages of a document anew, `reembed` all vectors. For
     `keep_days` an agent that has ended can be restored. `reload` takes config.toml anew and returns what came of it.
-    `metrics` is Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
+    `features` bring routes of their own. `metrics` is Prometheus's text; `join` lets a message that comes next belong
+    to a trace from outside.
     """
 
     store: Store
@@ -98,7 +99,6 @@ class Services:
     exports: Exports
     backups: Backups
     memories: MemoryControls
-    cron: CronControls
     tasks: TaskControls
     signals: SignalControls
     heartbeats: HeartbeatControls
@@ -107,6 +107,7 @@ class Services:
     behaviours: Behaviours
     health: Callable[[], Awaitable[Sequence[Finding]]]
     read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+    features: Sequence[Feature] = ()
     connectors: Mapping[str, Connector] = field(default_factory=dict)
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)

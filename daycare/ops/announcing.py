@@ -59,9 +59,8 @@ class Announcer:
     def _tell(self, commit: Commit) -> None:
         """Let those know who look by themselves, too, but later."""
         daemon = self._daemon
-        daemon.clockwork.committed(commit)
-        daemon.tasks.committed(commit)
-        daemon.signals.committed(commit)
+        for feature in daemon.features:
+            feature.committed(commit)
         if commit.budgets:
             daemon.budgets.settled()
         if commit.memories or commit.agents:

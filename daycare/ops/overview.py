@@ -1,7 +1,7 @@
 """How the daemon is: what `GET /v1/status` shows."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from daycare import __version__
@@ -13,12 +13,12 @@ from daycare.base.limits import STRANGERS_MAX
 from daycare.base.pairing import is_out
 from daycare.config import Config
 from daycare.connectors.host import Host
+from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.ops.announcing import Announcer
 from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
 from daycare.plugins.extensions import Extensions
-from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.upkeep import Upkeep
 from daycare.store.home import Home
 from daycare.store.sqlite.store import SqliteStore
@@ -42,7 +42,7 @@ class Parts(Protocol):
     extensions: Extensions
     connectors: dict[str, Connector]
     recollections: Recollections
-    clockwork: Clockwork
+    features: Sequence[Feature]
     upkeep: Upkeep
     reloading: Reloading
 
@@ -85,7 +85,7 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
             for each in await daemon.store.strangers.find(STRANGERS_MAX)
         ),
         "memory": await daemon.recollections.status(),
-        "cron": await daemon.clockwork.status(),
+        **{feature.name: status for feature in daemon.features if (status := await feature.status())},
         "backup": await daemon.upkeep.backups.status(),
         "spent": await daemon.store.ledger.spent(),
     }

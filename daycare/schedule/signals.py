@@ -23,6 +23,7 @@ from daycare.base.limits import SIGNALS_LOOK_S, SIGNALS_PAGE, STORE_RETRY_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND
 from daycare.base.permission import MESSAGE
+from daycare.feature import Feature
 from daycare.memory.documents import Documents
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
@@ -37,8 +38,10 @@ May = Callable[[str, str, str], Awaitable[object]]
 _DAY_MS = 86_400_000
 
 
-class Signals:
+class Signals(Feature):
     """All of it. `may(subject, action, object)` raises what keeps a signal from an agent."""
+
+    name = "signals"
 
     def __init__(
         self,
@@ -76,6 +79,10 @@ class Signals:
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what fires signals, and what lets hearts beat, until cancelled, by name."""
         return {"signals": self.run, "heartbeats": self._hearts.run}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends old signals."""
+        return {"signals": self.expire}
 
     async def run(self) -> None:
         """Fire what is due until cancelled."""

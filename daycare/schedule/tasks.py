@@ -4,7 +4,7 @@ An answer goes out in the transaction that ends its turn. All other ends, and an
 to here, from the store: a start after a crash finds what was left.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -20,6 +20,7 @@ from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
 from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
+from daycare.feature import Feature
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
@@ -34,11 +35,13 @@ _EXPIRE_ROWS = 1_000
 _SAID_MAX = 10  # messages of a task that are looked at: each carries what all before it had read
 
 
-class Tasks:
+class Tasks(Feature):
     """All of it. Tasks are kept for `keep_days` after their end.
 
     `may(subject, action, object)` raises what keeps an agent from starting or cancelling one.
     """
+
+    name = "tasks"
 
     def __init__(
         self, store: Store, deliveries: Deliveries, router: Router, may: May, bus: Bus, clock: Clock, keep_days: int
@@ -58,6 +61,14 @@ class Tasks:
     def add_to(self, commands: Commands) -> None:
         """Register the chat command."""
         TaskCommands(self.controls, self._deliveries.connectors).add_to(commands)
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what settles tasks that have ended."""
+        return {"tasks": self.run}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends old tasks."""
+        return {"tasks": self.expire}
 
     def committed(self, commit: Commit) -> None:
         """Let observers know what became of tasks. Called after the commit."""

@@ -22,7 +22,6 @@ from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
-from daycare.agent.cron_controls import CronControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.lookup import Lookup
 from daycare.agent.memory_controls import MemoryControls
@@ -56,6 +55,7 @@ from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper, SetAside
 from daycare.plugin import Inbound
 from daycare.rules.permissions import Rules
+from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
 from daycare.settings import BudgetsSection
 from daycare.store.contract import Store
@@ -295,6 +295,9 @@ async def open_api(
         async def tell(user: str, text: str, **about: str) -> None:
             """Nobody is there."""
 
+        async def quiet(user: str, text: str, topic: str, path: str) -> None:
+            """Nobody is there."""
+
         reach: Any = None  # nobody acts here
         stops: list[tuple[bool, str]] = []
         search = Search(store, RetrievalSection(), None)
@@ -336,7 +339,21 @@ async def open_api(
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
             backups=Backups(Home(folder), Config(), store, clock),
             memories=memories,
-            cron=CronControls(store, directory, clock, Permits(directory, Rules(), bus, clock).check),
+            features=[
+                Clockwork(
+                    store,
+                    directory,
+                    router,
+                    bus,
+                    clock,
+                    Permits(directory, Rules(), bus, clock).check,
+                    quiet,
+                    folder=folder / "cron",
+                    sections={},
+                    owner="ann",
+                    keep_days=30,
+                )
+            ],
             signals=SignalControls(store, directory, clock, router.count),
             heartbeats=HeartbeatControls(store, budgets, clock),
             tasks=TaskControls(store, directory, router, clock, Permits(directory, Rules(), bus, clock).check),

@@ -266,7 +266,7 @@ def test_jobs_of_a_home_that_is_restored_ten_days_later_catch_up_by_their_own_ru
     async def before() -> None:
         async with open_house(home.path, location="daycare.db") as house:
             spec = CronSpec(cron="0 * * * *", prompt="look around", misfire="run_once")
-            await house.daemon.services.cron.add("ann", "look", spec, source="cli")
+            await house.daemon.clockwork.controls.add("ann", "look", spec, source="cli")
             await trio.sleep(7_300)
 
     async def after() -> None:

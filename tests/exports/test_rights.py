@@ -138,8 +138,9 @@ async def lived(house: House) -> None:
     }
     for name, (maker, more) in specs.items():
         spec = CronSpec(cron="0 7 * * *", prompt="what is new?", **more)
-        await services.cron.add("ann", name, spec, source="agent", by=maker)
-    await services.cron.add("ann", "reading", CronSpec(cron="0 8 * * *", prompt="read", target=WORK), source="cli")
+        await house.daemon.clockwork.controls.add("ann", name, spec, source="agent", by=maker)
+    reading = CronSpec(cron="0 8 * * *", prompt="read", target=WORK)
+    await house.daemon.clockwork.controls.add("ann", "reading", reading, source="cli")
     reminder = Envelope(to=WORK, user="ann", origin=Origin.TIMER, sender=WORK, key="r", text="water it", trace="t")
     due_at = house.daemon.clock.now_ms() + 86_400_000
     await store.timers.add(NewTimer(agent_id=work.id, key="r", due_at=due_at, envelope=reminder))
@@ -203,7 +204,7 @@ async def acting(house: House, thing: str, root: str) -> Rights | None:
         if job is None or not (job.spec.target or job.source_ref).startswith(root):
             return None
         house.model.enqueue(FOR_EVER_S)
-        run = await house.daemon.services.cron.run(job.path)
+        run = await house.daemon.clockwork.controls.run(job.path)
         await trio.sleep(60)
         found = await house.store.cron.run(run.no)
         assert found is not None and found.agent_id is not None, found
@@ -518,7 +519,7 @@ async def edited(tmp_path: Path, part: str, change: Callable[[list[Any]], object
     async with house_at(tmp_path / "here") as house:
         await house.agent(WORK, AgentConfig(tools=("now", "cron_add", "memory_append_daily")))
         spec = CronSpec(cron="0 7 * * *", prompt="what is new?")
-        await house.daemon.services.cron.add("ann", "news", spec, source="agent", by=WORK)
+        await house.daemon.clockwork.controls.add("ann", "news", spec, source="agent", by=WORK)
         members = unpacked((await exported(house))[1])
     lines(part, change)(members)
     return packed(members)

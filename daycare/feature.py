@@ -1,0 +1,48 @@
+"""A capability as the daemon sees it: cron, tasks, signals, ... each in a folder of its own.
+
+The daemon is made of a kernel, which knows no capability, and of features, which know the kernel. What a feature brings
+is asked for here and nowhere else: `daemon.py` goes through all of them. What it does inside the transactions of the
+core is a `Follower` of the store.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from daycare.agent.commands import Commands
+from daycare.plugin import StructTool
+from daycare.store.records import Commit
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+
+class Feature:
+    """What a capability brings; each part is optional. `name` is its key in `GET /v1/status`."""
+
+    name: ClassVar[str]
+
+    def tools(self) -> Sequence[StructTool[Any]]:
+        """Return the tools of agents."""
+        return ()
+
+    def add_to(self, commands: Commands) -> None:
+        """Register chat commands."""
+
+    def routes(self) -> "Sequence[Route]":
+        """Return routes of the API. Called once it is served, so that what they import costs nobody else."""
+        return ()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what runs beside the turns until cancelled, by the name that people read when it crashes."""
+        return {}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends what is kept no longer, by what that is: given the time, a bounded number, and how many."""
+        return {}
+
+    def committed(self, commit: Commit) -> None:
+        """Hear what a commit made true. It may not raise, nor wait."""
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows of it."""
+        return {}
