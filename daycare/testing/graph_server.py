@@ -13,17 +13,14 @@ other types, what comes after the 24-hour window, a wrong token.
 
 import hashlib
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
-import h11
 import msgspec
 import trio
 
 from daycare.testing.graph_rules import MEDIA_MAX_BYTES, MEDIA_TYPES, GraphRefusedError, check
 from daycare.testing.graph_world import TOKEN, Sent, World
-from daycare.testing.telegram_wire import Connection, RefusedError, Request
+from daycare.testing.http_server import Connection, HttpServer, RefusedError, Request
 
 __all__ = ["TOKEN", "FakeGraph", "Fault", "Sent", "error", "garbage", "lost", "stalled", "unreached"]
 
@@ -82,7 +79,7 @@ class _Planned(msgspec.Struct):
     to: str | None
 
 
-class FakeGraph(World):
+class FakeGraph(World, HttpServer):
     """The server; see `World` for people and webhooks.
 
     `calls` are (method, path) of all requests. Each message that is taken is told of with `statuses`; with `reversed_`
@@ -91,8 +88,8 @@ class FakeGraph(World):
     """
 
     def __init__(self, port: int = 0, **options: Any) -> None:
-        super().__init__(**options)
-        self.origin = f"http://127.0.0.1:{port}"
+        World.__init__(self, **options)
+        HttpServer.__init__(self, port)
         self.base_url = self.origin
         self.calls: list[tuple[str, str]] = []
         self.files: dict[str, tuple[str, bytes]] = {}  # media type and content
@@ -103,40 +100,11 @@ class FakeGraph(World):
         self.media_origin = self.origin
         self._faults: list[_Planned] = []
 
-    @classmethod
-    @asynccontextmanager
-    async def serve(
-        cls, nursery: trio.Nursery | None = None, *, port: int = 0, **options: Any
-    ) -> AsyncGenerator[Self, None]:
-        """Serve on loopback until the block ends, and post webhooks; port 0 is a free one."""
-        if nursery is None:
-            async with trio.open_nursery() as own, cls.serve(own, port=port, **options) as graph:
-                yield graph
-            return
-        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-        graph = cls(listeners[0].socket.getsockname()[1], **options)
-        scope = await nursery.start(graph._run, listeners)
-        try:
-            yield graph
-        finally:
-            scope.cancel()
-
     async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.deliver_for_ever)
-            nursery.start_soon(trio.serve_listeners, self.serve_stream, listeners)
+            await nursery.start(super()._run, listeners)
             task_status.started(nursery.cancel_scope)
-
-    async def serve_stream(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection over any stream until it ends."""
-        connection = Connection(stream)
-        try:
-            async with stream:
-                while (request := await connection.request()) is not None:
-                    if not await self._answer(connection, request):
-                        return
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError):
-            return  # the client went away, or speaks no HTTP
 
     def fault(self, what: What, fault: Fault, *, times: int = 1, to: str | None = None) -> None:
         """Let the next `times` calls of a kind, or those to somebody, go wrong."""

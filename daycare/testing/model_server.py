@@ -3,21 +3,17 @@
 A protocol is a subclass that says what it refuses and how an answer looks on its wire.
 """
 
-import socket
-import struct
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Final, Literal, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
 
-import h11
 import msgspec
 import trio
 
+from daycare.testing.http_server import Connection, HttpServer, Request
+
 MODELS: Final = ("fake-large", "fake-small")
-_BODY_MAX_BYTES: Final = 32 * 1024 * 1024
 _HISTORY_MAX: Final = 10_000
-_IDLE_S: Final = 300.0
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -99,7 +95,7 @@ def echo(body: dict[str, Any]) -> Scripted:
     return Scripted(text=f"echo: {last_user_text(body)}")
 
 
-class FakeModelServer:
+class FakeModelServer(HttpServer):
     """A server. Requests take what was enqueued, in order; then `reply` answers. `history` holds the requests.
 
     With `api_key` set, requests need it. A request that the real server refuses is refused, and takes nothing.
@@ -109,31 +105,13 @@ class FakeModelServer:
     reply: Answering
 
     def __init__(self, port: int = 0, reply: Answering = echo) -> None:
-        self.base_url = f"http://127.0.0.1:{port}{self.url_path}"
+        super().__init__(port)
+        self.base_url = self.origin + self.url_path
         self.reply = reply
         self.api_key: str | None = None
-        self.connections = 0  # accepted since the start
         self.history: deque[Received] = deque(maxlen=_HISTORY_MAX)
         self._script: deque[Scripted] = deque()
         self._calls = 0
-
-    @classmethod
-    @asynccontextmanager
-    async def serve(
-        cls, nursery: trio.Nursery | None = None, *, port: int = 0, reply: Answering = echo
-    ) -> AsyncGenerator[Self, None]:
-        """Serve on loopback until the block ends; port 0 is a free one. Without `nursery` it opens one of its own."""
-        if nursery is None:
-            async with trio.open_nursery() as own, cls.serve(own, port=port, reply=reply) as server:
-                yield server
-            return
-        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-        server = cls(listeners[0].socket.getsockname()[1], reply)
-        scope = await nursery.start(server._run, listeners)
-        try:
-            yield server
-        finally:
-            scope.cancel()
 
     def enqueue(
         self,
@@ -174,38 +152,15 @@ class FakeModelServer:
         self._calls += 1
         return call.id if call.id is not None else f"{prefix}{self._calls:06d}"
 
-    # -- connections -------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
-    async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
-        with trio.CancelScope() as scope:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(trio.serve_listeners, self._connection, listeners)
-                task_status.started(scope)
-
-    async def _connection(self, stream: trio.SocketStream) -> None:
-        self.connections += 1
-        connection = h11.Connection(h11.SERVER)
-        try:
-            while True:
-                request, body = await _receive(connection, stream)
-                if request is None or not await self._answer(connection, stream, request, body):
-                    return
-                connection.start_next_cycle()
-        except (trio.BrokenResourceError, trio.TooSlowError, h11.ProtocolError):
-            return  # the client went away, or speaks no HTTP
-
-    async def _answer(
-        self, connection: h11.Connection, stream: trio.SocketStream, request: h11.Request, raw: bytes
-    ) -> bool:
-        """Answer one request; return whether the connection can be used again."""
-        body, answer = self._choose(request, raw)
+    async def _answer(self, connection: Connection, request: Request) -> bool:
+        body, answer = self._choose(request)
         if answer.delay_s:
             await trio.sleep(answer.delay_s)
         streamed = answer.status == 200 and bool(body.get("stream")) and answer.raw is None
         kind = "text/event-stream" if streamed or answer.raw is not None else "application/json"
-        headers = {"Content-Type": kind} | dict(answer.headers)
-        head = h11.Response(status_code=answer.status, headers=list(headers.items()))
-        await stream.send_all(connection.send(head))
+        await connection.begin(answer.status, {"Content-Type": kind} | dict(answer.headers))
         room = answer.cut_after_bytes
         pieces = _flipped(self._pieces(body, answer, streamed=streamed), answer.flip)
         for piece in _bytewise(pieces) if answer.byte_delay_s else pieces:
@@ -213,20 +168,21 @@ class FakeModelServer:
                 await trio.sleep(answer.piece_delay_s or answer.byte_delay_s)
             data = piece if room is None else piece[:room]
             if data:
-                await stream.send_all(connection.send(h11.Data(data=data)))
+                await connection.piece(data)
             if room is not None:
                 room -= len(data)
                 if room <= 0:
-                    await _end(stream, answer.then)
+                    if answer.then == "stall":
+                        await connection.gone()
+                    elif answer.then == "reset":
+                        connection.reset()
                     return False
-        await stream.send_all(connection.send(h11.EndOfMessage()))
-        return connection.our_state is h11.DONE and connection.their_state is h11.DONE
+        return await connection.end()
 
-    def _choose(self, request: h11.Request, raw: bytes) -> tuple[dict[str, Any], Scripted]:
-        method, path = request.method.decode(), request.target.decode()
-        headers = {name.decode(): value.decode() for name, value in request.headers}
+    def _choose(self, request: Request) -> tuple[dict[str, Any], Scripted]:
+        method, path, headers = request.method, request.target, request.headers
         try:
-            body = msgspec.json.decode(raw, type=dict[str, Any]) if raw else {}
+            body = msgspec.json.decode(request.body, type=dict[str, Any]) if request.body else {}
         except msgspec.DecodeError as error:
             return {}, Scripted(status=400, text=f"The body is not a JSON object: {error}")
         self.history.append(Received(method=method, path=path, headers=headers, body=body))
@@ -246,14 +202,6 @@ class FakeModelServer:
             yield from self._stream(body, answer)
 
 
-async def _end(stream: trio.SocketStream, then: Literal["close", "reset", "stall"]) -> None:
-    if then == "stall":
-        with trio.move_on_after(_IDLE_S):
-            await stream.receive_some()  # the client's leaving
-    elif then == "reset":
-        stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-
-
 def _flipped(pieces: Iterator[bytes], bit: int | None) -> Iterator[bytes]:
     start = 0
     for piece in pieces:
@@ -268,24 +216,3 @@ def _bytewise(pieces: Iterator[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         for at in range(len(piece)):
             yield piece[at : at + 1]
-
-
-async def _receive(connection: h11.Connection, stream: trio.SocketStream) -> tuple[h11.Request | None, bytes]:
-    """Return the next request with its body; None if the client is done."""
-    request: h11.Request | None = None
-    body = bytearray()
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            with trio.fail_after(_IDLE_S):
-                connection.receive_data(await stream.receive_some())
-        elif isinstance(event, h11.Request):
-            request = event
-        elif isinstance(event, h11.Data):
-            body += event.data
-            if len(body) > _BODY_MAX_BYTES:
-                return None, b""
-        elif isinstance(event, h11.EndOfMessage):
-            return request, bytes(body)
-        else:
-            return None, b""

@@ -9,9 +9,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daycare.testing.http_server import RefusedError, Request
 from daycare.testing.telegram_faults import Fault, Troubles
 from daycare.testing.telegram_limits import Limits
-from daycare.testing.telegram_wire import RefusedError, Request
 from daycare.testing.telegram_world import Message
 
 PATH: Final = "/control/"

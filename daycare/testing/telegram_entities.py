@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from daycare.testing.telegram_wire import bad
+from daycare.testing.http_server import bad
 
 Entity = dict[str, Any]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare.testing.telegram_wire import RefusedError
+from daycare.testing.http_server import RefusedError
 
 _TOLERANCE_S: Final = 1e-6  # of clocks that are sums of floats
 _IMPATIENT_MAX: Final = 10_000

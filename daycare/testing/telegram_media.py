@@ -4,7 +4,7 @@ import re
 from pathlib import PurePath
 from typing import Any, Final
 
-from daycare.testing.telegram_wire import Params, RefusedError, bad
+from daycare.testing.http_server import Params, RefusedError, bad
 from daycare.testing.telegram_world import File, World
 
 PHOTO_MAX_BYTES: Final = 10_000_000

@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
+from daycare.testing.http_server import Params, bad
 from daycare.testing.telegram_entities import KEPT_MAX, Entity, checked, parse, trimmed, utf16_len
-from daycare.testing.telegram_wire import Params, bad
 from daycare.testing.telegram_world import GENERAL_TOPIC, Chat, Message
 
 TEXT_MAX: Final = 4096

@@ -14,16 +14,16 @@ It is written from Telegram's published pages and refuses what the real server r
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
-import h11
+import httpx
 import msgspec
 import trio
 
 from daycare.testing import telegram_control
+from daycare.testing.http_server import Connection, HttpServer, Params, RefusedError, Request
 from daycare.testing.telegram_faults import (
     DOWNLOAD,
     METHODS,
@@ -38,7 +38,6 @@ from daycare.testing.telegram_faults import (
 from daycare.testing.telegram_limits import EVERYWHERE, Limits
 from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT, allow, chat_of
 from daycare.testing.telegram_updates import WEBHOOK_ACTIVE, Update, bounded
-from daycare.testing.telegram_wire import Connection, Params, RefusedError, Request
 from daycare.testing.telegram_world import TOKEN, Call, Chat, Message, Person
 
 __all__ = [
@@ -66,11 +65,11 @@ _Answer = tuple[int, bytes, dict[str, str]]
 Moment = Literal["arrived", "executed", "answered"]
 
 
-class FakeTelegram(Troubles):
+class FakeTelegram(Troubles, HttpServer):
     """The server; see `People` for what people do, `World` for what the bot did, `Troubles` for what goes wrong.
 
-    `connections` counts all that were opened; `on_call` is called at each moment of a call. With `control` the requests
-    `POST /control/<verb>` do what tests in other processes want.
+    `on_call` is called at each moment of a call. With `control` the requests `POST /control/<verb>` do what tests in
+    other processes want.
     """
 
     def __init__(
@@ -82,62 +81,28 @@ class FakeTelegram(Troubles):
         clock: Callable[[], float] = time.time,
         control: bool = False,
     ) -> None:
-        super().__init__(token, username, clock)
-        self.base_url = f"http://127.0.0.1:{port}/bot"
-        self.base_file_url = f"http://127.0.0.1:{port}/file/bot"
-        self.connections = 0
+        Troubles.__init__(self, token, username, clock)
+        HttpServer.__init__(self, port)
+        self.base_url = f"{self.origin}/bot"
+        self.base_file_url = f"{self.origin}/file/bot"
         self.on_call: list[Callable[[Call, Moment], None]] = []
         self._control = control
 
-    @classmethod
-    @asynccontextmanager
-    async def serve(
-        cls, nursery: trio.Nursery | None = None, *, port: int = 0, **options: Any
-    ) -> AsyncGenerator[Self, None]:
-        """Serve on loopback until the block ends; port 0 is a free one. `options` are those of the constructor."""
-        if nursery is None:
-            async with trio.open_nursery() as own, cls.serve(own, port=port, **options) as server:
-                yield server
-            return
-        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
-        server = cls(listeners[0].socket.getsockname()[1], **options)
-        scope = await nursery.start(server._run, listeners)
-        try:
-            yield server
-        finally:
-            scope.cancel()
-
     async def serve_stream(self, stream: trio.abc.Stream) -> None:
-        """Serve one connection over any stream until it ends."""
-        self.connections += 1
-        connection = Connection(stream)
-        try:
-            with trio.CancelScope() as scope:
-                self._open.add(scope)
-                async with stream:
-                    while (request := await connection.request()) is not None:
-                        if self._control and request.path.startswith(telegram_control.PATH):
-                            self._open.discard(scope)  # it orders the outage, and needs an answer
-                        if not await self._answer(connection, request):
-                            return
-        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError):
-            return  # the client went away, or speaks no HTTP
-        finally:
-            self._open.discard(scope)
+        """Serve one connection over any stream until it ends, or an outage begins."""
+        with trio.CancelScope() as scope:
+            self._open.add(scope)
+            try:
+                await super().serve_stream(stream)
+            finally:
+                self._open.discard(scope)
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
-    async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
-        with trio.CancelScope() as scope:
-            async with trio.open_nursery() as nursery:
-                await nursery.start(trio.serve_listeners, self.serve_stream, listeners)
-                task_status.started(scope)
-
     async def _answer(self, connection: Connection, request: Request) -> bool:
-        """Answer one request; return whether the connection can be used again."""
         if self._control and request.path.startswith(telegram_control.PATH):
-            status, body = telegram_control.answer(self, request)
-            return await connection.answer(status, body, _JSON)
+            with trio.CancelScope(shield=True):  # what orders an outage gets its answer
+                return await connection.answer(*telegram_control.answer(self, request), _JSON)
         if self.away:
             return False
         call = Call(method="?", params={}, at=trio.current_time())
@@ -279,26 +244,12 @@ class FakeTelegram(Troubles):
         return taken
 
     async def _post_webhook(self, update: Update) -> int:
-        address = re.fullmatch(r"http://(\[[^\]]+\]|[^/:]+):?(\d*)(/.*)?", self.webhook["url"])
-        if address is None:
+        if not self.webhook["url"].startswith("http://"):
             raise ValueError("the fake delivers over plain HTTP only")
-        headers = _JSON | {"Host": address[1], "Content-Length": str(len(update.raw)), "Connection": "close"}
-        if self.webhook["secret_token"]:
-            headers["X-Telegram-Bot-Api-Secret-Token"] = self.webhook["secret_token"]
-        client = h11.Connection(h11.CLIENT)
-        request = h11.Request(method="POST", target=address[3] or "/", headers=list(headers.items()))
-        with trio.fail_after(_WEBHOOK_S):
-            async with await trio.open_tcp_stream(address[1].strip("[]"), int(address[2] or 80)) as stream:
-                data = [client.send(request), client.send(h11.Data(data=update.raw)), client.send(h11.EndOfMessage())]
-                await stream.send_all(b"".join(part or b"" for part in data))
-                while True:
-                    event = client.next_event()
-                    if event is h11.NEED_DATA:
-                        client.receive_data(bytes(await stream.receive_some()))
-                    elif isinstance(event, h11.Response):
-                        return event.status_code
-                    elif not isinstance(event, h11.InformationalResponse):
-                        return 0
+        secret = self.webhook["secret_token"]
+        headers = _JSON | ({"X-Telegram-Bot-Api-Secret-Token": secret} if secret else {})
+        async with httpx.AsyncClient(trust_env=False, verify=False, timeout=_WEBHOOK_S) as client:
+            return (await client.post(self.webhook["url"], content=update.raw, headers=headers)).status_code
 
 
 def _number(value: str) -> int | None:

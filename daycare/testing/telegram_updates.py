@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from daycare.testing.telegram_wire import RefusedError
+from daycare.testing.http_server import RefusedError
 
 KINDS: Final = frozenset(
     {

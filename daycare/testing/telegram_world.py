@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from daycare.testing.http_server import RefusedError, bad
 from daycare.testing.telegram_entities import Entity
 from daycare.testing.telegram_limits import FloodControl
 from daycare.testing.telegram_updates import UpdateQueue
-from daycare.testing.telegram_wire import RefusedError, bad
 
 _MESSAGES_MAX: Final = 20_000  # kept per chat
 _FILES_MAX: Final = 5_000

@@ -13,7 +13,7 @@ from aiogram.methods.base import TelegramMethod
 from aiogram.types import BufferedInputFile, Update
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from daycare.testing.telegram_wire import Upload
+from daycare.testing.http_server import Upload
 from daycare.testing.telegram_world import Call
 
 METHODS: dict[str, type[TelegramMethod[Any]]] = {

@@ -13,10 +13,10 @@ from trio.testing import MockClock
 from daycare.base.connector import Health, Inbound, Unreadable
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Choice
+from daycare.testing.http_server import RefusedError
 from daycare.testing.memory_network import MemoryNetwork
 from daycare.testing.telegram_faults import Fault, bad_gateway, flood, garbage, lost, refused
 from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_wire import RefusedError
 from daycare.testing.telegram_world import TOKEN
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.health import CONFLICT_S

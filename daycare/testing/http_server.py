@@ -1,11 +1,14 @@
-"""HTTP as a Telegram Bot API server speaks it, over any stream: requests with parameters in four encodings, answers."""
+"""HTTP as the fake servers speak it, over any stream: requests with parameters in four encodings, answers in pieces."""
 
 import email.parser
 import email.policy
 import math
+import socket
+import struct
 import urllib.parse
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Self
 
 import h11
 import msgspec
@@ -17,7 +20,7 @@ _PIECE_BYTES: Final = 65536
 
 
 class RefusedError(Exception):
-    """What the server answers instead of a result; `parameters` are those of `ResponseParameters`."""
+    """What a server answers instead of a result; `parameters` are what it adds, such as the seconds to wait."""
 
     def __init__(self, status: int, description: str, **parameters: int) -> None:
         super().__init__(description)
@@ -43,7 +46,7 @@ class Upload(msgspec.Struct, frozen=True):
 
 
 class Params:
-    """The parameters of a call, read as the real server does: whatever their encoding, a form's strings or JSON."""
+    """The parameters of a call, whatever their encoding: a form's strings or JSON."""
 
     def __init__(self, values: dict[str, Any], uploads: dict[str, Upload] | None = None) -> None:
         self.values = values
@@ -108,9 +111,10 @@ class Params:
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One HTTP request, whole. Header names are in lower case."""
+    """One HTTP request, whole. `target` is path and query as they were sent. Header names are in lower case."""
 
     method: str
+    target: str
     path: str
     query: str
     headers: dict[str, str]
@@ -187,9 +191,11 @@ class Connection:
                 if len(body) > _BODY_MAX_BYTES:
                     return None
             elif isinstance(event, h11.EndOfMessage) and head is not None:
-                path, _, query = head.target.decode("latin-1").partition("?")
+                target = head.target.decode("latin-1")
+                path, _, query = target.partition("?")
                 return Request(
                     method=head.method.decode(),
+                    target=target,
                     path=urllib.parse.unquote(path),
                     query=query,
                     headers={name.decode(): value.decode("latin-1") for name, value in head.headers},
@@ -207,13 +213,32 @@ class Connection:
         if cut_after_bytes is not None:
             await self._stream.send_all(data + body[:cut_after_bytes])
             return False
-        data += self._http.send(h11.Data(data=body)) or b""
-        data += self._http.send(h11.EndOfMessage()) or b""
-        await self._stream.send_all(data)
+        await self._stream.send_all(data + (self._http.send(h11.Data(data=body)) or b""))
+        return await self.end()
+
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin an answer that comes in pieces, as a stream of events does."""
+        await self._stream.send_all(
+            self._http.send(h11.Response(status_code=status, headers=[*headers.items()])) or b""
+        )
+
+    async def piece(self, data: bytes) -> None:
+        """Send a piece of the answer's body."""
+        await self._stream.send_all(self._http.send(h11.Data(data=data)) or b"")
+
+    async def end(self) -> bool:
+        """End the answer; return whether the connection can take another request."""
+        if last := self._http.send(h11.EndOfMessage()):
+            await self._stream.send_all(last)
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
         return True
+
+    def reset(self) -> None:
+        """Have the connection torn down where it ends, as by a host that crashed."""
+        assert isinstance(self._stream, trio.SocketStream)
+        self._stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async def gone(self) -> None:
         """Return when the client has left. Only while a request waits for its answer."""
@@ -238,3 +263,50 @@ class Connection:
             done = True
             nursery.cancel_scope.cancel()
         return done
+
+
+class HttpServer:
+    """A server on loopback. A fake one says in `_answer` what it answers; `connections` counts all that were opened."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.origin = f"http://127.0.0.1:{port}"
+        self.connections = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def serve(
+        cls, nursery: trio.Nursery | None = None, *, port: int = 0, **options: Any
+    ) -> AsyncGenerator[Self, None]:
+        """Serve until the block ends; port 0 is a free one. `options` are those of the constructor."""
+        if nursery is None:
+            async with trio.open_nursery() as own, cls.serve(own, port=port, **options) as server:
+                yield server
+            return
+        listeners = await trio.open_tcp_listeners(port, host="127.0.0.1")
+        server = cls(listeners[0].socket.getsockname()[1], **options)
+        scope = await nursery.start(server._run, listeners)
+        try:
+            yield server
+        finally:
+            scope.cancel()
+
+    async def serve_stream(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection over any stream until it ends."""
+        self.connections += 1
+        connection = Connection(stream)
+        try:
+            async with stream:
+                while (request := await connection.request()) is not None:
+                    if not await self._answer(connection, request):
+                        return
+        except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError, h11.ProtocolError):
+            return  # the client went away, or speaks no HTTP
+
+    async def _answer(self, connection: Connection, request: Request) -> bool:
+        """Answer one request; return whether the connection can be used again."""
+        raise NotImplementedError
+
+    async def _run(self, listeners: list[trio.SocketListener], task_status: trio.TaskStatus[trio.CancelScope]) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(trio.serve_listeners, self.serve_stream, listeners)
+            task_status.started(nursery.cancel_scope)
