@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.inference.sse import Event, SseParser
+from daycare.base.sse import Event, SseParser
 
 
 @given(
@@ -33,7 +33,7 @@ def test_garbage_is_parsed_or_refused_with_a_value_error(chunks: list[bytes]) ->
 def test_comments_and_an_event_without_its_end_are_skipped_and_a_name_belongs_to_its_event() -> None:
     parser = SseParser()
     assert parser.feed(b": alive\n\nevent: x\nid: 7\ndata:one\ndata\n\ndata: 2\n\ndata: half\n") == [
-        Event("x", "one\n"),
+        Event("x", "one\n", "7"),
         Event("", "2"),
     ]
 

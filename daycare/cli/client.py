@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, unquote
 
 from daycare.base.errors import (
@@ -26,6 +26,10 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.base.limits import FILE_MAX_BYTES
+from daycare.base.sse import SseParser
+
+if TYPE_CHECKING:
+    import httpx  # its import takes a tenth of a second: a command that calls nobody does not pay for it
 
 Json = dict[str, Any]  # a decoded JSON object
 
@@ -104,12 +108,9 @@ class Client:
 
         Raises the DaycareError that the daemon answered, or UnavailableError DAEMON_AWAY when there is none.
         """
-        with self._reaching():
-            answer = self._http.request(method, route, json=body, params=_present(query), timeout=timeout_s)
-        if answer.is_success:
-            document = _decode(answer.content) if answer.content else {}
-            return document if isinstance(document, dict) else {"value": document}
-        raise _refusal(answer.status_code, answer.content)
+        answer = self._ask(method, route, json=body, params=_present(query), timeout=timeout_s)
+        document = _decode(answer.content) if answer.content else {}
+        return document if isinstance(document, dict) else {"value": document}
 
     def listed(self, route: str, name: str, by: str, **query: Any) -> list[Json]:
         """Return all rows of a listing that comes in pages, in the order of their field `by`."""
@@ -133,18 +134,12 @@ class Client:
         if len(data) > FILE_MAX_BYTES:
             raise InvalidError("FILE_TOO_LARGE", f"attaching {file}: over {FILE_MAX_BYTES} bytes", hint="attach a part")
         query = _present({"name": file.name, "key": key, "user": user})
-        with self._reaching():
-            answer = self._http.post("/v1/files", content=data, params=query, timeout=REQUEST_S)
-        if not answer.is_success:
-            raise _refusal(answer.status_code, answer.content)
+        answer = self._ask("POST", "/v1/files", content=data, params=query)
         return int(_decode(answer.content)["id"])
 
     def download(self, number: int, *, user: str | None = None) -> tuple[str, bytes]:
         """Return a kept file's name and bytes. Raises NotFoundError FILE_UNKNOWN."""
-        with self._reaching():
-            answer = self._http.get(f"/v1/files/{number}", params=_present({"user": user}), timeout=REQUEST_S)
-        if not answer.is_success:
-            raise _refusal(answer.status_code, answer.content)
+        answer = self._ask("GET", f"/v1/files/{number}", params=_present({"user": user}))
         name = unquote(answer.headers.get("Content-Disposition", "").rpartition("''")[2])
         return name, answer.content
 
@@ -235,16 +230,12 @@ class Client:
 
     def lines(self, path: str, **query: Any) -> Iterator[str]:
         """Yield the lines of a document that has one JSON object on each."""
-        with self._reaching(), self._http.stream("GET", path, params=_present(query), timeout=SILENCE_S) as answer:
-            if answer.status_code != 200:
-                raise _refusal(answer.status_code, answer.read())
+        with self._streaming("GET", path, params=_present(query)) as answer:
             yield from answer.iter_lines()
 
     def work(self, route: str, body: Json, told: Callable[[Json], None]) -> Json:
         """Have the daemon do something that takes a while; return its report. `told` is given how far it is."""
-        with self._reaching(), self._http.stream("POST", route, json=body, timeout=SILENCE_S) as answer:
-            if not answer.is_success:
-                raise _refusal(answer.status_code, answer.read())
+        with self._streaming("POST", route, json=body) as answer:
             for line in answer.iter_lines():
                 document = _decode(line.encode())
                 if "report" in document:
@@ -256,18 +247,12 @@ class Client:
 
     def fetch(self, route: str) -> Iterator[bytes]:
         """Yield the bytes of a document of any size; raises UnavailableError when not all of them come."""
-        with self._reaching(), self._http.stream("GET", route, timeout=SILENCE_S) as answer:
-            if not answer.is_success:
-                raise _refusal(answer.status_code, answer.read())
+        with self._streaming("GET", route) as answer:
             yield from answer.iter_bytes()
 
     def send(self, route: str, pieces: Iterable[bytes]) -> Json:
         """Upload a document of any size."""
-        with self._reaching():
-            answer = self._http.post(route, content=iter(pieces), timeout=SILENCE_S)
-        if not answer.is_success:
-            raise _refusal(answer.status_code, answer.content)
-        return dict(_decode(answer.content))
+        return dict(_decode(self._ask("POST", route, content=iter(pieces), timeout=SILENCE_S).content))
 
     def replies(self, path: str) -> list[Json]:
         """Return the replies of `path` that no terminal has confirmed, oldest first; none of an unknown path."""
@@ -287,11 +272,27 @@ class Client:
 
         timeout = httpx.Timeout(REQUEST_S, read=SILENCE_S)
         query = _present({"path": path, "after": after, "types": types})
-        with self._reaching(), self._http.stream("GET", "/v1/events", params=query, timeout=timeout) as answer:
+        with self._streaming("GET", "/v1/events", params=query, timeout=timeout) as answer:
+            yield Event("open")
+            yield from parse_events(answer.iter_bytes())
+
+    def _ask(self, method: str, route: str, *, timeout: float = REQUEST_S, **options: Any) -> "httpx.Response":
+        """Return the answer to one request. Raises as `call`."""
+        with self._reaching():
+            answer = self._http.request(method, route, timeout=timeout, **options)
+        if not answer.is_success:
+            raise _refusal(answer.status_code, answer.content)
+        return answer
+
+    @contextmanager
+    def _streaming(
+        self, method: str, route: str, *, timeout: "float | httpx.Timeout" = SILENCE_S, **options: Any
+    ) -> "Iterator[httpx.Response]":
+        """Give the answer to one request before its body was read. Raises as `call`."""
+        with self._reaching(), self._http.stream(method, route, timeout=timeout, **options) as answer:
             if not answer.is_success:
                 raise _refusal(answer.status_code, answer.read())
-            yield Event("open")
-            yield from parse_events(answer.iter_lines())
+            yield answer
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -317,26 +318,16 @@ class Client:
             ) from error
 
 
-def parse_events(lines: Iterable[str]) -> Iterator[Event]:
-    """Turn the lines of a server-sent event stream into events; one that the end cuts off is dropped."""
-    name, cursor = "message", ""
-    data: list[str] = []
-    for line in lines:
-        key, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match key:
-            case "" if line:  # a comment
-                yield Event("tick")
-            case "":
-                if data:
-                    yield Event(name, _decode("\n".join(data).encode()), cursor)
-                name, cursor, data = "message", "", []
-            case "event":
-                name = value
-            case "id":
-                cursor = value
-            case "data":
-                data.append(value)
+def parse_events(chunks: Iterable[bytes]) -> Iterator[Event]:
+    """Turn the bytes of an event stream into events, and into a tick what ends none: a comment, or a part of one."""
+    parser = SseParser()
+    for chunk in chunks:
+        with _readable():
+            found = parser.feed(chunk)
+        for event in found:
+            yield Event(event.name, _decode(event.data.encode()), event.id)
+        if not found:
+            yield Event("tick")
 
 
 def pause(seconds: float) -> None:
@@ -349,8 +340,14 @@ def _present(query: Json) -> Json:
 
 
 def _decode(content: bytes) -> Any:
-    try:
+    with _readable():
         return json.loads(content)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
         raise UnavailableError(
             "ANSWER_UNREADABLE",

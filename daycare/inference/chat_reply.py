@@ -6,11 +6,11 @@ import msgspec
 
 from daycare.base.limits import MODEL_THOUGHT_MAX_CHARS, REPLY_MAX_CHARS
 from daycare.base.messages import Message, Part, Text, Thinking, ToolCall, Usage
+from daycare.base.sse import Event, decode, decode_frame
 from daycare.base.wellformed import Joined, well_formed
 from daycare.inference.chat import KIND
 from daycare.inference.history import unique_id
 from daycare.inference.refusals import Refused
-from daycare.inference.sse import Event, decode, decode_frame
 from daycare.plugin import Completion, InferRequest
 
 _Finish = Literal["stop", "tools", "length", "refused"]

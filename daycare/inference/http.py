@@ -21,9 +21,9 @@ from daycare.base.limits import (
     MODEL_LAST_FRAMES_S,
     MODEL_NEXT_TOKEN_S,
 )
+from daycare.base.sse import Event, SseParser, decode
 from daycare.inference.refusals import Refused, explain, retry_after_s, scrub
 from daycare.inference.section import checked_url
-from daycare.inference.sse import Event, SseParser, decode
 from daycare.plugin import Completion, ProviderConfig, StreamEvent, TextDelta
 
 if TYPE_CHECKING:

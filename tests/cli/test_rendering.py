@@ -138,8 +138,8 @@ def test_plain_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
 
 
 def test_stream_of_events_is_parsed_and_a_cut_event_dropped() -> None:
-    lines = [": hi", "", "id: 7", "event: turn.delta", 'data: {"text":', 'data: "a"}', "", "event: gap", "data: {}"]
-    assert list(parse_events(lines)) == [Event("tick"), Event("turn.delta", {"text": "a"}, "7")]
+    chunks = [b": hi\n\n", b'id: 7\nevent: turn.delta\ndata: {"text":\ndata: "a"}\n\nevent: gap\ndata: {}\n']
+    assert list(parse_events(chunks)) == [Event("tick"), Event("turn.delta", {"text": "a"}, "7")]
 
 
 def test_table_as_text_is_aligned_also_with_wide_letters() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.base.sse import Event
 from daycare.inference import chat_reply, messages_reply
 from daycare.inference.http import Reply
 from daycare.inference.refusals import Refused, explain
-from daycare.inference.sse import Event
 from daycare.plugin import Completion, InferRequest
 from tests.inference.wire import request
 

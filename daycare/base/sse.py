@@ -1,7 +1,7 @@
-"""Server-sent events as model servers use them: bytes in, whole events out, and the JSON in them. Does no I/O.
+"""Server-sent events, of model servers and of our own API: bytes in, whole events out, and the JSON in them.
 
-An event that the stream's end cuts is never seen. Ids and retry times of events are skipped. Stricter than the standard
-in one thing: lines that are no fields and events without data are errors, as a piece of a tool call may be lost there.
+An event that the stream's end cuts is never seen. Retry times are skipped. Stricter than the standard in one thing:
+lines that are no fields and events without data are errors, as a piece of a tool call may be lost there.
 """
 
 import json
@@ -15,14 +15,15 @@ from daycare.base.limits import MODEL_FRAME_MAX_BYTES
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BOM = b"\xef\xbb\xbf"
 _HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
-_SKIPPED: Final = {b"", b"id", b"retry"}  # a comment is a line without a field's name
+_SKIPPED: Final = {b"", b"retry"}  # a comment is a line without a field's name
 
 
 class Event(NamedTuple):
-    """One event; `name` is "" where the server gave none."""
+    """One event; `name` and `id` are "" where the server gave none."""
 
     name: str
     data: str
+    id: str = ""
 
 
 class SseParser:
@@ -33,6 +34,7 @@ class SseParser:
         self._line: list[bytes] = []  # pieces of the line that has not ended
         self._data: list[bytes] = []  # data lines of the event that has not ended
         self._name = b""
+        self._id = b""
         self._line_bytes = 0
         self._data_bytes = 0
         self._after_cr = False  # the last chunk ended in CR: an LF that follows belongs to it
@@ -75,14 +77,16 @@ class SseParser:
             self._data_bytes += len(line)
         elif field == b"event":
             self._name = value.removeprefix(b" ")
+        elif field == b"id":
+            self._id = value.removeprefix(b" ")
         elif field not in _SKIPPED:
             raise ValueError("a line is no field of an event")
 
     def _dispatch(self) -> Event:
-        event = Event(self._name.decode(), b"\n".join(self._data).decode())
+        event = Event(self._name.decode(), b"\n".join(self._data).decode(), self._id.decode())
         self._data.clear()
         self._data_bytes = 0
-        self._name = b""
+        self._name = self._id = b""
         return event
 
     def _grow(self, piece: bytes) -> None:
