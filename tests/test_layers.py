@@ -159,8 +159,12 @@ def test_no_import_cycles_between_modules() -> None:
 def test_every_package_is_in_what_gets_installed() -> None:
     """An editable installation, as tests have, finds what an ordinary one would lack."""
     project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text("utf-8"))
-    listed = {name for name in project["tool"]["setuptools"]["packages"] if name.split(".")[0] == "daycare"}
-    there = {".".join(file.parent.relative_to(ROOT.parent).parts) for file in ROOT.rglob("__init__.py")}
+    listed = set(project["tool"]["setuptools"]["packages"]) - {"daycare_migrations"}
+    there = {
+        ".".join((name, *file.parent.relative_to(folder).parts))
+        for name, folder in (("daycare", ROOT), ("daycare_plugins", ROOT.parent / "plugins"))
+        for file in folder.rglob("__init__.py")
+    }
     assert listed == {name for name in there if "skeleton" not in name}
 
 

@@ -20,10 +20,10 @@ import httpx
 import trio
 
 from daycare.base.bridge import FileAt
-from daycare.testing.bridge_platform import FakePlatform, platform
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of
-from daycare.testing.telegram_server import Person
 from daycare_plugins.bridge.folder import began
+from daycare_plugins.bridge.testing.platform import FakePlatform, platform
+from daycare_plugins.telegram.testing.server import Person
 from tests.bridge.helpers import CAN_SANDBOX, to_load
 from tests.crash.process import Home
 from tests.judges.bridge import RECORDED, faults_of
@@ -60,7 +60,7 @@ kind = "mind"
 load = [{plugins}]
 
 [plugins.bridge.to.fake]
-command = ["{python}", "-m", "daycare.testing.bridge_fake", "--platform", "{socket}", "--record", "{record}"]
+command = ["{python}", "-m", "daycare_plugins.bridge.testing.fake", "--platform", "{socket}", "--record", "{record}"]
 heartbeat_s = 0.3
 deaf_s = 1.5
 exits_max = 0

@@ -11,14 +11,14 @@ import pytest
 import trio
 
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
-from daycare.testing.bridge_platform import FakePlatform, platform
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted
 from daycare_plugins.bridge.sandbox import wrapped
+from daycare_plugins.bridge.testing.platform import FakePlatform, platform
 from tests.judges.bridge import RECORDED, faults_of
 
 _PLUGIN = "daycare_plugins.bridge.plugin:plugin"
-FAKE = [sys.executable, "-m", "daycare.testing.bridge_fake"]
+FAKE = [sys.executable, "-m", "daycare_plugins.bridge.testing.fake"]
 QUICK: dict[str, Any] = {"heartbeat_s": 0.1, "deaf_s": 2.0, "sandbox": "off"}
 
 

@@ -25,8 +25,8 @@ from daycare.testing.obedient import Obedient
 from daycare.testing.pigeon import Pigeon, texts
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
-from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.approvals.story import ANN, ann, button, only, say, settle
 from tests.chance import commits
 from tests.telegram.bots import until

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from daycare.plugin import Plugin, PluginContext
 from daycare.testing.house import OWNER, House
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import intake
 from daycare_plugins.telegram import serving as _serving
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.plugin import plugin as real
 from daycare_plugins.telegram.reading import Read
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.hostile import texts, values
 from tests.hostile.accounts import Accounts, accounts, logged
 from tests.hostile.messages import echo

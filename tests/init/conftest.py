@@ -12,7 +12,7 @@ import trio
 
 from daycare.cli.main import main
 from daycare.testing.openai_server import FakeOpenAI
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.cli.conftest import environment as environment
 from tests.cli.conftest import home as home
 

@@ -21,7 +21,7 @@ from daycare.ops.setup import initialise
 from daycare.ops.trials import try_key
 from daycare.testing.model_server import Scripted
 from daycare.testing.openai_server import FakeOpenAI
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.init.conftest import KEY, TOKEN
 
 WRONG = "4242424242:wrongwrongwrongwrongwrongwrongwrong12"

@@ -9,7 +9,7 @@ import trio
 from pywa import WhatsApp, types
 from pywa.errors import WhatsAppError
 
-from daycare.testing.graph_server import TOKEN, FakeGraph, error
+from daycare_plugins.whatsapp_cloud.testing.server import TOKEN, FakeGraph, error
 
 ANN = "4915112345678"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)

@@ -22,8 +22,8 @@ from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 from daycare.testing.collector import FakeCollector
 from daycare.testing.openai_server import FakeOpenAI
-from daycare.testing.telegram_faults import refused
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.faults import refused
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.observe.encodings import forms, shown
 from tests.telegram.bots import until
 

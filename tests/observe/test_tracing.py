@@ -20,8 +20,8 @@ from daycare.settings import TracingSection
 from daycare.testing.collector import FakeCollector
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
-from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import until
 
 OURS = "0123456789abcdef"

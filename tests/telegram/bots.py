@@ -12,11 +12,11 @@ import trio
 from daycare.base.connector import Health, Inbound, Outcome, Outgoing, Unreadable
 from daycare.base.errors import DaycareError
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_world import TOKEN
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.connector import TelegramConnector
 from daycare_plugins.telegram.settings import BotSettings
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.telegram.testing.world import TOKEN
 
 Item = Inbound | Unreadable
 

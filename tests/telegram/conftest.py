@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from daycare.testing.telegram_faults import DOWNLOAD
-from daycare.testing.telegram_server import FakeTelegram, Moment
-from daycare.testing.telegram_updates import UpdateQueue
-from daycare.testing.telegram_world import Call
+from daycare_plugins.telegram.testing.faults import DOWNLOAD
+from daycare_plugins.telegram.testing.server import FakeTelegram, Moment
+from daycare_plugins.telegram.testing.updates import UpdateQueue
+from daycare_plugins.telegram.testing.world import Call
 from tests.telegram import judge
 
 _LOOKED_AT_MAX: Final = 300  # of each method and each kind of update, in one test: those of a load are alike

@@ -8,7 +8,7 @@ import httpx
 import telegram
 from telegram.request import HTTPXRequest
 
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 
 
 class TrioBot(telegram.Bot):

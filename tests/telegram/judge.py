@@ -14,7 +14,7 @@ from aiogram.types import BufferedInputFile, Update
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from daycare.testing.http_server import Upload
-from daycare.testing.telegram_world import Call
+from daycare_plugins.telegram.testing.world import Call
 
 METHODS: dict[str, type[TelegramMethod[Any]]] = {
     each.__api_method__: each

@@ -20,7 +20,7 @@ import trio
 
 from daycare.store.records_documents import digest
 from daycare.testing.openai_server import FakeOpenAI
-from daycare.testing.telegram_server import FakeTelegram, Message
+from daycare_plugins.telegram.testing.server import FakeTelegram, Message
 from tests import program
 from tests.chance import SEED, sliced
 from tests.telegram.campaign import approve, papers

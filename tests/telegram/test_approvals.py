@@ -10,11 +10,11 @@ from daycare.approvals.desk import Person
 from daycare.store.records import User
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted
-from daycare.testing.telegram_faults import bad_gateway
-from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_world import Message
 from daycare_plugins.telegram import connector, governor
 from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
+from daycare_plugins.telegram.testing.faults import bad_gateway
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.telegram.testing.world import Message
 from tests.approvals.story import asking, desk_of, memory_of, overwrite, remembered
 from tests.telegram.bots import until
 from tests.telegram.test_house import daemon

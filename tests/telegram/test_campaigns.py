@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from daycare.base.fence import fence
-from daycare.testing.telegram_server import FakeTelegram, Message
+from daycare_plugins.telegram.testing.server import FakeTelegram, Message
 from tests.chance import SEED, WHOLE
 from tests.telegram.campaign import approve, flood, judge, outage, receive, send, stage
 from tests.telegram.campaign.mind import Heard, Told, names, units

@@ -34,8 +34,8 @@ from daycare.base.errors import (
     UnavailableError,
 )
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_server import FakeTelegram, Fault, bad_gateway, flood, garbage, lost, refused
 from daycare_plugins.telegram.client import ChatMigratedError, Client, mapped
+from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, bad_gateway, flood, garbage, lost, refused
 
 TOKEN = "123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw0"
 

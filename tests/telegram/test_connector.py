@@ -10,14 +10,14 @@ from daycare.base.connector import Attachment
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.messages import Choice
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_faults import Fault, bad_gateway, flood, lost, refused
-from daycare.testing.telegram_limits import Limits
-from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
 from daycare_plugins.telegram.files import reference_of
 from daycare_plugins.telegram.outgoing import DUPLICATE, caption
 from daycare_plugins.telegram.settings import BotSettings
+from daycare_plugins.telegram.testing.faults import Fault, bad_gateway, flood, lost, refused
+from daycare_plugins.telegram.testing.limits import Limits
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
 __all__ = ["host"]

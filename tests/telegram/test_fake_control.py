@@ -17,7 +17,8 @@ TOKEN = "42:process-token"
 @contextmanager
 def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], httpx.Client, str]]:
     """Start the server, and yield it with a client and the URL of its root."""
-    command = [sys.executable, "-m", "daycare.testing.telegram_server", "--port", "0", "--token", TOKEN, *arguments]
+    server = "daycare_plugins.telegram.testing.server"
+    command = [sys.executable, "-m", server, "--port", "0", "--token", TOKEN, *arguments]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdin is not None
     try:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from telegram.helpers import escape_markdown
 
-from daycare.testing.telegram_entities import checked, detected, parse, trimmed, utf16_len
+from daycare_plugins.telegram.testing.entities import checked, detected, parse, trimmed, utf16_len
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 

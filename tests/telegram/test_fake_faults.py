@@ -6,7 +6,7 @@ import telegram
 import trio
 import trio.testing
 
-from daycare.testing.telegram_server import (
+from daycare_plugins.telegram.testing.server import (
     FakeTelegram,
     Fault,
     Limits,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import telegram
 
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.fake_client import call, done
 
 OGG = b"OggS" + bytes(50)

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.fake_client import call, done, refusal
 
 FACE = "😀"

@@ -7,7 +7,7 @@ import telegram
 import trio
 import trio.testing
 
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.fake_client import bot_of, call, done, refusal
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)

@@ -13,7 +13,7 @@ import trio.testing
 from telegram.request import HTTPXRequest
 
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_server import FakeTelegram, Fault, lost
+from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, lost
 from tests.telegram.fake_client import TrioBot
 
 

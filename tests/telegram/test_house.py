@@ -18,10 +18,10 @@ from daycare.plugin import Completion, InferRequest
 from daycare.store.records import User
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
-from daycare.testing.telegram_faults import flood, lost
-from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_world import DOWNLOAD_MAX_BYTES
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
+from daycare_plugins.telegram.testing.faults import flood, lost
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.telegram.testing.world import DOWNLOAD_MAX_BYTES
 from tests.telegram.bots import until
 
 

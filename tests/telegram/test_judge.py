@@ -2,7 +2,7 @@
 
 import pytest
 
-from daycare.testing.telegram_world import Call
+from daycare_plugins.telegram.testing.world import Call
 from tests.telegram import judge
 from tests.telegram.samples import EVERY, said
 

@@ -11,12 +11,12 @@ from trio.testing import MockClock
 
 from daycare.base.errors import ConflictError
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_faults import refused
-from daycare.testing.telegram_server import FakeTelegram
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.lock import locked
 from daycare_plugins.telegram.plugin import plugin
 from daycare_plugins.telegram.settings import BotSettings, Settings
+from daycare_plugins.telegram.testing.faults import refused
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, until
 
 __all__ = ["host"]

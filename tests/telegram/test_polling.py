@@ -15,11 +15,11 @@ from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Choice
 from daycare.testing.http_server import RefusedError
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_faults import Fault, bad_gateway, flood, garbage, lost, refused
-from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_world import TOKEN
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.health import CONFLICT_S
+from daycare_plugins.telegram.testing.faults import Fault, bad_gateway, flood, garbage, lost, refused
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.telegram.testing.world import TOKEN
 from tests.telegram.bots import Host, bot_over, host, reply, send, until
 
 __all__ = ["host"]

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from daycare.base.connector import Inbound, Unreadable
 from daycare.base.errors import UnavailableError
 from daycare.testing.memory_network import MemoryNetwork
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.bots import Host, bot_over, host, until
 
 __all__ = ["host"]

@@ -10,12 +10,12 @@ import trio
 
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
 from daycare.testing.clock import VirtualClock
-from daycare.testing.graph_server import FakeGraph
-from daycare.testing.graph_world import Sent
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted
 from daycare_plugins.whatsapp_cloud import outgoing as _outgoing  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.whatsapp_cloud import serving as _serving  # noqa: F401
+from daycare_plugins.whatsapp_cloud.testing.server import FakeGraph
+from daycare_plugins.whatsapp_cloud.testing.world import Sent
 
 ANN = "4915112345678"
 BEN = "4917187654321"

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from daycare.testing.graph_server import FakeGraph
+from daycare_plugins.whatsapp_cloud.testing.server import FakeGraph
 
 ANN = "4915112345678"
 

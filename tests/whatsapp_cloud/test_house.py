@@ -13,10 +13,10 @@ from daycare.base.fence import fence
 from daycare.base.messages import Image
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
-from daycare.testing.graph_server import error, lost, stalled, unreached
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.whatsapp_cloud import failures
+from daycare_plugins.whatsapp_cloud.testing.server import error, lost, stalled, unreached
 from tests.approvals.story import asking, desk_of, remembered
 from tests.whatsapp_cloud.houses import ANN, BEN, KEY, PATH, Stage, health, open_stage, until
 

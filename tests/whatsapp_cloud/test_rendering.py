@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
-from daycare.testing.graph_rules import GraphRefusedError, check
 from daycare_plugins.whatsapp_cloud.outgoing import DUPLICATE, decode, encode, media_kind, message, recipient, split
 from daycare_plugins.whatsapp_cloud.rendering import is_blank, render, units
+from daycare_plugins.whatsapp_cloud.testing.rules import GraphRefusedError, check
 from tests.cost import costs_at_most
 
 PIECES = st.sampled_from(

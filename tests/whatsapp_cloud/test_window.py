@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from daycare.store.records import DeadLetter, Reply, User
-from daycare.testing.graph_server import error, lost
 from daycare.testing.house import House
 from daycare.testing.scripted import say
 from daycare_plugins.whatsapp_cloud import connector
 from daycare_plugins.whatsapp_cloud.outgoing import DUPLICATE
+from daycare_plugins.whatsapp_cloud.testing.server import error, lost
 from tests.whatsapp_cloud.houses import ANN, BEN, PATH, Stage, open_stage, until
 
 DAY_S = 86_400.0

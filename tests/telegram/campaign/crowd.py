@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare.testing.telegram_server import FakeTelegram, Message, Person
-from daycare.testing.telegram_updates import Update
+from daycare_plugins.telegram.testing.server import FakeTelegram, Message, Person
+from daycare_plugins.telegram.testing.updates import Update
 from tests.telegram.campaign.judge import Said, Store, topic_of
 from tests.telegram.campaign.report import Report
 from tests.telegram.campaign.stage import BOT, FIRST_STRANGER, Room, Stage

@@ -8,9 +8,9 @@ from typing import Final
 
 import trio
 
-from daycare.testing.telegram_limits import EVERYWHERE, Impatient
-from daycare.testing.telegram_server import Call, FakeTelegram, Limits, Message, Moment, flood
 from daycare_plugins.telegram.governor import PERSON
+from daycare_plugins.telegram.testing.limits import EVERYWHERE, Impatient
+from daycare_plugins.telegram.testing.server import Call, FakeTelegram, Limits, Message, Moment, flood
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from daycare.testing import telegram_server as telegram
 from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.model_server import last_user_text
+from daycare_plugins.telegram.testing import server as telegram
 from tests.telegram.campaign.stage import Stage
 
 WATCHED: Final = "tests.telegram.campaign.watched"

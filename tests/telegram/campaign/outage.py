@@ -7,7 +7,7 @@ from typing import Final
 import httpx
 import trio
 
-from daycare.testing.telegram_server import FakeTelegram
+from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.report import Report, say
 from tests.telegram.campaign.stage import Room, Stage, rooms_of, staged

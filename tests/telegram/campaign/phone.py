@@ -15,7 +15,7 @@ import httpx
 import trio
 
 from daycare.testing.daemon_process import client_of
-from daycare.testing.telegram_server import Message
+from daycare_plugins.telegram.testing.server import Message
 from tests.telegram.campaign.proposer import TOLD, asking, fact
 from tests.telegram.campaign.stage import Room, Stage
 

@@ -6,8 +6,8 @@ from typing import Final
 import msgspec
 import trio
 
-from daycare.testing.telegram_server import FakeTelegram
-from daycare.testing.telegram_updates import Update
+from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.telegram.testing.updates import Update
 from tests.telegram.campaign.report import Report
 
 ANSWER_S: Final = 10.0  # for so long an answer may be on its way when the daemon is killed

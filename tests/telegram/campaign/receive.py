@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from daycare.testing.telegram_server import FakeTelegram, Fault, bad_gateway, garbage, lost, refused
+from daycare_plugins.telegram.testing.server import FakeTelegram, Fault, bad_gateway, garbage, lost, refused
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.crowd import Crowd
 from tests.telegram.campaign.mind import told

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import trio
 
-from daycare.testing.telegram_server import Call, Fault, Moment
+from daycare_plugins.telegram.testing.server import Call, Fault, Moment
 from tests.telegram.campaign import judge
 from tests.telegram.campaign.mind import units
 from tests.telegram.campaign.report import Report, percentile, say

@@ -15,8 +15,8 @@ import trio
 
 from daycare.testing.daemon_process import BrokenDaemonError, DaemonProcess, client_of, status
 from daycare.testing.model_server import FakeModelServer
-from daycare.testing.telegram_server import Chat as FakeChat
-from daycare.testing.telegram_server import FakeTelegram, Person
+from daycare_plugins.telegram.testing.server import Chat as FakeChat
+from daycare_plugins.telegram.testing.server import FakeTelegram, Person
 from tests.crash.process import Home
 from tests.planted.plugin import patience_s, section, to_load
 from tests.telegram.campaign.report import Report, say

@@ -18,9 +18,9 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare.testing.graph_rules import MEDIA_MAX_BYTES, MEDIA_TYPES, GraphRefusedError, check
-from daycare.testing.graph_world import TOKEN, Sent, World
 from daycare.testing.http_server import Connection, HttpServer, RefusedError, Request
+from daycare_plugins.whatsapp_cloud.testing.rules import MEDIA_MAX_BYTES, MEDIA_TYPES, GraphRefusedError, check
+from daycare_plugins.whatsapp_cloud.testing.world import TOKEN, Sent, World
 
 __all__ = ["TOKEN", "FakeGraph", "Fault", "Sent", "error", "garbage", "lost", "stalled", "unreached"]
 

@@ -8,7 +8,7 @@
         server.fault("sendMessage", lost())
 
 It is written from Telegram's published pages and refuses what the real server refuses, with its words. By hand:
-`python -m daycare.testing.telegram_server --port 8081 --chat`.
+`python -m daycare_plugins.telegram.testing.server --port 8081 --chat`.
 """
 
 import re
@@ -22,9 +22,9 @@ import httpx
 import msgspec
 import trio
 
-from daycare.testing import telegram_control
 from daycare.testing.http_server import Connection, HttpServer, Params, RefusedError, Request
-from daycare.testing.telegram_faults import (
+from daycare_plugins.telegram.testing import control as remote
+from daycare_plugins.telegram.testing.faults import (
     DOWNLOAD,
     METHODS,
     Fault,
@@ -35,10 +35,10 @@ from daycare.testing.telegram_faults import (
     lost,
     refused,
 )
-from daycare.testing.telegram_limits import EVERYWHERE, Limits
-from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT, allow, chat_of
-from daycare.testing.telegram_updates import WEBHOOK_ACTIVE, Update, bounded
-from daycare.testing.telegram_world import TOKEN, Call, Chat, Message, Person
+from daycare_plugins.telegram.testing.limits import EVERYWHERE, Limits
+from daycare_plugins.telegram.testing.methods import IN_CHATS, OF_THE_BOT, allow, chat_of
+from daycare_plugins.telegram.testing.updates import WEBHOOK_ACTIVE, Update, bounded
+from daycare_plugins.telegram.testing.world import TOKEN, Call, Chat, Message, Person
 
 __all__ = [
     "TOKEN",
@@ -100,9 +100,9 @@ class FakeTelegram(Troubles, HttpServer):
     # -- calls -------------------------------------------------------------------------------------------------------
 
     async def _answer(self, connection: Connection, request: Request) -> bool:
-        if self._control and request.path.startswith(telegram_control.PATH):
+        if self._control and request.path.startswith(remote.PATH):
             with trio.CancelScope(shield=True):  # what orders an outage gets its answer
-                return await connection.answer(*telegram_control.answer(self, request), _JSON)
+                return await connection.answer(*remote.answer(self, request), _JSON)
         if self.away:
             return False
         call = Call(method="?", params={}, at=trio.current_time())
@@ -271,14 +271,14 @@ async def _serve_by_hand(port: int, token: str, control: bool, chat: bool) -> No
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()
         if chat:
-            await telegram_control.chat(server)
+            await remote.chat(server)
         else:
             await trio.sleep_forever()
 
 
 def main() -> None:
     """Serve until interrupted, or until the person who chats has left."""
-    options = telegram_control.options(TOKEN)
+    options = remote.options(TOKEN)
     try:
         trio.run(_serve_by_hand, options.port, options.token, options.control, options.chat)
     except* KeyboardInterrupt:

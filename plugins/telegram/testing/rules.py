@@ -4,8 +4,8 @@ import re
 from typing import Any, Final
 
 from daycare.testing.http_server import Params, bad
-from daycare.testing.telegram_entities import KEPT_MAX, Entity, checked, parse, trimmed, utf16_len
-from daycare.testing.telegram_world import GENERAL_TOPIC, Chat, Message
+from daycare_plugins.telegram.testing.entities import KEPT_MAX, Entity, checked, parse, trimmed, utf16_len
+from daycare_plugins.telegram.testing.world import GENERAL_TOPIC, Chat, Message
 
 TEXT_MAX: Final = 4096
 CAPTION_MAX: Final = 1024

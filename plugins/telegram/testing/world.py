@@ -9,9 +9,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from daycare.testing.http_server import RefusedError, bad
-from daycare.testing.telegram_entities import Entity
-from daycare.testing.telegram_limits import FloodControl
-from daycare.testing.telegram_updates import UpdateQueue
+from daycare_plugins.telegram.testing.entities import Entity
+from daycare_plugins.telegram.testing.limits import FloodControl
+from daycare_plugins.telegram.testing.updates import UpdateQueue
 
 _MESSAGES_MAX: Final = 20_000  # kept per chat
 _FILES_MAX: Final = 5_000

@@ -10,9 +10,9 @@ import msgspec
 import trio
 
 from daycare.testing.http_server import RefusedError, Request
-from daycare.testing.telegram_faults import Fault, Troubles
-from daycare.testing.telegram_limits import Limits
-from daycare.testing.telegram_world import Message
+from daycare_plugins.telegram.testing.faults import Fault, Troubles
+from daycare_plugins.telegram.testing.limits import Limits
+from daycare_plugins.telegram.testing.world import Message
 
 PATH: Final = "/control/"
 _DEEDS: Final = (

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare.testing.telegram_limits import EVERYWHERE, Impatient, Limits
-from daycare.testing.telegram_methods import IN_CHATS, OF_THE_BOT
-from daycare.testing.telegram_people import People
+from daycare_plugins.telegram.testing.limits import EVERYWHERE, Impatient, Limits
+from daycare_plugins.telegram.testing.methods import IN_CHATS, OF_THE_BOT
+from daycare_plugins.telegram.testing.people import People
 
 METHODS: Final = {name.lower(): name for name in (*IN_CHATS, *OF_THE_BOT, "getUpdates")}
 DOWNLOAD: Final = "download"  # the name of file downloads for `fault` and `calls`

@@ -1,7 +1,7 @@
 """A bridge to a messenger that does not exist: a real process that speaks the real protocol, and obeys a test.
 
-    python -m daycare.testing.bridge_fake                       # an echo: what is sent to somebody comes back from them
-    python -m daycare.testing.bridge_fake --platform SOCKET     # the messenger is `daycare.testing.bridge_platform`
+    python -m daycare_plugins.bridge.testing.fake                      # an echo: what is sent to somebody comes back
+    python -m daycare_plugins.bridge.testing.fake --platform SOCKET    # the messenger is `platform`, beside it
 
 Its folder is the working directory. The platform may also tell it to misbehave: to say garbage, to be silent, to die at
 a point of its work.
@@ -333,7 +333,7 @@ class _Platform:
 
 def main() -> None:
     """Run it."""
-    parser = argparse.ArgumentParser("python -m daycare.testing.bridge_fake")
+    parser = argparse.ArgumentParser("python -m daycare_plugins.bridge.testing.fake")
     parser.add_argument("--platform", default="")
     parser.add_argument("--without", default="", help="capabilities to leave out, with commas")
     parser.add_argument("--codes", type=int, default=0, help="not paired at first; so many codes are shown")

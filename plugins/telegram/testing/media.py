@@ -5,7 +5,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from daycare.testing.http_server import Params, RefusedError, bad
-from daycare.testing.telegram_world import File, World
+from daycare_plugins.telegram.testing.world import File, World
 
 PHOTO_MAX_BYTES: Final = 10_000_000
 UPLOAD_MAX_BYTES: Final = 50_000_000

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import trio
 
-from daycare.testing import telegram_rules as rules
 from daycare.testing.http_server import Params, bad
-from daycare.testing.telegram_limits import too_many
-from daycare.testing.telegram_media import sent_media
-from daycare.testing.telegram_world import DOWNLOAD_MAX_BYTES, Action, Chat, Draft, Message, Reaction, World
+from daycare_plugins.telegram.testing import rules as rules
+from daycare_plugins.telegram.testing.limits import too_many
+from daycare_plugins.telegram.testing.media import sent_media
+from daycare_plugins.telegram.testing.world import DOWNLOAD_MAX_BYTES, Action, Chat, Draft, Message, Reaction, World
 
 _CALLBACK_S: Final = 900.0  # for so long a pressed button can be answered
 _DELETE_S: Final = 48 * 3600

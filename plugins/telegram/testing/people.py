@@ -10,9 +10,20 @@ from typing import Any, Final, Literal
 import msgspec
 import trio
 
-from daycare.testing import telegram_media as media
-from daycare.testing.telegram_entities import detected
-from daycare.testing.telegram_world import Callback, Chat, Draft, Membership, Message, Person, Place, Who, World, bare
+from daycare_plugins.telegram.testing import media as media
+from daycare_plugins.telegram.testing.entities import detected
+from daycare_plugins.telegram.testing.world import (
+    Callback,
+    Chat,
+    Draft,
+    Membership,
+    Message,
+    Person,
+    Place,
+    Who,
+    World,
+    bare,
+)
 
 _RIGHTS: Final = (
     *("can_be_edited", "is_anonymous", "can_manage_chat", "can_delete_messages", "can_manage_video_chats"),
