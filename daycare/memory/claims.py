@@ -1,35 +1,23 @@
 """What people say of themselves in plain forms: "I like ...", "my dentist is ...", "remember that ...".
 
-A claim is what a clause says as attribute and value, which later ones can be compared with. Only what is said as a
-fact counts: no wish, nothing with an if; questions are not asked for here.
+Only what is said as a fact counts: no wish, nothing with an if; questions are not asked for here.
 """
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+from daycare.memory import claims_english, claims_german
+from daycare.memory.claim import Claim
 from daycare.memory.common_words import COMMON
-from daycare.memory.learned import VALUE_MAX_CHARS, Kind
+from daycare.memory.learned import VALUE_MAX_CHARS
 from daycare.memory.patterns import pattern
 
 _LEAD_IN: Final = pattern(r"^(?!(?:if|when|wenn|my|our|i)\b)[\w' ]{1,40}, (?=(?:I|I'm|my|ich|meine?)\b)")
 
 
-class Claim(NamedTuple):
-    """What a clause claims. `of` is whose attribute it is: "" for the speaker, else such as "my sister" or "Theo"."""
-
-    attribute: str
-    value: str
-    kind: Kind = "fact"
-    of: str = ""
-    confidence: float = 0.9
-    ended: bool = False  # it was so until now
-
-
 def claims(clause: str, language: str, last_subject: str = "") -> Iterator[Claim]:
     """Yield what a clause claims. `last_subject` is who was spoken of before it, for "they" and "she"."""
-    from daycare.memory import claims_english, claims_german
-
     clause = _LEAD_IN.sub("", clause)
     found = claims_german.claims(clause) if language == "de" else claims_english.claims(clause, last_subject)
     seen: set[str] = set()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from daycare.memory.claims import Claim
+from daycare.memory.claim import Claim
 from daycare.memory.common_words import COMMON
 from daycare.memory.name_signs import A_RELATION, PET, RELATION
 from daycare.memory.patterns import either, pattern

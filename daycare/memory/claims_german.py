@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from daycare.memory.claims import Claim
+from daycare.memory.claim import Claim
 from daycare.memory.name_signs import PET, RELATION
 from daycare.memory.patterns import either, pattern
 

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from daycare.base.messages import Origin
 from daycare.memory import dates, names, salience, sentences
-from daycare.memory.claims import Claim, claims, subject_of
+from daycare.memory.claim import Claim
+from daycare.memory.claims import claims, subject_of
 from daycare.memory.dates import Moment
 from daycare.memory.entities import Gathering
 from daycare.memory.learned import (
