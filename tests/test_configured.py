@@ -10,13 +10,14 @@ from daycare.base.clock import SystemClock
 from daycare.base.errors import BrokenError
 from daycare.base.limits import MODEL_CONTEXT_TOKENS
 from daycare.config import Config, ModelSection, ProviderSection
-from daycare.inference import offline, openai
+from daycare.inference import openai
 from daycare.inference.configured import sources
 from daycare.inference.sources import Source
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Plugin, Provider, ProviderConfig
 from daycare.store.sqlite.store import SqliteStore, open_store
 from daycare.store.vault import Vault, open_vault
+from daycare_plugins.offline.plugin import plugin as offline
 
 seen: list[ProviderConfig] = []
 
@@ -26,7 +27,7 @@ def make(config: ProviderConfig) -> Provider:
     return openai.OpenAIProvider(config)
 
 
-PLUGINS = [offline.plugin, Plugin(name="openai", providers={"openai": make})]
+PLUGINS = [offline, Plugin(name="openai", providers={"openai": make})]
 
 
 @asynccontextmanager

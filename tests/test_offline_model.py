@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from daycare.base.limits import MESSAGE_MAX_BYTES
 from daycare.base.messages import Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.times import local_time
-from daycare.inference.arithmetic import calculate
-from daycare.inference.offline import OfflineProvider, answer, plugin
-from daycare.inference.when import due
 from daycare.plugin import Completion, InferRequest, ProviderConfig, TextDelta, ToolSpec
 from daycare.testing.clock import EPOCH_MS, VirtualClock
+from daycare_plugins.offline.arithmetic import calculate
+from daycare_plugins.offline.plugin import OfflineProvider, answer, plugin
+from daycare_plugins.offline.when import due
 from tests.cost import IN_STEP, costs_at_most
 
 MORNING_MS = EPOCH_MS + 9 * 3_600_000  # Friday 2027-01-01 09:00 UTC, 10:00 in Madrid

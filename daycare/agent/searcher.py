@@ -21,6 +21,7 @@ from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.clock import Clock
+from daycare.base.clues import SEARCHER, clues
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
 from daycare.base.messages import (
     Envelope,
@@ -35,7 +36,6 @@ from daycare.base.messages import (
 )
 from daycare.base.path import Kind
 from daycare.base.times import local_time
-from daycare.inference.searching import SEARCHER, clues
 from daycare.plugin import InferRequest
 from daycare.rules.taint import sources_of
 from daycare.store.contract import Store

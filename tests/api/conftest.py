@@ -44,7 +44,6 @@ from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, RetrievalSection
 from daycare.config import Config
 from daycare.exports.engine import Exports
-from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.memory.documents import Documents
@@ -63,6 +62,7 @@ from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
 from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
+from daycare_plugins.offline.plugin import OfflineProvider
 
 Json = dict[str, Any]
 ANN = "/ann/direct"

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from daycare.inference.offline import OfflineProvider
 from daycare.inference.openai import OpenAIProvider
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.plugin import ProviderConfig
 from daycare.testing.openai_server import FakeOpenAI
+from daycare_plugins.offline.plugin import OfflineProvider
 from tests.api.conftest import Api, open_api
 
 KEY = "correct-horse-battery"

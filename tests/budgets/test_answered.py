@@ -13,11 +13,11 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent.compaction import SYSTEM as SUMMING_UP
+from daycare.base.clues import SEARCHER
 from daycare.base.errors import DaycareError, ForbiddenError, InvalidError, UnavailableError
 from daycare.base.messages import Usage
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.inference.metering import Payer
-from daycare.inference.searching import SEARCHER
 from daycare.plugin import Completion, InferRequest, StreamEvent, TextDelta
 from daycare.settings import BudgetsSection
 from daycare.testing.clock import VirtualClock

@@ -8,11 +8,11 @@ from daycare.agent.prompt import BASE
 from daycare.base.fence import NAMES
 from daycare.base.messages import Message, Text
 from daycare.config import AgentSection, Config
-from daycare.inference.introduced import Introduced, introduced
-from daycare.inference.offline import answer
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
 from daycare.testing.house import open_house
+from daycare_plugins.offline.introduced import Introduced, introduced
+from daycare_plugins.offline.plugin import answer
 
 MARK = "0123456789abcdef"
 

@@ -14,10 +14,10 @@ from daycare.base.limits import (
     MODEL_INFER_MAX_S,
     MODEL_TRIES_MAX,
 )
-from daycare.inference.offline import OfflineProvider
 from daycare.inference.pool import Choice, Failure, Pool
 from daycare.inference.sources import Source, vendor_at
 from daycare.plugin import InferRequest, StreamEvent, TextDelta
+from daycare_plugins.offline.plugin import OfflineProvider
 from tests.inference.pools import ASKED, DONE, DOWN, GARBLED, REFUSED, Keys, Scripted, Step, ask, pool, refused
 
 # -- outages -----------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from daycare.inference.offline import LINE_MAX_CHARS
 from daycare.memory import claims_english, claims_german
+from daycare_plugins.offline.plugin import LINE_MAX_CHARS
 from tests.cost import IN_STEP, cost, costs_at_most
 from tests.patterns.found import Place, Pump, files, places, pumps
 
@@ -30,9 +30,9 @@ def _squeezed(chars: int) -> Bound:
 
 # What stands in front of an expression in the code, where that bounds what it reads, and why it is so.
 BOUNDED: Final[tuple[tuple[str, Bound, str], ...]] = (
-    ("daycare/inference/offline.py: _WHOLE_LINE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
-    ("daycare/inference/offline.py: _SENTENCE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
-    ("daycare/inference/recall.py: ", _squeezed(LINE_MAX_CHARS), "they read lines of `_answer_line`"),
+    ("plugins/offline/plugin.py: _WHOLE_LINE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
+    ("plugins/offline/plugin.py: _SENTENCE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
+    ("plugins/offline/recall.py: ", _squeezed(LINE_MAX_CHARS), "they read lines of `_answer_line`"),
     ("daycare/memory/claims_english.py: ", _squeezed(claims_english.CLAUSE_MAX_CHARS), "clauses of a cleaned text"),
     ("daycare/memory/claims_german.py: ", _squeezed(claims_german.CLAUSE_MAX_CHARS), "clauses of a cleaned text"),
     ("daycare/memory/name_signs.py: SIGNS", lambda text: text[:60], "_AROUND_CHARS of names.py"),
@@ -43,8 +43,8 @@ BOUNDED: Final[tuple[tuple[str, Bound, str], ...]] = (
 MADE_LATE: Final = {
     "daycare/base/fence.py: re.escape(mark)": "one literal",
     "daycare/base/secrecy.py: pattern": "literals of secrets and their spellings",
-    "daycare/inference/introduced.py: _BLOCK.format(name=name)": "of a prompt's own blocks, one name each",
-    "daycare/inference/offline.py: f'{polite}(?:{pattern})[\\\\s.!?]*'": "held by _WHOLE_LINE and _SENTENCE",
+    "plugins/offline/introduced.py: _BLOCK.format(name=name)": "of a prompt's own blocks, one name each",
+    "plugins/offline/plugin.py: f'{polite}(?:{pattern})[\\\\s.!?]*'": "held by _WHOLE_LINE and _SENTENCE",
     "daycare/memory/dates_english.py: f'\\\\b{pattern}'": "held by a table of its module",
     "daycare/memory/dates_german.py: f'\\\\b{pattern}'": "held by a table of its module",
     "daycare/memory/passage.py: '|'.join((f'\\\\b{re.escape(stem)}' "
@@ -60,7 +60,7 @@ MADE_LATE: Final = {
     "plugins/telegram/failures.py: pattern": "words of _REFUSALS, without a repeat",
 }
 # Tags that the texts cannot have: daycare.base.fence breaks them up.
-FENCED: Final = ("daycare/inference/remembered.py: '<(memory-md|memory tier=",)
+FENCED: Final = ("plugins/offline/remembered.py: '<(memory-md|memory tier=",)
 
 
 @cache

@@ -7,9 +7,9 @@ from typing import Any
 import trio
 import trio.testing
 
+from daycare.base.clues import SEARCHER
 from daycare.base.messages import Origin, ToolResult
 from daycare.config import Config
-from daycare.inference.searching import SEARCHER
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records_documents import Attribution
 from daycare.testing.house import House

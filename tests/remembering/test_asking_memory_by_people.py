@@ -7,11 +7,11 @@ import trio
 import trio.testing
 
 from daycare.agent.lookup import label
+from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin, asking
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
-from daycare.inference.searching import SEARCHER
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock

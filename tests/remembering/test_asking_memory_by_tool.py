@@ -7,11 +7,11 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.base.clues import SEARCHER
 from daycare.base.fence import fence
 from daycare.base.limits import SEARCH_CALLS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
-from daycare.inference.searching import SEARCHER
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say

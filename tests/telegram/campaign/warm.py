@@ -32,7 +32,7 @@ _IMPORTED: Final = (
     "daycare.cli.daemon",
     "daycare.daemon",
     "daycare.inference.anthropic",
-    "daycare.inference.offline",
+    "daycare_plugins.offline.plugin",
     "daycare.inference.openai",
     "daycare.memory.matrix",
     "daycare.memory.question",

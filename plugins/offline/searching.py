@@ -7,14 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from daycare.base.clues import names_in, times_in
 from daycare.base.messages import ToolCall, ToolResult
-from daycare.inference.remembered import share_of, stems
 from daycare.plugin import InferRequest
+from daycare_plugins.offline.remembered import share_of, stems
 
-SEARCHER: Final = "You search memory for another agent."  # how the prompt of a search agent begins
-_NAME: Final = "It knows of: "
-_TIME: Final = "The question names the time from "
-_TO: Final = ", up to and without "
 _QUERIES_MAX: Final = 6
 _LINES_MAX: Final = 5
 _SHARE: Final = 0.5  # of a question's words, that a line has to have
@@ -31,18 +28,12 @@ _WHEN: Final = re.compile(
 )
 
 
-def clues(names: Sequence[str], times: Sequence[tuple[str, str]]) -> str:
-    """Return what a search agent is told of its question: names that memory knows, and days that its times mean."""
-    lines = [f"{_TIME}{begin}{_TO}{end}." for begin, end in times]
-    return "\n".join((*lines, *(f"{_NAME}{name}" for name in names)))
-
-
 def search(request: InferRequest, question: str) -> tuple[str, tuple[ToolCall, ...]]:
     """Return the calls that a question needs; when they have been made, the answer."""
     results = [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
-    times = _times(request.system)
+    times = times_in(request.system)
     if not results and any(tool.name == "memory_search" for tool in request.tools):
-        queries = _queries(question, _names(request.system), times)
+        queries = _queries(question, names_in(request.system), times)
         return "", tuple(ToolCall(f"search_{n}", "memory_search", query) for n, query in enumerate(queries))
     return _told([part.text for part in results if part.status == "ok"], question, times), ()
 
@@ -68,12 +59,3 @@ def _told(results: Sequence[str], question: str, times: Sequence[tuple[str, str]
         return "Memory has nothing on this that I can find by its words."
     said = (f"- {lines[label]['day']}: {lines[label]['text']} [{label}]" for label in best)
     return "\n".join(("This is what memory has on it:", *said))
-
-
-def _names(system: str) -> list[str]:
-    return [each.removeprefix(_NAME) for each in system.splitlines() if each.startswith(_NAME)]
-
-
-def _times(system: str) -> list[tuple[str, str]]:
-    lines = (each.removeprefix(_TIME).removesuffix(".") for each in system.splitlines() if each.startswith(_TIME))
-    return [(begin, end) for begin, _, end in (each.partition(_TO) for each in lines)]

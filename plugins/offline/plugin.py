@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from daycare.base.clues import SEARCHER
 from daycare.base.fence import unfenced
 from daycare.base.limits import MERGE_MAX_MESSAGES
 from daycare.base.messages import (
@@ -28,13 +29,13 @@ from daycare.base.messages import (
     ToolResult,
 )
 from daycare.base.times import local_time
-from daycare.inference.arithmetic import calculate
-from daycare.inference.introduced import introduced
-from daycare.inference.recall import Facts
-from daycare.inference.remembered import lines_on
-from daycare.inference.searching import SEARCHER, search
-from daycare.inference.when import WHEN, due, zone_of
 from daycare.plugin import Completion, InferRequest, Plugin, ProviderConfig, StreamEvent, TextDelta
+from daycare_plugins.offline.arithmetic import calculate
+from daycare_plugins.offline.introduced import introduced
+from daycare_plugins.offline.recall import Facts
+from daycare_plugins.offline.remembered import lines_on
+from daycare_plugins.offline.searching import search
+from daycare_plugins.offline.when import WHEN, due, zone_of
 
 MODEL: Final = "rules"
 
