@@ -7,13 +7,14 @@ What goes beyond stops its chain: nothing more with the same trace is sent betwe
 of it waits already becomes dead letters without a call of a model. What people write is not looked at.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, ConflictError, NotFoundError
 from daycare.base.events import StormStopped
@@ -51,8 +52,8 @@ class Storms:
         self._tell = tell
         self._bus = bus
         self._clock = clock
-        self._stopped: OrderedDict[str, tuple[float, str]] = OrderedDict()  # until when and why, by trace
-        self._pairs: OrderedDict[tuple[str, str], deque[float]] = OrderedDict()
+        self._stopped: Bounded[str, tuple[float, str]] = Bounded(STORMS_MAX)  # until when and why, by trace
+        self._pairs: Bounded[tuple[str, str], deque[float]] = Bounded(PAIRS_MAX)
 
     async def admit(self, envelope: Envelope) -> None:
         """Count a message that an agent is about to send; one without `to` is the task of a helper to be.
@@ -105,9 +106,6 @@ class Storms:
     async def stop(self, envelope: Envelope, reason: str) -> None:
         """Stop the chain of a message; the agent at which it began finds a note, and its owner is told."""
         self._stopped[envelope.trace] = (trio.current_time() + STORM_QUIET_S, reason)
-        self._stopped.move_to_end(envelope.trace)
-        if len(self._stopped) > STORMS_MAX:
-            self._stopped.popitem(last=False)
         root = envelope.via[0] if envelope.via else envelope.sender
         user = user_in(root, envelope.user)
         self._bus.publish(
@@ -148,10 +146,7 @@ class Storms:
         """Count a message between two agents, whichever writes; False when there were too many lately."""
         pair = (min(envelope.sender, envelope.to), max(envelope.sender, envelope.to))
         now = trio.current_time()
-        times = self._pairs.setdefault(pair, deque())
-        self._pairs.move_to_end(pair)
-        if len(self._pairs) > PAIRS_MAX:
-            self._pairs.popitem(last=False)
+        times = self._pairs.touch(pair, deque())
         while times and times[0] <= now - 60.0:
             times.popleft()
         if len(times) >= PAIR_PER_MINUTE:

@@ -4,7 +4,6 @@ Text goes into the prompt as data, pictures go to models that see; anything else
 """
 
 import codecs
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 
 from daycare.agent.blocks import block, one_line
 from daycare.base.blame import blamed
+from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import (
     FETCH_DEADLINE_S,
@@ -58,7 +58,7 @@ class Files:
 
     store: Store
     connectors: Mapping[str, Connector]
-    _failed: OrderedDict[int, tuple[float, DaycareError]] = field(default_factory=OrderedDict)
+    _failed: Bounded[int, tuple[float, DaycareError]] = field(default_factory=lambda: Bounded(FETCH_FAILURES_MAX))
 
     async def get(self, file_id: int, user: str) -> File | None:
         """Return a file whose bytes are here, fetched if they were not; None if there is none.
@@ -108,8 +108,6 @@ class Files:
             await self._fetch(file_id, user, remote)
         except DaycareError as error:
             self._failed[file_id] = trio.current_time() + FETCH_PAUSE_S, error
-            if len(self._failed) > FETCH_FAILURES_MAX:
-                self._failed.popitem(last=False)
             raise
 
     async def _fetch(self, file_id: int, user: str, remote: str) -> None:

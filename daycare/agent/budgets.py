@@ -6,7 +6,6 @@ Where no limit binds, nothing is written before a call.
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
@@ -14,6 +13,7 @@ import msgspec
 import trio
 
 from daycare.agent import tokens
+from daycare.base.bounded import Bounded
 from daycare.base.budget import EVERYTHING, Limits, Period, Use, day_of, ends_ms, read_limits, split_name
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, BudgetError
@@ -70,9 +70,9 @@ class Budgets:
         self._clock = clock
         self._owner = owner
         self._rows: dict[str, BudgetRow] | None = None
-        self._users: OrderedDict[str, _Known] = OrderedDict()
+        self._users: Bounded[str, _Known] = Bounded(BUDGET_TOLD_MAX)
         self._news = trio.Event()
-        self._told: OrderedDict[tuple[str, str, str, int, int], None] = OrderedDict()
+        self._told: Bounded[tuple[str, str, str, int, int], None] = Bounded(BUDGET_TOLD_MAX)
         self.apply(section)
 
     def apply(self, section: BudgetsSection) -> None:
@@ -233,8 +233,6 @@ class Budgets:
             if user is None:
                 return None
             known = self._users[user_id] = _Known(user, trio.current_time() + BUDGET_USERS_KNOWN_S)
-            while len(self._users) > BUDGET_TOLD_MAX:
-                self._users.popitem(last=False)
         return known.user
 
     async def _user(self, payer: Payer) -> User:
@@ -346,8 +344,6 @@ class Budgets:
         if key in self._told:
             return False
         self._told[key] = None
-        while len(self._told) > BUDGET_TOLD_MAX:
-            self._told.popitem(last=False)
         return await self._store.budgets.mark(ceiling, share)
 
 

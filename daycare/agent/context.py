@@ -6,7 +6,6 @@ left out, so that no tool result stands without its call, and only of the prompt
 compactions a prompt only grows at its end, so that providers find the rest in their caches.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -20,6 +19,7 @@ from daycare.agent.conversations import Conversations, StampedTurn
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
 from daycare.agent.tokens import Budget, Lessons, budget_of
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.events import ContextTrimmed
@@ -68,7 +68,7 @@ class Contexts:
         self.conversations = Conversations(store.summaries)
         self.compactor = Compactor(store, pool, bus, clock)
         self.lessons = Lessons()
-        self._remembered: OrderedDict[str, Remembered] = OrderedDict()
+        self._remembered: Bounded[str, Remembered] = Bounded(CONTEXT_KNOWN_MAX)
 
     def open(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step], number: Callable[[], int]) -> "Window":
         """Return a turn's window; `steps` are those journaled so far, `number` takes the next step's number."""
@@ -77,12 +77,9 @@ class Contexts:
 
     def remembered(self, agent_id: str, session: int) -> Remembered:
         """Return what is remembered of a session, to be read or written."""
-        known = self._remembered.setdefault(agent_id, Remembered(session))
+        known = self._remembered.touch(agent_id, Remembered(session))
         if known.session != session:
             known = self._remembered[agent_id] = Remembered(session)
-        self._remembered.move_to_end(agent_id)
-        while len(self._remembered) > CONTEXT_KNOWN_MAX:
-            self._remembered.popitem(last=False)
         return known
 
     def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:

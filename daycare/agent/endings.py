@@ -1,6 +1,5 @@
 """How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,6 +16,7 @@ from daycare.agent.reactions import reactions
 from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
 from daycare.agent.tool_results import answers_among
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
@@ -44,7 +44,8 @@ class Endings:
     hooks: Hooks
     deliveries: Deliveries
     provenance: Callable[[], Provenance]
-    told: OrderedDict[tuple[str, str], None] = field(default_factory=OrderedDict)  # (agent, why there is no budget)
+    # (agent, why there is no budget)
+    told: Bounded[tuple[str, str], None] = field(default_factory=lambda: Bounded(BUDGET_TOLD_MAX))
 
     async def finished(self, agent: Agent, lane: Activation, turn: Turn, thought: Thought) -> None:
         """Commit what a turn came to, all at once; what waits may begin its own turn in the same commit."""
@@ -266,9 +267,6 @@ class Endings:
         key = (agent.id, error.message)
         known = key in self.told
         self.told[key] = None
-        self.told.move_to_end(key)
-        while len(self.told) > BUDGET_TOLD_MAX:
-            self.told.popitem(last=False)
         return f"{error.brief}." if known else f"{error.message}. {error.hint}"
 
     async def _park(

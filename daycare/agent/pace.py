@@ -4,9 +4,7 @@ The generic cell rate algorithm (ITU-T I.371): one number for each, the time at 
 the message where the platform tells it, so that what piled up while the daemon was away costs nobody their turn.
 """
 
-from collections import OrderedDict
-from typing import TypeVar
-
+from daycare.base.bounded import Bounded
 from daycare.base.clock import is_within
 from daycare.base.limits import (
     CONNECTOR_BURST,
@@ -17,7 +15,6 @@ from daycare.base.limits import (
     SENDER_PER_MINUTE,
 )
 
-T = TypeVar("T")
 _NEVER = (float("-inf"), float("-inf"))
 
 
@@ -25,8 +22,9 @@ class Pace:
     """Judges messages before they are committed; what it knows is in memory and bounded."""
 
     def __init__(self) -> None:
-        self._pace: OrderedDict[str, tuple[float, float]] = OrderedDict()  # when the debt is paid, the last message
-        self._told_at: OrderedDict[str, int] = OrderedDict()
+        # when the debt is paid, and when the last message came
+        self._pace: Bounded[str, tuple[float, float]] = Bounded(PACE_MAX_SENDERS)
+        self._told_at: Bounded[str, int] = Bounded(PACE_MAX_SENDERS)
 
     def admit(self, connector: str, sender: str, at_ms: int, now_ms: int | None = None) -> bool:
         """Return whether a message may come in, and count it if so. `now_ms` is our clock, which may be set back."""
@@ -36,8 +34,8 @@ class Pace:
         all_ = self._next(f"{connector}:", at, now, CONNECTOR_PER_MINUTE, CONNECTOR_BURST)
         if mine is None or all_ is None:
             return False
-        _keep(self._pace, sender, mine)
-        _keep(self._pace, f"{connector}:", all_)
+        self._pace[sender] = mine
+        self._pace[f"{connector}:"] = all_
         return True
 
     def forgive(self, connector: str, sender: str) -> None:
@@ -52,7 +50,7 @@ class Pace:
         told_ms = self._told_at.get(sender)
         if told_ms is not None and is_within(told_ms, now_ms, PAIR_NOTICE_S):
             return False
-        _keep(self._told_at, sender, now_ms)
+        self._told_at[sender] = now_ms
         return True
 
     def _next(self, who: str, at: float, now: float, per_minute: float, burst: int) -> tuple[float, float] | None:
@@ -63,10 +61,3 @@ class Pace:
         at = max(at, last_at)  # what bears an older time, such as an edit, is not late in paying
         paid_at = max(paid_at, at - burst * every)
         return None if paid_at > at - every else (paid_at + every, at)
-
-
-def _keep(known: OrderedDict[str, T], who: str, value: T) -> None:
-    known[who] = value
-    known.move_to_end(who)
-    if len(known) > PACE_MAX_SENDERS:
-        known.popitem(last=False)

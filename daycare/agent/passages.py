@@ -1,6 +1,5 @@
 """Passages of single documents: those of a long one that a prompt has room for, and all of them made anew."""
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from daycare.agent.blocks import one_line
 from daycare.agent.prompt import is_helper
 from daycare.agent.sections import Excerpts, Shelf, is_long
+from daycare.base.bounded import Bounded
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import (
     API_PAGE_MAX_ROWS,
@@ -66,7 +66,8 @@ class Passages:
         self._embedding = embedding
         self.section = section
         self.similar = similar
-        self._kept: OrderedDict[str, tuple[int, dict[str, list[Chunk]]]] = OrderedDict()  # by agent: of which version
+        # by agent: of which version
+        self._kept: Bounded[str, tuple[int, dict[str, list[Chunk]]]] = Bounded(PROMPTS_KEPT_MAX)
 
     async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
         """Return of each document that does not stand whole in a prompt what fits what was said."""
@@ -112,10 +113,8 @@ class Passages:
                 passage = await self._shelf.passage(agent, name)
                 if passage is not None and (name != MEMORY or is_long(passage, self.section)):
                     found[name] = await cut(passage.text)
-            kept = self._kept[agent.id] = version, found
-        self._kept.move_to_end(agent.id)
-        while len(self._kept) > PROMPTS_KEPT_MAX:
-            self._kept.popitem(last=False)
+            kept = version, found
+        self._kept[agent.id] = kept
         return kept[1]
 
     async def _fitting(self, passages: list[Chunk], question: str, vector: "Floats | None") -> "list[Fitting]":

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
+from daycare.base.bounded import Bounded
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import PERSONALITIES_MAX, PERSONALITY_MAX_BYTES
 from daycare.base.path import check_name
@@ -92,7 +93,7 @@ class Personalities:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[str, tuple[tuple[int, ...], Personality | DaycareError]] = {}
+        self._read: Bounded[str, tuple[tuple[int, ...], Personality | DaycareError]] = Bounded(PERSONALITIES_MAX)
 
     def names(self) -> list[str]:
         """Return the names there are, in order."""
@@ -128,8 +129,6 @@ class Personalities:
         except OSError as error:
             raise _invalid(str(file), [f"the file cannot be read: {error.strerror or error}"]) from None
         if raw is not None:
-            if len(self._read) >= PERSONALITIES_MAX:
-                self._read.clear()
             try:
                 self._read[name] = version, read(raw, str(file))
             except InvalidError as error:

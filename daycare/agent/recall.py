@@ -5,7 +5,6 @@ and if it is late, words and structure find what they find. What stood in the la
 ranks, so that a provider finds the prompt in its cache.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -19,6 +18,7 @@ from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
 from daycare.agent.passages import Passages
 from daycare.agent.sections import Excerpts
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import DaycareError, StoreAwayError
@@ -117,8 +117,8 @@ class Recaller:
         self._bus = bus
         self._clock = clock
         self._nursery: trio.Nursery | None = None
-        self._questions: OrderedDict[str, _Question] = OrderedDict()  # by text
-        self._shown: OrderedDict[str, frozenset[int]] = OrderedDict()  # by agent: what stood in its last prompt
+        self._questions: Bounded[str, _Question] = Bounded(RECALL_QUESTIONS_MAX)  # by text
+        self._shown: Bounded[str, frozenset[int]] = Bounded(RECALL_AGENTS_MAX)  # by agent: what its last prompt showed
 
     async def run(self) -> None:
         """Let questions be embedded while their messages are on their way; until cancelled."""
@@ -202,8 +202,6 @@ class Recaller:
         if question is None:
             question = self._questions[text] = _Question()
             self._nursery.start_soon(question.run, self._ask, text)
-            while len(self._questions) > RECALL_QUESTIONS_MAX:
-                self._questions.popitem(last=False)
         return question
 
     async def _vector(self, text: str, deadline: float) -> "tuple[Floats | None, str]":
@@ -265,9 +263,6 @@ class Recaller:
                 break
             chosen.append(hit)
         self._shown[agent.id] = frozenset(hit.memory.no for hit in chosen)
-        self._shown.move_to_end(agent.id)
-        while len(self._shown) > RECALL_AGENTS_MAX:
-            self._shown.popitem(last=False)
         # In order of tier and time, so that the same memories are the same bytes.
         chosen.sort(key=lambda hit: (_ORDER.index(hit.memory.tier), hit.memory.at_ms, hit.memory.no))
         return Recollection(

@@ -4,7 +4,6 @@ Of the documents of identity a prompt has what a person wrote or approved: a ver
 over for the one before, and an event tells.
 """
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, date, timedelta
 from typing import Final, Protocol
@@ -16,6 +15,7 @@ from daycare.agent import tokens
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
@@ -74,8 +74,8 @@ class DocumentShelf:
         self._documents = documents
         self._bus = bus
         self._clock = clock
-        self._first_lines: dict[str, str] = {}  # by hash of the text
-        self._held: set[tuple[str, Place, int]] = set()  # told already, by agent
+        self._first_lines: Bounded[str, str] = Bounded(PROMPT_SKILLS_KNOWN_MAX)  # by hash of the text
+        self._held: Bounded[tuple[str, Place, int], None] = Bounded(PROMPTS_KEPT_MAX)  # told already, by agent
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
         """Return a document from the first layer that has it."""
@@ -101,8 +101,6 @@ class DocumentShelf:
             if not each.path.startswith("skills/"):
                 continue  # one of a layer before it is read in its place
             if each.hash not in self._first_lines:
-                if len(self._first_lines) >= PROMPT_SKILLS_KNOWN_MAX:
-                    self._first_lines.clear()
                 passage = await self.passage(agent, each.path)
                 self._first_lines[each.hash] = _first_line(passage.text if passage else "")
             entries.append(Entry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
@@ -113,9 +111,7 @@ class DocumentShelf:
         key = (agent.id, passed.place, passed.version)
         if key in self._held:
             return
-        if len(self._held) >= PROMPTS_KEPT_MAX:
-            self._held.clear()
-        self._held.add(key)
+        self._held[key] = None
         self._bus.publish(
             IdentityHeld(
                 **about(self._clock, agent), document=str(passed.place), version=passed.version, author=passed.by.author
@@ -274,7 +270,7 @@ class Prompts:
         self._manners = manners
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
-        self._kept: OrderedDict[str, tuple[object, InferRequest]] = OrderedDict()
+        self._kept: Bounded[str, tuple[object, InferRequest]] = Bounded(PROMPTS_KEPT_MAX)
 
     async def of(
         self,
@@ -294,7 +290,7 @@ class Prompts:
         state = (agent, user, session, today, personality, room, changes, version, recalled, excerpts)
         kept = self._kept.get(agent.id)
         if kept is not None and kept[0] == state:
-            self._kept.move_to_end(agent.id)
+            self._kept[agent.id] = kept
             return kept[1]
         sections = await load_sections(
             self._shelf,
@@ -313,8 +309,6 @@ class Prompts:
         )
         made = assemble(sections, agent, user)
         self._kept[agent.id] = state, made
-        while len(self._kept) > PROMPTS_KEPT_MAX:
-            self._kept.popitem(last=False)
         return made
 
     def forget(self) -> None:

@@ -6,12 +6,12 @@ two thirds of one. What the estimate is wrong by (code, tables, a tokenizer's ta
 conversation to the next, so the last call's count corrects the next estimate: for the part they share it is exact.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
+from daycare.base.bounded import Bounded
 from daycare.base.limits import (
     COMPACT_AT_SHARE,
     COMPACT_KEEP_SHARE,
@@ -136,15 +136,11 @@ class Lessons:
     """What is learned of each (agent, model), the latest used ones; lost with the daemon, and learned again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, str], Learned] = OrderedDict()
+        self._known: Bounded[tuple[str, str], Learned] = Bounded(CONTEXT_KNOWN_MAX)
 
     def of(self, agent_id: str, model: str) -> Learned:
         """Return what is known, to be read or taught."""
-        known = self._known.setdefault((agent_id, model), Learned())
-        self._known.move_to_end((agent_id, model))
-        while len(self._known) > CONTEXT_KNOWN_MAX:
-            self._known.popitem(last=False)
-        return known
+        return self._known.touch((agent_id, model), Learned())
 
     def counted(self, agent_id: str, model: str, estimated: int, counted: int) -> None:
         """Learn from the provider's own count of a prompt that was estimated, uncorrected, at `estimated`."""

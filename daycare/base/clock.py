@@ -7,8 +7,9 @@ set forward looks like a machine that was off meanwhile: what is due by then is 
 """
 
 import time
-from collections import OrderedDict
 from typing import Final, Protocol
+
+from daycare.base.bounded import Bounded
 
 CLOCK_OFF_S: Final = 3_600.0  # that the wall clock was set by: time servers correct it by seconds, after a start
 CLOCK_SETTLED_S: Final = 86_400.0  # after which a clock that was set counts as right: a wrong one is noticed in a day
@@ -88,15 +89,11 @@ class TimeLimit:
         self._clock = clock
         self._at_most_s = at_most_s
         self._watch = ClockWatch(clock)
-        self._first: OrderedDict[int, float] = OrderedDict()
+        self._first: Bounded[int, float] = Bounded(_TIMED_MAX)
 
     def is_over(self, number: int, began_ms: int) -> bool:
         """Return whether the thing with this number, which began at a wall time, has gone on for too long."""
         now = self._clock.steady_s()
-        first = self._first.setdefault(number, now)
-        self._first.move_to_end(number)
-        if len(self._first) > _TIMED_MAX:
-            self._first.popitem(last=False)
-        if now - first >= self._at_most_s:
+        if now - self._first.touch(number, now) >= self._at_most_s:
             return True
         return not self._watch.is_off and self._clock.now_ms() - began_ms >= self._at_most_s * 1000

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from daycare.base.bounded import Bounded
+
 if TYPE_CHECKING:
     from daycare.base.forms import Forms, Needle  # late, too: most commands know no secret
 
@@ -36,7 +38,7 @@ _LOOKS: Final = tuple(
 _HEADER: Final = r"""((?:authorization|x-api-key|cookie)(?:\s*[:=]\s*|["']\s*[:,]\s*b?["']))[^\n"']+"""
 _HEADERS: Final = tuple((word, _HEADER) for word in ("authorization", "api-key", "cookie"))
 
-_known: "dict[str | bytes, frozenset[Needle]]" = {}
+_known: "Bounded[str | bytes, frozenset[Needle]]" = Bounded(_SECRETS_MAX)
 _forms: "Forms | None" = None
 _changes = 0
 _changing = threading.Lock()
@@ -50,8 +52,6 @@ def hide(secret: str | bytes) -> None:
     from daycare.base.forms import needles
 
     with _changing:
-        while len(_known) >= _SECRETS_MAX:
-            del _known[next(iter(_known))]
         _known[secret] = needles(secret)
         _forms = None  # made anew when something is to be shown
         _changes += 1

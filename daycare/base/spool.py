@@ -7,10 +7,11 @@ library calls back in whichever it likes.
 import json
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
+
+from daycare.base.bounded import Bounded
 
 REWRITE_BYTES: Final = 1024 * 1024  # a file below this is never written anew
 KEYS_MAX: Final = 10_000  # days of replies; the daemon repeats within a day
@@ -93,7 +94,7 @@ class Spool:
     def __init__(self, path: Path) -> None:
         self._journal = Journal(path)
         self._lock = threading.Lock()
-        self._waiting: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._waiting: dict[str, dict[str, Any]] = {}
         for entry in self._journal.read():
             if isinstance(entry.get("id"), str) and isinstance(entry.get("in"), dict):
                 self._waiting[entry["id"]] = entry["in"]
@@ -135,8 +136,7 @@ class SentKeys:
     def __init__(self, path: Path, keys_max: int = KEYS_MAX) -> None:
         self._journal = Journal(path)
         self._lock = threading.Lock()
-        self._max = keys_max
-        self._keys: OrderedDict[str, str] = OrderedDict()
+        self._keys: Bounded[str, str] = Bounded(keys_max)
         for entry in self._journal.read():
             if isinstance(entry.get("key"), str):
                 self._note(entry["key"], entry.get("receipt"))
@@ -176,6 +176,3 @@ class SentKeys:
             self._keys.pop(key, None)
             return
         self._keys[key] = receipt
-        self._keys.move_to_end(key)
-        if len(self._keys) > self._max:
-            self._keys.popitem(last=False)

@@ -1,10 +1,10 @@
 """What is counted from the first event on: messages, turns, calls of models and tools, deliveries, schedules."""
 
 import re
-from collections import OrderedDict
 from typing import Final
 
 from daycare.base import events
+from daycare.base.bounded import Bounded
 from daycare.observe.bus import Bus
 from daycare.observe.metrics import LONG_S, OTHER, SHORT_S, Counter, Family, Histogram
 
@@ -16,8 +16,8 @@ class Counting:
     """Counters and histograms over a bus."""
 
     def __init__(self, bus: Bus) -> None:
-        self._turns: OrderedDict[int, int] = OrderedDict()  # when a turn began, by its number
-        self._calls: OrderedDict[tuple[int, int], int] = OrderedDict()  # of tools, by turn and step
+        self._turns: Bounded[int, int] = Bounded(_OPEN_MAX)  # when a turn began, by its number
+        self._calls: Bounded[tuple[int, int], int] = Bounded(_OPEN_MAX)  # of tools, by turn and step
         self.messages = Counter("daycare_messages_accepted_total", "Messages committed to inboxes", ("repeated",))
         self.commit = Histogram("daycare_message_accept_seconds", "From receiving a message to its commit", SHORT_S)
         self.waited = Histogram("daycare_inbox_wait_seconds", "Time of messages in the inbox", SHORT_S)
@@ -79,8 +79,6 @@ class Counting:
 
     def _started(self, it: events.TurnStarted) -> None:
         self._turns[it.turn] = it.at_ms
-        if len(self._turns) > _OPEN_MAX:
-            self._turns.popitem(last=False)
         if it.attempt == 1:
             for waited_ms in it.waits_ms:
                 self.waited.observe(max(0, waited_ms) / 1000)
@@ -112,8 +110,6 @@ class Counting:
 
     def _tool_started(self, it: events.ToolStarted) -> None:
         self._calls[it.turn, it.step] = it.at_ms
-        if len(self._calls) > _OPEN_MAX:
-            self._calls.popitem(last=False)
 
     def _tool_finished(self, it: events.ToolFinished) -> None:
         tool = _tool(it.tool)

@@ -6,13 +6,13 @@ from what they are of, so that what happens after a restart still hangs on what 
 
 import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import msgspec
 
 from daycare.base import events
+from daycare.base.bounded import Bounded
 from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
 
@@ -22,8 +22,6 @@ _THEIRS: Final = re.compile(r"[0-9a-f]{32}")
 _PARENT: Final = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?")
 
 Attributes: TypeAlias = Mapping[str, str | int | float]
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class Span(msgspec.Struct, kw_only=True):
@@ -82,11 +80,11 @@ class Spans:
     def __init__(self, bus: Bus, take: Callable[[Span], None], ratio: float) -> None:
         self._take = take
         self._limit = ratio * 2**64
-        self._from_outside: OrderedDict[str, Joined] = OrderedDict()
-        self._turns: OrderedDict[int, Span] = OrderedDict()  # that run, by number
-        self._tools: OrderedDict[tuple[int, int], Span] = OrderedDict()  # that run, by turn and step
-        self._at: OrderedDict[str, str] = OrderedDict()  # the id of the turn that an agent takes or took last
-        self._last: OrderedDict[str, str] = OrderedDict()  # the id of the turn that a trace went through last
+        self._from_outside: Bounded[str, Joined] = Bounded(_OPEN_MAX)
+        self._turns: Bounded[int, Span] = Bounded(_OPEN_MAX)  # that run, by number
+        self._tools: Bounded[tuple[int, int], Span] = Bounded(_OPEN_MAX)  # that run, by turn and step
+        self._at: Bounded[str, str] = Bounded(_OPEN_MAX)  # the id of the turn that an agent takes or took last
+        self._last: Bounded[str, str] = Bounded(_OPEN_MAX)  # the id of the turn that a trace went through last
         tap = bus.tap
         tap(events.MessageAccepted, self._accepted)
         tap(events.TurnStarted, self._started)
@@ -103,7 +101,7 @@ class Spans:
 
     def join(self, it: Joined) -> None:
         """Let a message that is about to be accepted belong to a trace from outside."""
-        _put(self._from_outside, it.trace, it)
+        self._from_outside[it.trace] = it
 
     def recorded(self, trace: str) -> bool:
         """Whether spans of a trace are made; the same answer in each process that asks."""
@@ -143,9 +141,9 @@ class Spans:
         turn = self._made(it, "turn", span_id(it.trace, "turn", it.turn, it.attempt), own, 0)
         turn.links = tuple(others)
         turn.attributes |= {"daycare.turn": it.turn, "daycare.attempt": it.attempt, "daycare.messages": it.messages}
-        _put(self._turns, it.turn, turn)
-        _put(self._at, it.path, turn.id)
-        _put(self._last, it.trace, turn.id)
+        self._turns[it.turn] = turn
+        self._at[it.path] = turn.id
+        self._last[it.trace] = turn.id
 
     # -- the turn ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +176,7 @@ class Spans:
     def _tool_started(self, it: events.ToolStarted) -> None:
         if turn := self._turns.get(it.turn):
             name = span_id(turn.id, "tool", it.step)
-            _put(self._tools, (it.turn, it.step), self._made(it, f"tool {it.tool}", name, turn.id, 0))
+            self._tools[it.turn, it.step] = self._made(it, f"tool {it.tool}", name, turn.id, 0)
 
     def _tool_finished(self, it: events.ToolFinished) -> None:
         if span := self._tools.pop((it.turn, it.step), None):
@@ -266,10 +264,3 @@ class Spans:
 def accept_id(trace: str, seq: int) -> str:
     """Return the span in which a message was accepted."""
     return span_id(trace, "accepted", seq)
-
-
-def _put(known: "OrderedDict[K, V]", key: K, value: V) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > _OPEN_MAX:
-        known.popitem(last=False)

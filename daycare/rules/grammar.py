@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
+from daycare.base.bounded import Bounded
 from daycare.rules.vocabulary import Vocabulary, vocabulary
 
 WORD_FAR: Final = 2  # how far a word puts others apart; a letter of a script without blanks, half of it
@@ -232,8 +233,8 @@ class _Finder:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
-        self._by_classes: dict[int, tuple[int, int, int, int]] = {}
-        self._found: dict[int, tuple[Rule, ...]] = {0: ()}
+        self._by_classes: Bounded[int, tuple[int, int, int, int]] = Bounded(_CACHED_MAX)
+        self._found: Bounded[int, tuple[Rule, ...]] = Bounded(_CACHED_MAX)
         assert all(len(rule.groups) <= _GROUPS_MAX for rule in rules)
 
     def possible(self, rows: Iterable[int]) -> tuple[Rule, ...]:
@@ -251,8 +252,6 @@ class _Finder:
         numbers = first & second & third & fourth
         found = self._found.get(numbers)
         if found is None:
-            if len(self._found) >= _CACHED_MAX:
-                self._found.clear()
             found = tuple(rule for number, rule in enumerate(self._rules) if numbers >> number & 1)
             self._found[numbers] = found
         return found
@@ -264,8 +263,6 @@ class _Finder:
             for place in range(_GROUPS_MAX):
                 if place >= len(rule.groups) or classes & rule.groups[place][0]:
                     places[place] |= 1 << number
-        if len(self._by_classes) >= _CACHED_MAX:
-            self._by_classes.clear()
         self._by_classes[classes] = (places[0], places[1], places[2], places[3])
         return self._by_classes[classes]
 

@@ -1,11 +1,11 @@
 """What a group said before it addressed the bot: the last few messages, which come along as context."""
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
+from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound
 from daycare_plugins.telegram.context import quoted
 from daycare_plugins.telegram.reading import Read
@@ -23,7 +23,7 @@ class Overheard:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._chats: OrderedDict[str, _Lines] = OrderedDict()
+        self._chats: Bounded[str, _Lines] = Bounded(CHATS_MAX)
 
     def told(self, reads: Sequence[Read]) -> tuple[list[Read], Mapping[str, _Lines]]:
         """Return a batch whose messages have what was said before them, and what to `keep` once it is committed."""
@@ -48,8 +48,6 @@ class Overheard:
             self._chats.pop(chat, None)
             if lines:
                 self._chats[chat] = lines
-        while len(self._chats) > CHATS_MAX:
-            self._chats.popitem(last=False)
 
 
 def _is_addressed(item: Inbound) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from daycare.base import bridge
+from daycare.base.bounded import Bounded
 from daycare.base.spool import SentKeys, Spool
 from daycare_plugins.whatsapp.identities import MINE, NotYetError, referred, target
 from daycare_plugins.whatsapp.reading import event_id, read
@@ -44,7 +45,7 @@ class WhatsApp:
         self._sent = SentKeys(folder / "sent.jsonl")
         self._offered: set[str] = set()
         self._room = 0
-        self._names: dict[str, str] = {}
+        self._names: Bounded[str, str] = Bounded(NAMES_MAX)
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="request")
         self._account: Any = None  # the library takes a second to import, or is not there
         self._problem = ""
@@ -169,8 +170,6 @@ class WhatsApp:
 
     def _group_name(self, group: str) -> str:
         if group not in self._names:
-            if len(self._names) >= NAMES_MAX:
-                self._names.clear()
             self._names[group] = self._account.group_name(group) if self._account.is_connected() else ""
         return self._names[group]
 

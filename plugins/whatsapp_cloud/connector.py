@@ -1,12 +1,12 @@
 """The connector: what the host asks of a number. The client and the renderer are imported when they are needed."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoing
 from daycare.base.errors import (
     AwayError,
@@ -54,7 +54,7 @@ class CloudConnector(BaseConnector):
         self._context = context
         self._settings = settings
         self._pace = Pace()
-        self._newest: OrderedDict[str, str] = OrderedDict()  # the newest message of each person
+        self._newest: Bounded[str, str] = Bounded(NEWEST_MAX)  # the newest message of each person
         self._held: dict[str, float] = {}  # until when the replies for somebody are not even tried
         self._refusal = ""  # why Meta did not let us in, as told last
         self._graph: Graph | None = None
@@ -76,9 +76,6 @@ class CloudConnector(BaseConnector):
         """Somebody wrote, and may be written to."""
         self._held.pop(who, None)
         self._newest[who] = message
-        self._newest.move_to_end(who)
-        if len(self._newest) > NEWEST_MAX:
-            self._newest.popitem(last=False)
 
     async def notice(self, target: str, text: str) -> None:
         """Send a line to somebody who has just written, past the outbox."""

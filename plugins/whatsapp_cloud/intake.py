@@ -5,13 +5,14 @@ statuses by their message and state, changes of identity by the id of what told 
 """
 
 import json
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 import trio
 
 from daycare.base.blame import blamed
+from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.plugin import PluginContext
@@ -47,7 +48,7 @@ class Recent:
     """The words of the latest messages, both ways."""
 
     def __init__(self) -> None:
-        self._words: OrderedDict[str, str] = OrderedDict()
+        self._words: Bounded[str, str] = Bounded(RECENT_MAX)
 
     def __call__(self, wamid: str) -> str:
         """Return the words of a message, empty if they are not known."""
@@ -57,9 +58,6 @@ class Recent:
         """Remember some."""
         if words:
             self._words[wamid] = words[:RECENT_MAX_CHARS]
-            self._words.move_to_end(wamid)
-            if len(self._words) > RECENT_MAX:
-                self._words.popitem(last=False)
 
 
 class Intake:

@@ -5,12 +5,12 @@ one, the number gets a new generation and with it a new key, which nobody has le
 """
 
 import zlib
-from collections import OrderedDict
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.bounded import Bounded
 from daycare.base.errors import ForbiddenError, InvalidError
 from daycare.plugin import PluginContext
 
@@ -50,7 +50,7 @@ class People:
         self._connector = connector
         self._shards: list[dict[str, Person]] = [{} for _ in range(SHARDS)]
         self._written: dict[str, int] = {}  # the last time heard that is durable
-        self._strangers: OrderedDict[str, int] = OrderedDict()  # when they wrote; of those who were not let in
+        self._strangers: Bounded[str, int] = Bounded(STRANGERS_MAX)  # when they wrote; of those who were not let in
         self._templates: list[int] = []  # when templates were sent, of the last day
 
     async def load(self) -> None:
@@ -116,9 +116,6 @@ class People:
     def met(self, who: str, at_ms: int) -> None:
         """Take note that somebody wrote who was not let in: perhaps they are before the day is over."""
         self._strangers[who] = min(at_ms or self._context.now_ms(), self._context.now_ms())
-        self._strangers.move_to_end(who)
-        if len(self._strangers) > STRANGERS_MAX:
-            self._strangers.popitem(last=False)
 
     def is_open(self, who: str) -> bool | None:
         """Whether they may be written to freely; None where nothing is known, as after a loss."""

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.plugin import PluginContext
 
 SHARDS: Final = 32
@@ -41,7 +42,7 @@ class Receipts:
         self._context = context
         self._connector = connector
         self._known: list[OrderedDict[str, str]] = [OrderedDict() for _ in range(SHARDS)]
-        self._latest: OrderedDict[str, int] = OrderedDict()
+        self._latest: Bounded[str, int] = Bounded(LATEST_MAX)
         self._waiting: dict[str, trio.Event] = {}
 
     async def load(self) -> None:
@@ -61,9 +62,6 @@ class Receipts:
         news = rank > self._latest.get(status.wamid, 0)
         if news:
             self._latest[status.wamid] = rank
-            self._latest.move_to_end(status.wamid)
-            if len(self._latest) > LATEST_MAX:
-                self._latest.popitem(last=False)
             self.counts[status.state if status.state in RANK else "other"] += 1
         if status.key in self._waiting:
             self._waiting[status.key].set()

@@ -138,7 +138,7 @@ def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:
         return living
     row = tx.one("SELECT id FROM agents WHERE path = ? AND state <> 'dead'", (envelope.to,))
     if row is not None and envelope.agent_id in (None, row[0]):
-        tx.memory.remember(envelope.to, row[0])
+        tx.memory.living[envelope.to] = row[0]
         return str(row[0])
     if envelope.agent_id is not None:
         raise NotFoundError(

@@ -14,6 +14,7 @@ import apsw
 import msgspec
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.store.records_memories import Memory, MemoryCounts, Postings, Shape, Tier
 from daycare.store.sqlite.database import count
@@ -55,7 +56,7 @@ class MemorySearch(Part):
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
         super().__init__(writer, reader, readers, clock)
         # (scope, stem) -> how many memories there were then, and how many postings were too few
-        self._frequent: dict[tuple[int, str], tuple[int, int]] = {}
+        self._frequent: Bounded[tuple[int, str], tuple[int, int]] = Bounded(_FREQUENT_MAX)
 
     # -- by words ----------------------------------------------------------------------------------------------------
 
@@ -116,8 +117,6 @@ class MemorySearch(Part):
         return too_few >= most and there.living > living // 2
 
     def _note_frequent(self, there: Span, stem: str, most: int) -> None:
-        if len(self._frequent) >= _FREQUENT_MAX:
-            self._frequent.clear()
         if not self._is_frequent(there, stem, most):
             self._frequent[there.scope, stem] = (there.living, most)
 

@@ -254,7 +254,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
                 "AGENT_DEAD", f"starting a turn of {agent.path}: this incarnation is dead", hint="daycare agents"
             )
         session = int(row[0])
-        tx.memory.remember_session(agent.id, session)
+        tx.memory.sessions[agent.id] = session
     tx.run(
         "INSERT INTO turns (agent_id, session, user, origin, trace, attempt, interrupted, seqs, started_at)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -17,6 +17,7 @@ import apsw
 import outcome
 import trio
 
+from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
 from daycare.base.limits import COMMIT_MAX_BYTES, COMMIT_MAX_OPERATIONS, LIVING_CACHE_MAX_PATHS, WRITE_QUEUE_MAX
@@ -54,8 +55,8 @@ class Memory:
         self.followers = followers
         self.waiting: dict[str, int] = {}
         self.unread = 0
-        self.living: dict[str, str] = {}
-        self.sessions: dict[str, int] = {}
+        self.living: Bounded[str, str] = Bounded(LIVING_CACHE_MAX_PATHS)
+        self.sessions: Bounded[str, int] = Bounded(LIVING_CACHE_MAX_PATHS)
         self.letters: dict[str, int] = {}
         self.letters_all = 0
         self.days: dict[str, tuple[str, int]] = {}  # users to the day it is for them, and until when that holds
@@ -85,18 +86,6 @@ class Memory:
             self.waiting[agent_id] = left
         else:
             self.waiting.pop(agent_id, None)
-
-    def remember(self, path: str, agent_id: str) -> None:
-        """Remember who lives at a path; past the bound, start over."""
-        if len(self.living) >= LIVING_CACHE_MAX_PATHS:
-            self.living.clear()
-        self.living[path] = agent_id
-
-    def remember_session(self, agent_id: str, session: int) -> None:
-        """Remember the session of a living agent; past the bound, start over."""
-        if len(self.sessions) >= LIVING_CACHE_MAX_PATHS:
-            self.sessions.clear()
-        self.sessions[agent_id] = session
 
     def forget(self, agent_id: str, path: str) -> None:
         """Forget an agent whose state or session changes."""

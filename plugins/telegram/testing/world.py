@@ -2,12 +2,13 @@
 
 import math
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
 
+from daycare.base.bounded import Bounded
 from daycare.testing.http_server import RefusedError, bad
 from daycare_plugins.telegram.testing.entities import Entity
 from daycare_plugins.telegram.testing.limits import FloodControl
@@ -126,7 +127,7 @@ class Chat(msgspec.Struct, kw_only=True):
     migrated_to: int | None = None
     topics: dict[int, dict[str, Any]] = {}
     closed_topics: set[int] = set()
-    messages: OrderedDict[int, Message] = msgspec.field(default_factory=OrderedDict)
+    messages: Bounded[int, Message] = msgspec.field(default_factory=lambda: Bounded(_MESSAGES_MAX))
     next_message_id: int = 1
 
     @property
@@ -211,8 +212,8 @@ class World:
         self.privacy = False  # as BotFather's privacy mode: only what is for the bot is told from groups
         self.people: dict[int, Person] = {}
         self.chats: dict[int, Chat] = {}
-        self.files: OrderedDict[str, File] = OrderedDict()
-        self.callbacks: OrderedDict[str, Callback] = OrderedDict()
+        self.files: Bounded[str, File] = Bounded(_FILES_MAX)
+        self.callbacks: Bounded[str, Callback] = Bounded(_CALLBACKS_MAX)
         self.queue = UpdateQueue(_FIRST_UPDATE_ID)
         self.webhook: dict[str, Any] = {}
         self.webhook_settable_at = -math.inf
@@ -268,8 +269,6 @@ class World:
     def store(self, chat: Chat, message: Message) -> Message:
         """Keep a message, and only so many of the older ones."""
         chat.messages[message.id] = message
-        if len(chat.messages) > _MESSAGES_MAX:
-            chat.messages.popitem(last=False)
         return message
 
     def tell(self, message: Message) -> None:
@@ -330,8 +329,6 @@ class World:
             content=content,
         )
         self.files[file.file_id] = file
-        if len(self.files) > _FILES_MAX:
-            self.files.popitem(last=False)
         return file
 
     def file_at(self, path: str) -> File | None:
@@ -341,8 +338,6 @@ class World:
     def remember(self, callback: Callback) -> None:
         """Keep a pressed button until it is answered."""
         self.callbacks[callback.id] = callback
-        if len(self.callbacks) > _CALLBACKS_MAX:
-            self.callbacks.popitem(last=False)
 
     def open_chat(self, number: int) -> Chat:
         """Return a chat that the bot may read and write, or refuse."""
