@@ -11,9 +11,10 @@ from daycare.agent.commands import Answer, Command, Commands, who_asks
 from daycare.agent.kinds import SPOKEN_WITH
 from daycare.agent.remembering import KIND
 from daycare.approvals.desk import Desk, Person, Verdict, batch_hash
-from daycare.approvals.views import line, name_of, quoted, span
+from daycare.approvals.views import line, name_of, quoted
 from daycare.base.clock import Clock
 from daycare.base.consent import CHANGES, ApprovalsSection, Consent, chosen
+from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
@@ -93,9 +94,8 @@ class ApprovalCommands:
         now_ms = self._clock.now_ms()
         left = [it.until - now_ms for it in await self._store.approvals.grants(agent.id) if it.kind == KIND]
         if left and left[0] > 0:
-            means = (
-                f"For {span(left[0])} what I ask for is approved at once, unless it is suspicious. After that: {means}"
-            )
+            granted = f"For {about(left[0] / 1000)} what I ask for is approved at once, unless it is suspicious"
+            means = f"{granted}. After that: {means}"
         return f"{means}. /approvals auto (for a day), session or always changes that. Who I am is always asked for."
 
     async def _is_own(self, agent: Agent, by: Person) -> bool:

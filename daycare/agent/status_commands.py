@@ -13,6 +13,7 @@ from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands
 from daycare.agent.prompt import Persona
 from daycare.base.clock import Clock
+from daycare.base.durations import duration
 from daycare.base.errors import DaycareError
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import Lane
@@ -26,7 +27,6 @@ _COUNTED_MAX: Final = 100  # waiting messages and dead letters; past that nobody
 _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
 _LINE_MAX_CHARS: Final = 300
 _SEQ_MAX_DIGITS: Final = 18  # more do not fit a row's number
-_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 LIVES: Final = {"in_turn": "at work", "draining": "at work", "waking": "awake", "idle": "awake"}
 
 
@@ -82,7 +82,7 @@ class StatusCommands:
         now = await self._now()
         agents = await self._directory.all_of(agent.user)
         lines = [
-            f"daycare {now['version']}, up {_span(self._clock.now_ms() - now['started_at'])}",
+            f"daycare {now['version']}, up {duration((self._clock.now_ms() - now['started_at']) / 1000)}",
             f"your agents: {len(agents)} ({_counted(LIVES.get(life, life) for life in map(self._life_of, agents))})",
             f"waiting for me: {await self._waiting(agent)}",
             *self._trouble(agent, ZoneInfo(user.zone)),
@@ -118,7 +118,7 @@ class StatusCommands:
             if health.get("identity"):
                 line += f" as {health['identity']}"
             if health["state"] != "up" and health.get("since"):
-                line += f" for {_span(self._clock.now_ms() - health['since'])}"
+                line += f" for {duration((self._clock.now_ms() - health['since']) / 1000)}"
             if health.get("reason"):
                 line += f", {health['reason']}"
             if user.operator and health.get("hint"):
@@ -209,14 +209,3 @@ def _counted(names: Iterator[str]) -> str:
 
 def _number(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _span(ms: int) -> str:
-    """Return a length of time in its two largest units."""
-    left = max(ms // 1000, 0)
-    parts: list[str] = []
-    for unit, size in _UNITS:
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts) or "0 s"

@@ -5,13 +5,13 @@ Everything in it that an agent wrote is escaped: it cannot look like a part of t
 
 import re
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
 import msgspec
 
 from daycare.base.differences import compare, hunks, unified
+from daycare.base.durations import about
 from daycare.base.limits import APPROVAL_FINDINGS_SHOWN, APPROVAL_SHOWN_MAX_CHARS
 from daycare.base.messages import Choice
 from daycare.base.times import local_time
@@ -71,7 +71,7 @@ def title(approval: Approval) -> str:
 def line(approval: Approval, now_ms: int) -> str:
     """Return a request as one line of a list."""
     flag = " ⚠" if approval.flagged else ""
-    left = span(approval.expires_at - now_ms)
+    left = about((approval.expires_at - now_ms) / 1000)
     reason = f": {_escaped(_cut(approval.reason, _EXCERPT_MAX_CHARS))}" if approval.reason else ""
     return f"{approval.no}{flag} {_escaped(title(approval))}{reason} ({left} left)"
 
@@ -90,7 +90,7 @@ def phone(it: Approval, change: str, warnings: Sequence[str], now_ms: int) -> st
         more = len(it.provenance) - len(sources)
         lines.append(f"From: {_escaped('; '.join(sources))}{f'; and {more} more' if more else ''}")
     lines += [f"⚠ {_escaped(warning)}" for warning in (*flags(it), *warnings)]
-    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {span(it.expires_at - now_ms)} to decide."
+    return "\n".join(lines) + f"\n\n{_fenced(change)}\nYou have {about((it.expires_at - now_ms) / 1000)} to decide."
 
 
 def outcome(it: Approval, name: str, zone: str, *, already: bool = False) -> str:
@@ -155,13 +155,6 @@ def flags(approval: Approval) -> list[str]:
 def worst_first(findings: Sequence[Finding]) -> list[Finding]:
     """Return what was found, dangers before warnings."""
     return sorted(findings, key=lambda finding: _SEVERITIES.index(finding.severity))
-
-
-def span(ms: int) -> str:
-    """Return a time for people, in words."""
-    left = timedelta(milliseconds=max(ms, 0), minutes=1)  # what was made a moment ago has all of its time
-    hours = int(left.total_seconds() // 3600)
-    return f"{hours // 24} days" if hours >= 48 else f"{hours} hours" if hours else "less than an hour"
 
 
 def _fenced(text: str) -> str:

@@ -16,6 +16,7 @@ from daycare.backups.archive import Manifest
 from daycare.backups.making import Making, Progress
 from daycare.backups.shelf import name_of, publish, rotate, scheduled_in, writing
 from daycare.base.clock import Clock
+from daycare.base.durations import about
 from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoundError
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
@@ -217,7 +218,7 @@ class Backups:
         if not every:
             return Finding(name="backup", ok=True, text="none is scheduled (daycare backup --every 24h)", watched=True)
         age_ms = self._clock.now_ms() - max(last[0] if last else 0, 0)
-        told = f"the last one is {_hours(age_ms)} old" if last else "there is none yet"
+        told = f"the last one is {about(age_ms / 1000)} old" if last else "there is none yet"
         if self._failure is not None:
             return Finding(name="backup", ok=False, text=f"{self._failure.message}; {told}", watched=True)
         waited_ms = self._clock.now_ms() - max(last[0] if last else 0, self._started_at)
@@ -266,8 +267,3 @@ async def _apart(work: Callable[[Callable[[], None]], T]) -> T:
         nursery.cancel_scope.cancel()
     assert found is not None
     return found.unwrap()
-
-
-def _hours(ms: int) -> str:
-    hours = max(ms, 0) / 3_600_000
-    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.0f} days"

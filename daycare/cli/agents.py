@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import clock, one_line, pairs, span, table, when
+from daycare.cli.render import clock, one_line, pairs, table, when
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
@@ -219,7 +220,7 @@ def _heartbeat_facts(it: Json | None) -> list[tuple[str, Any]]:
         return []
     state = f"paused: {it['paused']}" if it["paused"] else f"next {when(it['next_at'])}" if it["next_at"] else ""
     last = f"; {it['beats']} so far, the last {when(it['beat_at'])}" if it["beat_at"] else ""
-    return [("heartbeat", f"every {span(it['every_s'])}; {state or 'it begins'}{last}")]
+    return [("heartbeat", f"every {duration(it['every_s'])}; {state or 'it begins'}{last}")]
 
 
 def message_text(message: Json) -> str:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command, show
 from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
-from daycare.cli.render import one_line, plain, span, table, visible, when
+from daycare.cli.render import one_line, plain, table, visible, when
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -162,7 +163,7 @@ def approvals_table(document: Json) -> Any:
             f"{each['verb']} {each['document']}",
             "; ".join(each["flags"]),
             one_line(each["reason"], 60),
-            span(each["expires_at"] / 1000 - now_s) if each["state"] == "pending" else when(each["decided_at"]),
+            duration(each["expires_at"] / 1000 - now_s) if each["state"] == "pending" else when(each["decided_at"]),
         )
         for each in document["approvals"]
     )

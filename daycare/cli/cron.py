@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
 from daycare.base.zones import zone_of
 from daycare.cli.agents import read_settings
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, pairs, span, table, when
+from daycare.cli.render import one_line, pairs, table, when
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
@@ -274,7 +275,7 @@ def _list(cli: Cli, user: str | None) -> None:
 
 def _took(run: Json) -> str:
     started, ended = run.get("started_at"), run.get("ended_at")
-    return span((ended - started) / 1000) if started and ended else ""
+    return duration((ended - started) / 1000) if started and ended else ""
 
 
 def _next_line(job: Json) -> str:

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, plain, span, table, when
+from daycare.cli.render import one_line, plain, table, when
 from daycare.cli.users import Under
 
 app = typer.Typer(rich_markup_mode=None)
@@ -135,7 +136,7 @@ def _code(each: Json) -> str:
     if each["denied"]:
         return "denied"
     left_s = each["code_until"] / 1000 - time.time()
-    return f"valid for {span(left_s)}" if each["code_valid_s"] and left_s > 0 else "none is valid"
+    return f"valid for {duration(left_s)}" if each["code_valid_s"] and left_s > 0 else "none is valid"
 
 
 def _list(cli: Cli) -> None:

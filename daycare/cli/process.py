@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.english import plural
 from daycare.base.errors import BusyError, NotFoundError, UnavailableError
 from daycare.base.limits import SHUTDOWN_GRACE_S
@@ -16,7 +17,7 @@ from daycare.cli.backup import backup_facts
 from daycare.cli.client import RETRY_S, Client, Json, pause
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
-from daycare.cli.render import one_line, pairs, plain, size, span, when
+from daycare.cli.render import one_line, pairs, plain, size, when
 from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close
@@ -173,7 +174,7 @@ def _state(now: Json) -> str:
         return "not running: what is sent waits for `daycare run` or `daycare chat`"
     doing = "stopping" if now.get("stopping") else "working" if takes_turns(now) else "serving another command"
     inside = " inside of a chat" if now.get("mode") == "chat" else ""
-    return f"{doing}{inside}, process {now['pid']}, up {span(time.time() - now['started_at'] / 1000)}"
+    return f"{doing}{inside}, process {now['pid']}, up {duration(time.time() - now['started_at'] / 1000)}"
 
 
 def _connection(name: str, health: Json) -> str:
@@ -182,7 +183,7 @@ def _connection(name: str, health: Json) -> str:
     if health.get("identity"):
         text += f" as {health['identity']}"
     if health["state"] != "up" and health.get("since"):
-        text += f" for {span(time.time() - health['since'] / 1000)}"
+        text += f" for {duration(time.time() - health['since'] / 1000)}"
     if health.get("reason"):
         text += f", {health['reason']}"
     return text + (f" ({health['hint']})" if health.get("hint") else "")

@@ -17,7 +17,6 @@ _HIDDEN: Final = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
 _CELL_MAX: Final = 2_000
-_UNITS: Final = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 
 def plain(text: object) -> str:
@@ -44,17 +43,6 @@ def when(at_ms: int | None) -> str:
 def clock(at_ms: int) -> str:
     """Return a wall time in the terminal's zone with milliseconds and without the date."""
     return local_time(at_ms, None).strftime("%H:%M:%S.%f")[:-3]
-
-
-def span(seconds: float) -> str:
-    """Return a length of time in its two largest units: `3 d 4 h`, `12 s`."""
-    left = max(int(seconds), 0)
-    parts: list[str] = []
-    for unit, size in _UNITS:
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts) or "0 s"
 
 
 def size(count: int) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, UnavailableError
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
-from daycare.cli.render import plain, span
+from daycare.cli.render import plain
 from daycare.store.home import Home
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def selftest(
     test = SelfTest(place, secrets.randbelow(_SEED_MAX) if seed is None else seed, kills, powercuts, keep)
     _say(f"self-test: {kills} kills and {powercuts} power cuts in a folder of its own in {place} (seed {test.seed})")
     _say("Your home and your daemon are not touched; nothing goes over the network. Ctrl-C ends it.")
-    test.run(lambda about_s, most_s: _say(f"It takes about {span(about_s)}, at most {span(most_s)}."), _progress)
+    test.run(lambda mean_s, most_s: _say(f"It takes about {duration(mean_s)}, at most {duration(most_s)}."), _progress)
     cli.out(_document(test), lambda _: "\n".join(map(plain, _report(test))))
     if test.findings:
         raise typer.Exit(DaycareError.exit_code)
@@ -162,7 +163,7 @@ def _report(test: "SelfTest") -> list[str]:
     if not test.complete:
         lines.append("There was no time for the rest of it: this machine is slow or busy.")
     if not test.findings:
-        lines.append(f"Nothing was lost, doubled, torn or reordered ({span(test.seconds)}).")
+        lines.append(f"Nothing was lost, doubled, torn or reordered ({duration(test.seconds)}).")
         if test.kept:
             lines.append(f"The folder was kept: {test.kept}")
         return lines

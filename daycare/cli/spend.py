@@ -9,11 +9,12 @@ import msgspec
 import typer
 
 from daycare.base.budget import Measure, Use, agent_of, shown_amount
+from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
 from daycare.base.limits import SPEND_DAYS_MAX
 from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
-from daycare.cli.render import span, table
+from daycare.cli.render import table
 from daycare.store.records_budgets import Spent
 
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -156,5 +157,5 @@ def _cells(rows: Sequence[Spent]) -> tuple[Any, ...]:
         f"{sum(each.input_tokens for each in rows):,}",
         f"{sum(each.output_tokens for each in rows):,}",
         f"{use.calls:,}",
-        span(use.minutes / 1000),
+        duration(use.minutes / 1000),
     )

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.base.durations import duration
 from daycare.base.errors import BusyError, DaycareError, InvalidError
 from daycare.cli.client import WAIT_SLICE_S, Client, Json, new_key
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.command import show as print_out
-from daycare.cli.render import clock, one_line, pairs, plain, span, table, when
+from daycare.cli.render import clock, one_line, pairs, plain, table, when
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)
@@ -120,7 +121,7 @@ def tasks_table(document: Json) -> Any:
             each["state"],
             when(each["created_at"]),
             "" if each["ended"] else when(each["deadline_at"]),
-            span((each["ended_at"] - each["created_at"]) / 1000) if each["ended"] else "",
+            duration((each["ended_at"] - each["created_at"]) / 1000) if each["ended"] else "",
             one_line(each["prompt"], 60),
             one_line(_news(each), 60),
         )

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from daycare.base.durations import duration
 from daycare.base.limits import (
     PREVIEW_FIRST_CHARS,
     PREVIEW_FIRST_S,
@@ -135,7 +136,7 @@ class Picture:
         if now >= self._line_at + STATUS_TICK_S:
             self._line_at = now
             tool.seconds = int(now - tool.started)
-        line = f"⏳ using {tool.name} … {_duration(tool.seconds)}"
+        line = f"⏳ using {tool.name} … {duration(tool.seconds)}"
         if tool.progress:
             line += f" · `{tool.progress}`"
         if self._done:
@@ -160,7 +161,3 @@ def _as_data(text: str) -> str:
 
 def _tools(number: int) -> str:
     return f"{number} tool" if number == 1 else f"{number} tools"
-
-
-def _duration(seconds: int) -> str:
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min {seconds % 60} s"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from daycare.base.clock import Clock
+from daycare.base.durations import about
 from daycare.base.errors import BrokenError, StoreAwayError
 from daycare.base.health import Finding
 from daycare.base.limits import (
@@ -117,7 +118,7 @@ async def _unread(daemon: Parts) -> list[Finding]:
     age_s = max(0.0, (daemon.clock.now_ms() - oldest.at_ms) / 1000)
     # A provider that is away lets messages wait, and is told of by itself.
     ok = age_s < HEALTH_UNREAD_S or bool(daemon.pool.away)
-    text = f"the oldest unanswered one has waited {_span(age_s)}, at {oldest.path}"
+    text = f"the oldest unanswered one has waited {about(age_s)}, at {oldest.path}"
     return [Finding(name="messages", ok=ok, text=text, watched=True)]
 
 
@@ -126,7 +127,7 @@ async def _upkeep(daemon: Parts) -> list[Finding]:
     kept = await daemon.store.behaviours.kept(agent.id) if agent is not None else None
     at_ms = kept.at_ms if kept is not None else 0
     late_s = (daemon.clock.now_ms() - max(at_ms, daemon.started_at)) / 1000
-    text = f"{GC} made its last round {_span((daemon.clock.now_ms() - at_ms) / 1000)} ago" if at_ms else "no round yet"
+    text = f"{GC} made its last round {about((daemon.clock.now_ms() - at_ms) / 1000)} ago" if at_ms else "no round yet"
     return [Finding(name="upkeep", ok=late_s < _GC_LATE * EXPIRE_EVERY_S, text=text, watched=True)]
 
 
@@ -166,10 +167,3 @@ def _descriptors() -> Iterator[Finding]:
 
 def _size(size: int) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
-
-
-def _span(seconds: float) -> str:
-    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -5,6 +5,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from daycare.base.cron import NOBODY, within
+from daycare.base.durations import duration
 from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CRON_ANSWER_SHOWN_CHARS, CRON_DUE_MAX, CRON_ON_TIME_S
@@ -61,7 +62,7 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer
         text += f"\n\nYour answer of {_local(last.due_at, here)}, for comparison:\n{fence('earlier-answer', answer)}"
     meta = {"job": job.path, "due": _local(run.due_at, here), "deliver": job.spec.deliver}
     if not run.by_hand and now_ms - run.due_at > _ON_TIME_MS:
-        meta["late"] = _span(now_ms - run.due_at)
+        meta["late"] = duration((now_ms - run.due_at) / 1000)
     if job.spec.deliver == NOBODY:
         meta["kept"] = "1"
     if job.spec.task:
@@ -86,11 +87,3 @@ def deadline_of(job: CronJob, now_ms: int) -> int:
 
 def _local(at_ms: int, zone: ZoneInfo) -> str:
     return f"{local_time(at_ms, zone):%a %Y-%m-%d %H:%M %Z}"
-
-
-def _span(ms: int) -> str:
-    minutes = ms // 60_000
-    days, hours = minutes // 1440, minutes // 60 % 24
-    if days:
-        return f"{days} d {hours} h"
-    return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min"

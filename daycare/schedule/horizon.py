@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from daycare.base.clock import CLOCK_OFF_S, CLOCK_SETTLED_S, Clock, ClockWatch
+from daycare.base.durations import about
 from daycare.base.health import Finding
 from daycare.observe import log
 
@@ -87,8 +88,8 @@ class Horizon:
             return self.problem()
         off_s = self._watch.off_s
         words = (
-            f"the machine's clock was set {'forward' if off_s > 0 else 'back'} by {_span(abs(off_s))}: nothing old is"
-            f" deleted until that is undone, or has lasted for {CLOCK_SETTLED_S / 3600:.0f} hours"
+            f"the machine's clock was set {'forward' if off_s > 0 else 'back'} by {about(abs(off_s))}: nothing old is"
+            f" deleted until that is undone, or has lasted for {about(CLOCK_SETTLED_S)}"
         )
         if not self._logged:
             self._logged = True
@@ -100,7 +101,3 @@ class Horizon:
         words = self.problem()
         fine = f"nobody has set it by over {CLOCK_OFF_S / 3600:.0f} hour lately"
         return Finding(name="clock", ok=not words, text=words or fine, watched=True)
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds / 86_400:.0f} days" if seconds >= 2 * 86_400 else f"{seconds / 3600:.0f} hours"

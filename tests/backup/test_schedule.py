@@ -98,7 +98,7 @@ async def test_a_failure_is_told_tried_again_later_and_costs_no_backup_that_is_t
     clock.ms += 1
     await backups.look()
     [second] = kept(backups)
-    assert second != first and backups.finding().ok and "0 h old" in backups.finding().text
+    assert second != first and backups.finding().ok and "0 seconds old" in backups.finding().text
 
 
 async def test_none_for_long_is_something_wrong_even_without_a_failure(backups: Backups, clock: HandClock) -> None:

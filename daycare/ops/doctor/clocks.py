@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
+from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
 from daycare.base.zones import INSTALL, zone_of
-from daycare.cli.render import span, when
+from daycare.cli.render import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.setup import local_zone
@@ -34,13 +35,13 @@ def clock(scene: Scene) -> Iterator[Finding]:
     behind_s = (inside.newest_at - scene.now_ms) / 1000 if inside is not None else 0.0
     if inside is not None and behind_s > BEHIND_S:
         trouble = True
-        told = f"it is {when(scene.now_ms)}, {span(behind_s)} before the newest row of {inside.newest_in}"
+        told = f"it is {when(scene.now_ms)}, {duration(behind_s)} before the newest row of {inside.newest_in}"
         yield Finding("fail", "clock", f"{told}: it was set back", _SYNCED)
     jump_s = _jump_s(scene)
     if abs(jump_s) > JUMP_WARN_S:
         trouble = True
         way = "ahead" if jump_s > 0 else "back"
-        told = f"it was set {way} by {span(abs(jump_s))} since the daemon has started"
+        told = f"it was set {way} by {duration(abs(jump_s))} since the daemon has started"
         yield Finding("warn", "clock", told, f"daycare cron list, and {_SYNCED}")
     if not trouble:
         kept = f", and the kernel knows of nothing that keeps it right (NTP): {_SYNCED}" if _unsynchronised() else ""

@@ -11,9 +11,9 @@ import trio
 
 from daycare.base.blame import blamed
 from daycare.base.connector import DIRECT
+from daycare.base.durations import duration
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.cli.client import Json
-from daycare.cli.render import span
 from daycare.config import plugin_settings
 from daycare.observe.redact import without_secrets
 from daycare.ops import bare
@@ -66,11 +66,11 @@ def _state(scene: Scene, name: str, state: Json, health: str) -> Finding:
     level = _LEVELS.get(kind, "warn")
     if kind == "starting" and age_s > STARTING_S:
         level = "warn"
-    parts = [f"{kind}{f' for {span(age_s)}' if since_ms and kind != 'off' else ''}"]
+    parts = [f"{kind}{f' for {duration(age_s)}' if since_ms and kind != 'off' else ''}"]
     parts += [text for text in (state.get("identity"), state.get("reason")) if text]
     heard = dict(scene.inside.heard) if scene.inside is not None else {}
     if kind == "up" and name in heard:
-        parts.append(f"the last message came {span((scene.now_ms - heard[name]) / 1000)} ago")
+        parts.append(f"the last message came {duration((scene.now_ms - heard[name]) / 1000)} ago")
     if health and f"{name}: {kind}" not in health:
         parts.append(health)
     return Finding(
