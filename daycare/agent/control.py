@@ -84,7 +84,7 @@ class Control:
                 child.path,
                 child.id,
                 child.user,
-                parent=agent.path,
+                by=agent.path,
                 key=f"stop:{row.seq}",
                 reason=f"{agent.path} was stopped",
                 trace=row.envelope.trace,

@@ -22,7 +22,7 @@ from daycare.base.errors import ForbiddenError, InvalidError
 from daycare.base.events import AgentChanged, AgentCreated
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import LASTING_AGENTS_MAX
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
 from daycare.inference.pool import Pool
@@ -142,18 +142,7 @@ class LastingAgents:
             await self.store.agents.set_state(agent.id, "dead", reason)
             return
         await self._router.post(
-            Envelope(
-                to=agent.path,
-                agent_id=agent.id,
-                user=agent.user,
-                origin=Origin.SYSTEM,
-                sender="system",
-                key=f"dismiss:{agent.id}",
-                text=reason,
-                trace=new_trace_id(),
-                kind=EnvelopeKind.DISMISS,
-                lane=Lane.CONTROL,
-            )
+            dismissal(agent.path, agent.id, agent.user, key=f"dismiss:{agent.id}", reason=reason, trace=new_trace_id())
         )
 
     async def restore(self, path: str) -> Agent:

@@ -5,7 +5,6 @@ from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import msgspec
-from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
@@ -66,12 +65,12 @@ class Neighbours:
             agent.path,
             agent.id,
             agent.user,
-            parent="system",  # not from its parent, so that a call of that which waits for it hears that nothing comes
             key=f"end:{context.turn}:{context.step}",
             reason=it.reason or f"ended by {context.path}",
             trace=context.trace,
-        )
-        await self.router.post(replace(message, meta={"quiet": "1"}))
+            quiet=True,
+        )  # not by its parent, so that a call of that which waits for it hears that nothing comes
+        await self.router.post(message)
         return f"{agent.path} is told to end"
 
     async def _read(self, context: ToolContext, it: ReadHistory) -> Sourced:

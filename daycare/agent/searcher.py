@@ -113,7 +113,7 @@ class Searcher:
             agent.path,
             agent.id,
             agent.user,
-            parent=parent.path,
+            by=parent.path,
             key=f"answered:{turn.turn}",
             reason="it has answered",
             trace=turn.trace,

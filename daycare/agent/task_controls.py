@@ -16,7 +16,7 @@ from daycare.base.cron import NOBODY
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.ids import new_agent_id, new_trace_id
 from daycare.base.limits import ASK_CHAIN_MAX
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, asking
+from daycare.base.messages import Envelope, Origin, asking, dismissal
 from daycare.base.path import Kind, Path, Role, owner_of
 from daycare.base.permission import KILL, SPAWN
 from daycare.base.task import TaskSpec
@@ -121,21 +121,16 @@ class TaskControls:
         ended = ConflictError("TASK_ENDED", f"cancelling {task.path}: it is {task.state}", hint=f"daycare task {path}")
         if task.ended_at is not None:
             raise ended
-        meta = {"quiet": "1"}
-        if by and by == task.asker and not task.waits:
-            meta["untold"] = (await self.directory.at(by)).id
-        stop = Envelope(
-            to=task.path,
-            agent_id=task.agent_id,
-            user=task.user,
-            origin=Origin.SYSTEM,
-            sender=by or "system",
+        stop = dismissal(
+            task.path,
+            task.agent_id,
+            task.user,
             key="task:cancel",
-            text=f"cancelled by {by}" if by else "cancelled by the user",
+            reason=f"cancelled by {by or 'the user'}",
             trace=task.trace,
-            kind=EnvelopeKind.DISMISS,
-            lane=Lane.CONTROL,
-            meta=meta,
+            by=by,
+            quiet=True,
+            untold=(await self.directory.at(by)).id if by and by == task.asker and not task.waits else "",
         )
         try:
             await self.router.post(stop)

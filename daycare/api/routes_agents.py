@@ -13,7 +13,7 @@ from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_DISMISS_S
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind
 from daycare.store.records import Agent, AgentConfig
 
@@ -172,17 +172,13 @@ class Agents:
         """Ask an awake agent to die, as nothing happens to one outside of its lane, and wait for that."""
         async with self._services.bus.subscribe(path=agent.path, types=frozenset({"agent.died"})) as deaths:
             await self._services.router.post(
-                Envelope(
-                    to=agent.path,
-                    agent_id=agent.id,
-                    user=agent.user,
-                    origin=Origin.SYSTEM,
-                    sender="system",
+                dismissal(
+                    agent.path,
+                    agent.id,
+                    agent.user,
                     key=f"dismiss:{agent.id}",
-                    text="ended by the operator",
+                    reason="ended by the operator",
                     trace=new_trace_id(),
-                    kind=EnvelopeKind.DISMISS,
-                    lane=Lane.CONTROL,
                 )
             )
             with trio.move_on_after(API_DISMISS_S):

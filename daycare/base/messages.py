@@ -112,19 +112,34 @@ def asking(wait: str, asker: str, session: int) -> dict[str, str]:
     return {"wait": wait, "asker": asker, "session": str(session)}
 
 
-def dismissal(child: str, child_id: str, user: str, *, parent: str, key: str, reason: str, trace: str) -> Envelope:
-    """Return the message by which an agent ends one of its helpers, a living incarnation of the path `child`."""
+def dismissal(
+    path: str,
+    agent_id: str,
+    user: str,
+    *,
+    key: str,
+    reason: str,
+    trace: str,
+    by: str = "",
+    quiet: bool = False,
+    untold: str = "",
+) -> Envelope:
+    """Return the message that ends an agent, a living incarnation of `path`: `by` another agent, or by the daemon.
+
+    A `quiet` end costs its parent no turn; the agent with the id `untold` is not notified either.
+    """
     return Envelope(
-        to=child,
-        agent_id=child_id,
+        to=path,
+        agent_id=agent_id,
         user=user,
-        origin=Origin.AGENT,
-        sender=parent,
+        origin=Origin.AGENT if by else Origin.SYSTEM,
+        sender=by or "system",
         key=key,
         text=reason,
         trace=trace,
         kind=EnvelopeKind.DISMISS,
         lane=Lane.CONTROL,
+        meta=({"quiet": "1"} if quiet else {}) | ({"untold": untold} if untold else {}),
         origins=(),  # a reason that an agent gives had a person's yes where it needed one
     )
 

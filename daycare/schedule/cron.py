@@ -27,7 +27,7 @@ from daycare.base.limits import (
     CRON_PAGE,
     STORE_RETRY_S,
 )
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.zones import zone_of
 from daycare.observe.bus import Bus
@@ -276,19 +276,8 @@ class Schedule:
         """A job that is gone needs its agent no more."""
         self._orphaned = False
         for agent_id, path, user in await self.store.cron.orphans(CRON_PAGE):
-            message = Envelope(
-                to=path,
-                agent_id=agent_id,
-                user=user,
-                origin=Origin.SYSTEM,
-                sender="system",
-                key=f"dismiss:{agent_id}",
-                text="its job was removed",
-                trace=new_trace_id(),
-                kind=EnvelopeKind.DISMISS,
-                lane=Lane.CONTROL,
-                meta={"quiet": "1"},
-            )
+            key, reason = f"dismiss:{agent_id}", "its job was removed"
+            message = dismissal(path, agent_id, user, key=key, reason=reason, trace=new_trace_id(), quiet=True)
             try:
                 await self.router.post(message)
             except (UnavailableError, BusyError):

@@ -19,7 +19,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
 from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, dismissal
 from daycare.feature import Feature
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
@@ -141,19 +141,8 @@ class Tasks(Feature):
 
 
 def _dismissal(task: Task) -> Envelope:
-    return Envelope(
-        to=task.path,
-        agent_id=task.agent_id,
-        user=task.user,
-        origin=Origin.SYSTEM,
-        sender="system",
-        key="task:ended",
-        text="its task has ended",
-        trace=task.trace,
-        kind=EnvelopeKind.DISMISS,
-        lane=Lane.CONTROL,
-        meta={"quiet": "1"},
-    )
+    key, reason = "task:ended", "its task has ended"
+    return dismissal(task.path, task.agent_id, task.user, key=key, reason=reason, trace=task.trace, quiet=True)
 
 
 def _words(task: Task) -> str:

@@ -21,7 +21,7 @@ from daycare.base.limits import (
     STORE_RETRY_S,
     WAKE_PAGE_AGENTS,
 )
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
+from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Path
 from daycare.schedule.gc import GC, Gc, Sweep
 from daycare.schedule.health import HEALTH, Health, Look, Tell
@@ -122,17 +122,13 @@ class Upkeep:
         for agent_id, turn in await self.store.agents.idle_children(before, now_ms, WAKE_PAGE_AGENTS):
             with suppress(DaycareError):  # it died meanwhile, or the store refuses: the next look finds it
                 agent = await self.directory.get(agent_id)
-                dismissal = Envelope(
-                    to=agent.path,
-                    agent_id=agent_id,
-                    user=agent.user,
-                    origin=Origin.SYSTEM,
-                    sender="system",
+                message = dismissal(
+                    agent.path,
+                    agent_id,
+                    agent.user,
                     key=f"dismiss:{turn}",
-                    text=f"idle for {CHILD_IDLE_S:g} s",
+                    reason=f"idle for {CHILD_IDLE_S:g} s",
                     trace=new_trace_id(),
-                    kind=EnvelopeKind.DISMISS,
-                    lane=Lane.CONTROL,
-                    meta={"quiet": "1"},  # it has answered all: a last word would cost its parent a turn
+                    quiet=True,  # it has answered all: a last word would cost its parent a turn
                 )
-                await self.router.post(dismissal)
+                await self.router.post(message)

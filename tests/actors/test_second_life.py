@@ -63,8 +63,9 @@ async def by_idling(house: House, agent: Agent, parent: Agent) -> None:
 
 
 async def by_the_same_message(house: House, agent: Agent, parent: Agent) -> None:
-    reason = {"parent": "/ann/direct", "key": "once", "reason": "done", "trace": "t"}
-    await house.daemon.router.post(dismissal(agent.path, agent.id, agent.user, **reason))
+    path, key = agent.path, "once"
+    message = dismissal(path, agent.id, agent.user, key=key, reason="done", trace="t", by="/ann/direct")
+    await house.daemon.router.post(message)
 
 
 @pytest.mark.parametrize("end", [by_its_person, by_its_parents_end, by_idling, by_the_same_message])

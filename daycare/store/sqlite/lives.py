@@ -72,7 +72,7 @@ def _dismiss(tx: Tx, parent: Agent, child: Agent) -> None:
         child.path,
         child.id,
         child.user,
-        parent=parent.path,
+        by=parent.path,
         key=f"dismiss:{parent.id}",
         reason="its parent ended",
         trace="",

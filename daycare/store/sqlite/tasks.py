@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
-from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin, Origins
+from daycare.base.messages import Envelope, Origins, dismissal
 from daycare.base.path import Path
 from daycare.store.records import Delivery
 from daycare.store.records_tasks import NewTask, Task, TaskNews, TaskProgress
@@ -163,19 +163,8 @@ def _is_taken(tx: Tx, path: str) -> bool:
 
 
 def _deadline(path: str, agent_id: str, new: NewTask) -> Envelope:
-    return Envelope(
-        to=path,
-        agent_id=agent_id,
-        user=new.user,
-        origin=Origin.SYSTEM,
-        sender="system",
-        key=DEADLINE_KEY,
-        text="its deadline has passed",
-        trace=new.message.trace,
-        kind=EnvelopeKind.DISMISS,
-        lane=Lane.CONTROL,
-        meta={"quiet": "1"},
-    )
+    reason, trace = "its deadline has passed", new.message.trace
+    return dismissal(path, agent_id, new.user, key=DEADLINE_KEY, reason=reason, trace=trace, quiet=True)
 
 
 def _progress(tx: Tx, agent_id: str, text: str, key: str, origins: Origins) -> Task | None:
