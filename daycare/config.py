@@ -33,7 +33,6 @@ from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection
 from daycare.settings import AgentsSection as AgentsSection
-from daycare.settings import ApiSection as ApiSection
 from daycare.settings import BackupSection as BackupSection
 from daycare.settings import BudgetsSection as BudgetsSection
 from daycare.settings import Config as Config
@@ -352,8 +351,6 @@ def _meaning(config: Config) -> _Found:
             yield ("metrics", "listen"), lower(error.message)
     if config.tracing.endpoint and not _is_url(config.tracing.endpoint):
         yield ("tracing", "endpoint"), 'expected a URL, such as "http://127.0.0.1:4318"'
-    if config.api.tcp:
-        yield ("api", "tcp"), 'is reserved for a later version; the API is on the Unix socket. Leave it ""'
 
 
 def _embedded(config: Config) -> _Found:

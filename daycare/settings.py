@@ -170,12 +170,6 @@ class TracingSection(msgspec.Struct, frozen=True, kw_only=True):
     ratio: Annotated[float, Meta(ge=0, le=1)] = 1.0
 
 
-class ApiSection(msgspec.Struct, frozen=True, kw_only=True):
-    """`[api]`: reserved. The API is on the Unix socket alone."""
-
-    tcp: str = ""
-
-
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """All settings; `Config()` are the defaults. `providers` always has one called `offline`."""
 
@@ -196,7 +190,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     cron: dict[str, CronSection] = msgspec.field(default_factory=dict)
     metrics: MetricsSection = MetricsSection()
     tracing: TracingSection = TracingSection()
-    api: ApiSection = ApiSection()
 
 
 def with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:

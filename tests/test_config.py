@@ -145,7 +145,6 @@ base_url = "127.0.0.1:11434"
 [plugins]
 load = ["nothing"]
 [api]
-tcp = "127.0.0.1:80"
 """
     found = [re.match(r"config.toml:(\d+): ([\w.]+): ", line) for line in problems(tmp_path, text)]
     assert [(int(match[1]), match[2]) for match in found if match] == [
@@ -159,7 +158,7 @@ tcp = "127.0.0.1:80"
         (13, "providers.Ollama"),
         (14, "providers.Ollama.base_url"),
         (16, "plugins.load"),
-        (18, "api.tcp"),
+        (17, "api"),
     ]
 
 
@@ -368,7 +367,7 @@ def test_example_parses_as_it_is_and_uncommented(tmp_path: Path) -> None:
 
 def test_example_shows_the_defaults(tmp_path: Path) -> None:
     shown = load(write(tmp_path, UNCOMMENTED))
-    for section in ("daemon", "store", "agent", "plugins", "api"):
+    for section in ("daemon", "store", "agent", "plugins"):
         assert getattr(shown, section) == getattr(Config(), section)
     assert shown.models.default == Config().models.default
 

@@ -13,7 +13,6 @@ T = TypeVar("T")
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # of a row
 Limit = Annotated[int, msgspec.Meta(ge=1, le=API_PAGE_MAX_ROWS)]
-EMPTY: dict[str, Any] = {}
 
 _encode = msgspec.json.Encoder().encode
 

@@ -58,7 +58,6 @@ class Backups:
         self._kept = Kept()
         self._failed_at = _NEVER  # by the clock that nobody sets
         self._failure: DaycareError | None = None
-        self._bytes = 0
         self._hide_passphrase()
 
     def apply(self, config: Config) -> None:

@@ -121,7 +121,6 @@ WAIT_MAX_S: Final = 86_400.0  # the longest a turn is set aside for an answer
 OUTAGE_MAX_S: Final = 86_400.0  # a turn waits this long for a provider that is away, uncounted, before it is given up
 CHILD_IDLE_S: Final = 600.0  # an idle sub-agent or search is dismissed after so long
 CHILD_LOOK_S: Final = 60.0
-EVENTS_BATCH_MAX: Final = 256  # noteworthy events recorded in one write
 START_CHECK_MAX_BYTES: Final = 64 * 1024 * 1024  # a database up to this size is checked whole at each start: 0.2 s
 PLUGIN_LOAD_S: Final = 20.0  # to import a plugin and set it up: a large SDK on a slow disk takes some 5 s
 PLUGIN_STOP_S: Final = 5.0  # for a cancelled plugin to say goodbye to its platform
@@ -379,7 +378,6 @@ TASK_PROGRESS_KEPT: Final = 20  # lines of one task, the newest: a screen
 TASK_HAD_MAX_CHARS: Final = 4_000  # of what a task had when it was stopped
 TASK_LOOK_S: Final = 60.0  # between two looks for ended tasks when nothing was heard of any
 TASK_PAGE: Final = 64  # tasks looked at in one go
-LOOKUP_VECTOR_S: Final = 5.0  # for a question's vector; past it words alone are searched
 
 BEHAVIOUR_DEADLINE_S: Final = 120.0  # of one turn of an app: as long as a tool may take
 BEHAVIOUR_STATE_MAX_BYTES: Final = 64 * 1024  # of JSON that an app keeps: a list of a thousand entries; more is files

@@ -21,7 +21,6 @@ from daycare.plugin import InferRequest
 
 _QUESTION: Final = "Answer with the single word ok."
 _TEST_TOKENS: Final = 16
-_OLLAMA: Final = "ollama"
 
 
 class ModelState(msgspec.Struct, frozen=True, kw_only=True):

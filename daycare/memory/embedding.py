@@ -47,7 +47,6 @@ class Model(NamedTuple):
     quick: bool = False
 
 
-_LENGTH_TOLERANCE: Final = 0.05  # of a vector that should have length 1; it is made so anyway
 _ZERO: Final = 1e-6
 _LARGEST: Final = 1e15  # of a number in a vector whose length should be 1: more squares past what 32 bits hold
 

@@ -189,7 +189,6 @@ AFTER_RESTART: Final = (
     "agent.operator",
     *_of("plugins", "load", "disable"),
     *_of("memory", "embedder", "model_dir"),  # all vectors are another model's then
-    "api.tcp",
     "metrics.listen",
     *_of("tracing", "endpoint", "ratio"),
 )

@@ -144,12 +144,6 @@ def this(period: Period) -> str:
     return "today" if period == "day" else "this month"
 
 
-def limit_words(name: str, limit: int) -> str:
-    """Return a limit as people read it: `$2.00 a day`."""
-    period, measure = split_name(name)
-    return f"{shown_amount(measure, limit)} a {period}"
-
-
 def until_words(period: Period, day: str, zone: str, now_ms: int) -> str:
     """Return when a budget begins anew, in its user's zone: `until 00:00`, `until 1 December, 00:00`."""
     ends = local_time(ends_ms(period, day, zone), zone_of(zone))

@@ -9,7 +9,6 @@ import trio
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage
-from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
@@ -56,14 +55,12 @@ class Health:
         store: Store,
         directory: Directory,
         router: Router,
-        clock: Clock,
         look: Look,
         tell: Tell,
     ) -> None:
         self._store = store
         self._directory = directory
         self._router = router
-        self._clock = clock
         self._look = look
         self._tell = tell
         self._bad: dict[str, float] = {}  # since when, by trio's clock

@@ -63,7 +63,7 @@ class Upkeep:
         }
         self.horizon = Horizon(clock, store.upkeep.newest_ms())
         self.backups = backups
-        self.health = Health(store, directory, router, clock, look, tell)
+        self.health = Health(store, directory, router, look, tell)
         self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock, self.horizon), HEALTH: self.health}
 
     def _before(self, now_ms: int) -> int:

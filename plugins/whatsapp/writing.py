@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from neonize.proto.waCommon.WACommon_pb2 import MessageKey
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import (
@@ -17,8 +17,6 @@ from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import (
 from daycare.base.bridge import FileAt
 from daycare_plugins.whatsapp.formatting import to_whatsapp
 from daycare_plugins.whatsapp.identities import GROUPS, MINE, PHONES, Me, referred
-
-EDIT_MAX_S: Final = 15 * 60  # WhatsApp shows no edit of what is older
 
 
 def text(words: str, reply_to: str = "", me: Me = Me()) -> Any:  # noqa: B008 -- frozen

@@ -224,7 +224,6 @@ class _Walker:
         self._prefix = ""
         self._marks: list[str] = []
         self._lists: list[int | None] = []
-        self._loose = False  # a paragraph within a list item has ended
         self._quotes = 0
         self._links: list[tuple[str, str]] = []
         self._rows: list[list[list[Run]]] = []

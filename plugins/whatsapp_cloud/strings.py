@@ -3,7 +3,6 @@
 import re
 from typing import Any, Final
 
-DEPTH_MAX: Final = 20  # levels of a webhook; real ones have ten
 NAME_MAX_CHARS: Final = 100
 FILE_NAME_MAX_CHARS: Final = 100
 _CUT: Final = " [...]"

@@ -187,8 +187,8 @@ async def test_the_operator_is_told_once_that_backups_fail(
         ("", '[backup]\nevery = "24h"\n'),
         ("[agent]\nname = 'x'", "[agent]\nname = 'x'\n\n[backup]\nevery = \"24h\"\n"),
         (
-            '[backup]\nkeep = 3 # few\n\n[api]\ntcp = ""\n',
-            '[backup]\nevery = "24h"\nkeep = 3 # few\n\n[api]\ntcp = ""\n',
+            '[backup]\nkeep = 3 # few\n\n[metrics]\nlisten = ""\n',
+            '[backup]\nevery = "24h"\nkeep = 3 # few\n\n[metrics]\nlisten = ""\n',
         ),
         ('[backup] # b\nevery = "off"\n#every = "7d"\n', '[backup] # b\nevery = "24h"\n#every = "7d"\n'),
         ("[backup]", '[backup]\nevery = "24h"\n'),

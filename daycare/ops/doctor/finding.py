@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from daycare.ops.doctor.scene import Scene
 
 Level = Literal["ok", "warn", "fail"]
-RANK: Final[dict[Level, int]] = {"ok": 0, "warn": 1, "fail": 2}
 
 
 @dataclass(frozen=True, slots=True)

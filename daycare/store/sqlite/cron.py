@@ -26,7 +26,6 @@ from daycare.store.sqlite.database import count, counted
 from daycare.store.sqlite.writer import Tx, Writer
 
 _NEWEST = 1_000  # entries of the ledger, among which one of a time that is still to come is looked for
-_decode_spec = msgspec.json.Decoder(CronSpec).decode
 _decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 

@@ -41,7 +41,6 @@ _ASTRAY: Final = (  # documents that are found and should not be, or should be a
     " + (SELECT count(*) FROM documents_text_docsize WHERE id NOT IN (SELECT no FROM living_documents))"
 )
 
-_ZONES: Final = "SELECT id, zone FROM users WHERE removed_at IS NULL AND kind = 'person' ORDER BY id"
 _HEARD: Final = (
     "SELECT substr(sender, 1, instr(sender, ':') - 1) AS connector, max(created_at) FROM (SELECT sender, created_at"
     " FROM inbox ORDER BY seq DESC LIMIT 5000) WHERE instr(sender, ':') > 1 GROUP BY connector"

@@ -49,7 +49,6 @@ class FakeBridge:
         self._offering = threading.RLock()
         self._die_at = ""
         self._mute = False
-        self._shown: list[dict[str, Any]] = []
         self._platform = _Platform(platform, self) if platform else None
 
     def run(self) -> None:
