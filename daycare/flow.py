@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.permits import Permits
-from daycare.actors.router import Router
+from daycare.actors.router import Posted, Router
 from daycare.actors.storms import Storms
 from daycare.agent.arrivals import Arrivals, Entry
 from daycare.agent.attachments import Files
@@ -53,24 +53,14 @@ from daycare.base.limits import (
     RETRY_MAX_S,
     SPLIT_INLINE_MAX_CHARS,
 )
-from daycare.base.messages import EnvelopeKind
+from daycare.base.messages import Envelope, EnvelopeKind
+from daycare.base.path import Fetch
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
 from daycare.observe.bus import Bus
 from daycare.plugin import Connector, Inbound, InferRequest, Outcome, Outgoing, Unreadable
 from daycare.store.contract import Store
-from daycare.store.records import (
-    Agent,
-    InboxRow,
-    Knock,
-    OutboxRow,
-    Policy,
-    Receipt,
-    Step,
-    Taken,
-    Turn,
-    User,
-)
+from daycare.store.records import Agent, InboxRow, Knock, OutboxRow, Policy, Receipt, Step, Taken, Turn, User
 from daycare.store.retry import with_retry
 
 T = TypeVar("T")
@@ -108,9 +98,22 @@ class Flow:
         began = self.clock.now_ms()
         arrival = await self.arrivals.admit(inbound)
         receipt = await self.router.post(arrival.envelope, arrival.create, began)
-        self.hooks.accepted(arrival.envelope, receipt)
-        self.recaller.accepted(arrival.envelope, receipt)
+        self._accepted(arrival.envelope, receipt)
         return receipt
+
+    async def accept_all(self, inbound: Inbound) -> list[Posted]:
+        """Make what somebody said a committed message to each of their agents; raises as `accept` and the router do."""
+        began = self.clock.now_ms()
+        arrival = await self.arrivals.admit(inbound)
+        posted = await self.router.post_to_user_agents(Fetch.ALL_OF_USER, arrival.envelope, began)
+        for envelope, it in posted:
+            if isinstance(it, Receipt):
+                self._accepted(envelope, it)
+        return posted
+
+    def _accepted(self, envelope: Envelope, receipt: Receipt) -> None:
+        self.hooks.accepted(envelope, receipt)
+        self.recaller.accepted(envelope, receipt)
 
     async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = "") -> list[Outcome]:
         """Make what came over a connector committed messages, together with where to read on; all or nothing.
@@ -153,8 +156,7 @@ class Flow:
         if taken.receipt.duplicate:
             self.arrivals.forgive(connector, [entry])
         self.router.announce(taken.envelope, taken.receipt, began)
-        self.hooks.accepted(taken.envelope, taken.receipt)
-        self.recaller.accepted(taken.envelope, taken.receipt)
+        self._accepted(taken.envelope, taken.receipt)
         say = self.arrivals.once(taken.envelope.reply_target or "", entry.say)
         return Outcome(state="repeated" if taken.receipt.duplicate else "accepted", seq=taken.receipt.seq, say=say)
 

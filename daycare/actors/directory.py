@@ -8,7 +8,7 @@ from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import FOREGROUND, Fetch, Kind, Path, fetch
+from daycare.base.path import FOREGROUND, PEOPLES, Fetch, Kind, Path, fetch
 from daycare.base.permission import KILL, SPAWN
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent
@@ -129,8 +129,8 @@ class Directory:
         return await self._store.agents.find(user=user, limit=AGENTS_LISTED_MAX)
 
     async def fetch(self, strategy: Fetch, user: str) -> list[Agent]:
-        """Return a user's agents that a fetch strategy names, the most recent first."""
-        kinds = FOREGROUND if strategy is Fetch.MOST_RECENT_FOREGROUND else list(Kind)
+        """Return those of a user's agents that people talk with and a fetch strategy names, the most recent first."""
+        kinds = FOREGROUND if strategy is Fetch.MOST_RECENT_FOREGROUND else PEOPLES
         found = [pair for kind in kinds for pair in await self._store.agents.recency(user, kind)]
         agents = {agent.path: agent for agent, _ in found}
         candidates = [(Path.stored(agent.path, Kind(agent.kind)), recency) for agent, recency in found]

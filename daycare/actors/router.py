@@ -1,13 +1,21 @@
 """The router: the one way a message gets into an inbox."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory, Permit, permit_all
 from daycare.base.clock import Clock
-from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.errors import (
+    BusyError,
+    ConflictError,
+    DaycareError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
 from daycare.base.events import MessageAccepted
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
@@ -16,6 +24,10 @@ from daycare.base.permission import MESSAGE
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, NewAgent, Receipt
+
+Posted: TypeAlias = tuple[Envelope, Receipt | DaycareError]  # what was posted, and what came of it
+
+_ALL_MAX_AGENTS: Final = 200  # that get a message at once; each may begin a turn of a model
 
 
 async def count_nothing(envelope: Envelope) -> None:
@@ -103,21 +115,30 @@ class Router:
             )
         )
 
-    async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope) -> list[Receipt]:
-        """Post to those of the user's agents that a fetch strategy names, all in one commit.
+    async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope, began: int = 0) -> list[Posted]:
+        """Post to each of the user's agents that a fetch strategy names; return what came of each, in that order.
 
-        Each gets the key with its own path appended. An empty list means that nobody fits: the caller decides whether
-        that is a failure.
+        Each gets the key with its own path appended, so that a repeat adds nothing where it was taken. One that is full
+        or has just ended keeps it from no other. Raises `ConflictError` AGENTS_MANY for too many of them, and
+        `InvalidError`, before anything is posted. An empty list means that nobody fits.
         """
-        check(envelope)
         agents = await self._directory.fetch(strategy, envelope.user)
+        if len(agents) > _ALL_MAX_AGENTS:
+            raise ConflictError(
+                "AGENTS_MANY",
+                f"posting to all agents of {envelope.user}: there are {len(agents)}, more than {_ALL_MAX_AGENTS}",
+                hint="name one: daycare send PATH TEXT",
+            )
         batch = [replace(envelope, to=agent.path, key=f"{envelope.key}:{agent.path}") for agent in agents]
         for each in batch:
             check(each)
-        receipts = await self._store.inbox.post_all([(each, None) for each in batch])
-        for each, receipt in zip(batch, receipts, strict=True):
-            self.announce(each, receipt)
-        return receipts
+        posted: list[Posted] = []
+        for each in batch:
+            try:
+                posted.append((each, await self.post(each, began=began)))
+            except (BusyError, NotFoundError) as refused:
+                posted.append((each, refused))
+        return posted
 
     async def wait(self, receipt: Receipt, deadline_s: float) -> Receipt:
         """Wait until a message was answered; returns its final receipt.

@@ -15,6 +15,7 @@ from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.events import MemoryForgotten
 from daycare.base.limits import API_PAGE_MAX_ROWS, QUESTION_MAX_CHARS, WHY_EVENTS_MAX
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
+from daycare.base.path import PEOPLES
 from daycare.base.scope import scope_of
 from daycare.memory.forgetting import Forgetting, Plan
 from daycare.memory.queries import Hit
@@ -23,7 +24,6 @@ from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Receipt
 from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Uncurated
-from daycare.tools.context import PEOPLES
 
 Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
 

@@ -31,7 +31,7 @@ from daycare.base.limits import (
     RECALL_STICKY_FOLD,
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
-from daycare.base.path import Kind
+from daycare.base.path import PEOPLES, Kind
 from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 Ask = Callable[[str], Awaitable["Floats"]]
 
-PEOPLES: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP)
 _ORDER: Final = (Tier.ENTITY, Tier.FACT, Tier.CHUNK, Tier.LOG)
 _MARKED: Final = {
     Origin.GROUP: "said in a group",

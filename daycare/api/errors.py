@@ -2,7 +2,7 @@
 
 import math
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -23,20 +23,24 @@ class BodyTooLargeError(InvalidError):
     http_status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
+def error_view(error: DaycareError) -> dict[str, Any]:
+    """Return what a client is told of `error`."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "retry_after_s": error.retry_after_s,
+    }
+
+
 def error_response(error: DaycareError, status: int = 0, headers: dict[str, str] | None = None) -> Response:
     """Return the answer that tells a client about `error`, with its class's status unless another is given."""
     headers = dict(headers or {})
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    document = {
-        "error": {
-            "code": error.code,
-            "message": error.message,
-            "hint": error.hint,
-            "retry_after_s": error.retry_after_s,
-        }
-    }
-    return Response(_encode(document), status or error.http_status, headers, media_type="application/json")
+    return Response(
+        _encode({"error": error_view(error)}), status or error.http_status, headers, media_type="application/json"
+    )
 
 
 async def refused(request: Request, error: Exception) -> Response:

@@ -12,11 +12,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
+from daycare.api.errors import error_view
 from daycare.api.routes_agents import agent_at, agent_view
 from daycare.api.services import Services
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
-from daycare.base.errors import NotFoundError
+from daycare.base.errors import DaycareError, InvalidError, NotFoundError
 from daycare.base.events import ReplySent
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_PAGE_MAX_ROWS, API_WAIT_MAX_S, FILES_MAX, OUTBOX_MAX_MESSAGES
@@ -27,11 +28,12 @@ from daycare.store.records import OutboxRow, Receipt
 
 
 class Post(Document, frozen=True, kw_only=True):
-    """A message. `user` is whose it is; without a path it goes to that user's `direct` agent."""
+    """A message. `user` is whose it is; without a path it goes to that user's `direct` agent, or to `all` of theirs."""
 
     text: str
     files: Annotated[tuple[Number, ...], msgspec.Meta(max_length=FILES_MAX)] = ()
     path: str | None = None
+    all: bool = False
     key: str | None = None
     user: str | None = None
     wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
@@ -69,24 +71,27 @@ class Messages:
         ]
 
     async def post(self, request: Request) -> Response:
-        """Commit a message; with `wait_s`, wait for its answer."""
+        """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
         wish = await body(request, Post)
+        if wish.all and (wish.path is not None or wish.wait_s is not None):
+            raise InvalidError("BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/api.md")
         user = self._services.owner if wish.user is None else wish.user
         files = [await self._file(number, user) for number in wish.files]
         outside = joined(request.headers.get("traceparent", ""))
         if outside is not None:
             self._services.join(outside)
-        receipt = await self._services.accept(
-            Inbound(
-                connector=DIRECT,
-                sender=f"{DIRECT}:{user}",
-                key=_fresh_key() if wish.key is None else wish.key,
-                text=wish.text,
-                files=tuple(files),
-                path=wish.path or "",
-                trace=outside.trace if outside is not None else "",
-            )
+        inbound = Inbound(
+            connector=DIRECT,
+            sender=f"{DIRECT}:{user}",
+            key=_fresh_key() if wish.key is None else wish.key,
+            text=wish.text,
+            files=tuple(files),
+            path=wish.path or "",
+            trace=outside.trace if outside is not None else "",
         )
+        if wish.all:
+            return await self._post_to_all(inbound, user)
+        receipt = await self._services.accept(inbound)
         mine = f"00-{trace_id(receipt.trace)}-{accept_id(receipt.trace, receipt.seq)}-01"
         if wish.wait_s:
             waited = await outcome(request, self._closing, self._services.router, receipt, wish.wait_s)
@@ -101,6 +106,14 @@ class Messages:
         response = answer(view, 200 if ended else 202)
         response.headers["traceparent"] = mine
         return response
+
+    async def _post_to_all(self, inbound: Inbound, user: str) -> Response:
+        posted = await self._services.accept_all(inbound)
+        if not posted:
+            raise NotFoundError("AGENT_NONE", f"posting to all agents of {user}: there are none", hint="daycare agents")
+        taken = [it for _, it in posted if isinstance(it, Receipt)]
+        refused = [{"path": each.to, "error": error_view(it)} for each, it in posted if isinstance(it, DaycareError)]
+        return answer({"messages": taken, "refused": refused}, 202)
 
     async def _file(self, number: int, user: str) -> File:
         file = await self._store.files.get(number, user)

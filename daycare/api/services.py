@@ -6,7 +6,7 @@ from typing import Any
 
 from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
-from daycare.actors.router import Router
+from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
@@ -68,14 +68,14 @@ def _no_trace(_: Joined) -> None:
 class Services:
     """The parts of a running daemon that the API shows and moves.
 
-    `desk` is that of approvals; `accept` takes a message in; `status` returns the whole answer of `GET /v1/status`;
-    `stop` asks for an orderly end (True: and a fresh start of the program); `owner` is the operator's user id; `health`
-    looks at how everything is; `mode` is `run`, `chat` or `tool`; `read_file` returns a file of a user; `plugins` tells
-    of each plugin what `GET /v1/plugins` shows; `check` raises for settings of an agent that name what there is not.
-    `connectors` are all there are, by name. `process` makes the passages of a document anew, `reembed` all vectors. For
-    `keep_days` an agent that has ended can be restored. `reload` takes config.toml anew and returns what came of it.
-    `features` bring routes of their own. `metrics` is Prometheus's text; `join` lets a message that comes next belong
-    to a trace from outside.
+    `desk` is that of approvals; `accept` takes a message in, `accept_all` one for each agent of its sender; `status`
+    returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end (True: and a fresh start of the
+    program); `owner` is the operator's user id; `health` looks at how everything is; `mode` is `run`, `chat` or `tool`;
+    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check` raises
+    for settings of an agent that name what there is not. `connectors` are all there are, by name. `process` makes the
+    passages of a document anew, `reembed` all vectors. For `keep_days` an agent that has ended can be restored.
+    `reload` takes config.toml anew and returns what came of it. `features` bring routes of their own. `metrics` is
+    Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
     """
 
     store: Store
@@ -89,6 +89,7 @@ class Services:
     desk: Desk
     permits: Permits
     accept: Callable[[Inbound], Awaitable[Receipt]]
+    accept_all: Callable[[Inbound], Awaitable[list[Posted]]]
     status: Callable[[], Awaitable[Mapping[str, Any]]]
     stop: Callable[[bool, str], None]
     owner: str

@@ -36,6 +36,7 @@ class Kind(StrEnum):
 
 
 FOREGROUND: Final = (Kind.CONNECTOR, Kind.SUBUSER)  # the kinds that are somebody's own conversation
+PEOPLES: Final = (*FOREGROUND, Kind.AGENT, Kind.APP)  # people, or programs of theirs, talk with them
 
 
 class Role(StrEnum):

@@ -152,9 +152,14 @@ class Client:
         user: str | None = None,
         files: Sequence[int] = (),
         wait_s: float = 0,
+        everywhere: bool = False,
     ) -> Json:
-        """Commit a message; with `wait_s`, wait so long for its answer. `files` are numbers of kept files."""
+        """Commit a message; with `wait_s`, wait so long for its answer. `files` are numbers of kept files.
+
+        `everywhere`: one for each agent of the user.
+        """
         body: Json = {"text": text, "key": key, "path": path, "user": user, "wait_s": wait_s or None}
+        body["all"] = everywhere or None
         if files:
             body["files"] = list(files)
         return self.call("POST", "/v1/messages", _present(body), timeout_s=REQUEST_S + wait_s)
@@ -213,9 +218,11 @@ class Client:
         user: str | None = None,
         files: Sequence[int] = (),
         wait_s: float = 0,
+        everywhere: bool = False,
     ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
-        return self.patiently(lambda: self.post(text, key=key, path=path, user=user, files=files, wait_s=wait_s))
+        about: Json = {"path": path, "user": user, "files": files, "wait_s": wait_s, "everywhere": everywhere}
+        return self.patiently(lambda: self.post(text, key=key, **about))
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Make a call that may be repeated, again while the daemon is away, for at most RECONNECT_S."""

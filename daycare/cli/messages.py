@@ -3,17 +3,19 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.base.errors import InvalidError, StoppedError, UnavailableError
+from daycare.base.errors import BusyError, InvalidError, StoppedError, UnavailableError
 from daycare.base.limits import ASK_DEADLINE_S
 from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
 from daycare.cli.command import Cli, command, show
 from daycare.cli.home import takes_turns
 from daycare.cli.render import clock, one_line, plain, table, when
 from daycare.store.home import Home
+
+_IDLE: Final = "no daemon runs: it is answered as soon as `daycare run` or `daycare chat` does"
 
 
 def register(app: typer.Typer) -> None:
@@ -26,6 +28,7 @@ def register(app: typer.Typer) -> None:
         git log -5 | daycare send /ann/agent/scribe - --wait --timeout 600
         daycare send "What is this?" --file photo.jpg --wait
         daycare send --key backup-2026-11-21 "The backup is done"   # a repeat adds nothing
+        daycare send --all "I am away until Monday"   # to each agent of yours
         """,
     )(send)
     command(app, "inbox", examples="daycare inbox /ann/direct")(inbox)
@@ -51,6 +54,7 @@ def send(
     cli: Cli,
     words: Annotated[list[str], typer.Argument(metavar="[PATH] TEXT", help="Text to send; - reads it from stdin.")],
     *,
+    everywhere: Annotated[bool, typer.Option("--all", help="Send it to all agents, each its own message.")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the answer and print it.")] = False,
     timeout: Annotated[float, typer.Option(metavar="S", help="How many seconds to wait at most.", min=0)] = (
         ASK_DEADLINE_S
@@ -69,10 +73,17 @@ def send(
     you do not wait, it stays queued until one does.
     """
     path, text = _addressed(words)
+    if everywhere and (path or wait):
+        raise InvalidError("USAGE", "send --all: it takes no PATH and waits for no answer", hint="daycare send --help")
     key = key or new_key()
     with cli.connect(work=wait) as client:
         files = [client.upload(each, key=f"{key}:{number}", user=user) for number, each in enumerate(file or ())]
-        if wait:
+        if everywhere:
+            sent = client.persist(text, key=key, path=None, user=user, files=files, everywhere=True)
+            cli.out(sent | {"key": key, "working": takes_turns(client.status() or {})}, sent_text)
+            if sent["refused"]:
+                raise typer.Exit(BusyError.exit_code)
+        elif wait:
             answer = client.ask(
                 text, timeout_s=timeout, key=key, path=path, user=user, files=files, troubled=show_trouble
             )
@@ -149,15 +160,27 @@ def show_trouble(trouble: Json) -> None:
 
 def receipt_text(receipt: Json) -> str:
     """Return what happened to a message that is not waited for."""
+    if receipt.get("duplicate"):
+        return _queued(receipt)
+    return f"{_queued(receipt)}\n" + (f"see: daycare trace {receipt['seq']}" if receipt["working"] else _IDLE)
+
+
+def sent_text(document: Json) -> str:
+    """Return what happened to a message to all agents, a line for each."""
+    lines = [_queued(receipt) for receipt in document["messages"]]
+    lines += [
+        f"{plain(each['path'])} did not get it: {plain(each['error']['message'])}" for each in document["refused"]
+    ]
+    if document["refused"]:
+        lines.append(f"once there is room, repeat it with --key {plain(document['key'])}: the others get it once")
+    return "\n".join(lines if document["working"] else [*lines, _IDLE])
+
+
+def _queued(receipt: Json) -> str:
     number, path = receipt["seq"], plain(receipt["path"])
     if receipt.get("duplicate"):
         return f"message {number} to {path} was sent before; it is {receipt['state']}"
-    if receipt["working"]:
-        return f"message {number} is queued for {path}\nsee: daycare trace {number}"
-    return (
-        f"message {number} is queued for {path}\n"
-        "no daemon runs: it is answered as soon as `daycare run` or `daycare chat` does"
-    )
+    return f"message {number} is queued for {path}"
 
 
 def inbox_table(document: Json) -> Any:

@@ -27,6 +27,7 @@ def services(daemon: Daemon) -> Services:
         desk=daemon.approvals,
         permits=daemon.permits,
         accept=daemon.flow.accept,
+        accept_all=daemon.flow.accept_all,
         status=daemon.status,
         stop=daemon.stop.ask,
         documents=daemon.documents,

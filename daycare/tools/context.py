@@ -10,13 +10,12 @@ from daycare.base import foreign
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
 from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
-from daycare.base.path import Kind
+from daycare.base.path import PEOPLES, Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
 from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy, Turn, User
 from daycare.tools import lengthy
 
-PEOPLES: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP)  # people, or programs of theirs, talk with them
 SEARCHES_WITH: Final = ("memory_search", "memory_read")  # the only tools of a search agent
 
 

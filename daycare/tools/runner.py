@@ -14,13 +14,13 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, Origins, ToolCall
-from daycare.base.path import Kind
+from daycare.base.path import PEOPLES, Kind
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
-from daycare.tools.context import PEOPLES, Context, Reach
+from daycare.tools.context import Context, Reach
 
 CRASHED = "TOOL_CRASHED"
 TASKS_ONLY = "task_progress"

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
+from daycare.base.connector import DIRECT
 from daycare.base.errors import BusyError, ConflictError, NotFoundError, UnavailableError
-from daycare.base.limits import ATTEMPTS_MAX
+from daycare.base.limits import ATTEMPTS_MAX, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import Fetch
-from daycare.plugin import Completion, InferRequest
-from daycare.store.records import User
+from daycare.base.path import Fetch, Kind
+from daycare.plugin import Completion, Inbound, InferRequest
+from daycare.store.records import Receipt, User
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, echo, say
 from tests.actors.helpers import tools
@@ -187,20 +189,60 @@ async def test_posting_to_the_most_recent_foreground_agent(tmp_path: Path, autoj
         await _two(house)
         await house.talk("hello")
         await house.talk("hello", path=A)
-        [receipt] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        [(_, receipt)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        assert isinstance(receipt, Receipt)
         assert receipt.agent_id == (await house.daemon.directory.at("/ann/direct")).id
-        [again] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
-        assert again.duplicate and again.seq == receipt.seq
+        [(_, again)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        assert isinstance(again, Receipt) and again.duplicate and again.seq == receipt.seq
         assert house.events("message.accepted")[-1]["duplicate"] is True
 
 
-async def test_posting_to_all_agents_of_a_user(tmp_path: Path, autojump_clock: object) -> None:
-    model = Scripted(echo)
-    async with open_house(tmp_path, model) as house:
+async def test_what_a_person_says_to_all_reaches_whom_they_talk_with_and_nobody_elses(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, Scripted(echo)) as house:
         await _two(house)
         await house.talk("hello")
+        direct = await house.daemon.directory.at("/ann/direct")
+        await house.daemon.directory.spawn(direct, Kind.SUB, origin=Origin.AGENT)
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         await house.talk("hi", user="bob")
-        receipts = await house.daemon.router.post_to_user_agents(Fetch.ALL_OF_USER, _question("/ann/direct"))
-        reached = {(await house.daemon.directory.get(receipt.agent_id)).path for receipt in receipts}
-        assert reached == {A, B, "/ann/direct"}, "and nobody else's"
+        posted = await house.daemon.flow.accept_all(_said_to_all())
+        receipts = [receipt for _, receipt in posted if isinstance(receipt, Receipt)]
+        assert {receipt.path for receipt in receipts} == {A, B, "/ann/direct"}
+        assert len(receipts) == len(posted) and len({receipt.trace for receipt in receipts}) == 1
+        for receipt in receipts:
+            assert (await house.daemon.router.wait(receipt, 300.0)).result == "echo: I am away"
+        again = await house.daemon.flow.accept_all(_said_to_all())
+        repeats = {(it.seq, it.duplicate) for _, it in again if isinstance(it, Receipt)}
+        assert repeats == {(receipt.seq, True) for receipt in receipts}
+
+
+async def test_an_agent_that_is_full_keeps_a_message_to_all_from_itself_alone(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_house(tmp_path, work=False) as house:
+        await _two(house)
+        rows = [(replace(_question(A), key=str(n)), None) for n in range(INBOX_MAX_MESSAGES)]
+        await house.store.inbox.post_all(rows)
+        posted = {envelope.to: it for envelope, it in await house.daemon.flow.accept_all(_said_to_all())}
+        full = posted[A]
+        assert isinstance(full, BusyError) and full.code == "INBOX_FULL"
+        assert isinstance(posted[B], Receipt)
+        again = {envelope.to: it for envelope, it in await house.daemon.flow.accept_all(_said_to_all())}
+        assert isinstance(again[A], BusyError) and getattr(again[B], "duplicate", False)
+
+
+async def test_a_message_to_too_many_agents_reaches_none(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daycare.actors.router._ALL_MAX_AGENTS", 1)
+    async with open_house(tmp_path) as house:
+        await _two(house)
+        with pytest.raises(ConflictError, match="there are 2, more than 1") as refused:
+            await house.daemon.flow.accept_all(_said_to_all())
+        assert refused.value.code == "AGENTS_MANY" and house.events("message.accepted") == []
+
+
+def _said_to_all() -> Inbound:
+    return Inbound(connector=DIRECT, sender=f"{DIRECT}:{OWNER}", key="all", text="I am away")

@@ -17,7 +17,7 @@ import trio.testing
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.permits import Permits
-from daycare.actors.router import Router
+from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
@@ -40,6 +40,7 @@ from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
+from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, RetrievalSection
 from daycare.config import Config
@@ -257,7 +258,7 @@ async def open_api(
 
         store.subscribe(committed)
 
-        async def accept(inbound: Inbound) -> Receipt:
+        async def envelope_of(inbound: Inbound) -> tuple[Envelope, Address]:
             user = await store.people.by_key(inbound.sender)
             if user is None:
                 raise ForbiddenError("STRANGER", f"accepting a message from {inbound.sender}: nobody has that address")
@@ -275,9 +276,16 @@ async def open_api(
                 kind=EnvelopeKind.COMMAND if command else EnvelopeKind.TEXT,
                 lane=Lane.CONTROL if command else Lane.MESSAGES,
             )
+            return envelope, path
+
+        async def accept(inbound: Inbound) -> Receipt:
+            envelope, path = await envelope_of(inbound)
             return await router.post(
                 envelope, directory.new(path, origin=inbound.origin) if path.is_foreground else None
             )
+
+        async def accept_all(inbound: Inbound) -> list[Posted]:
+            return await router.post_to_user_agents(Fetch.ALL_OF_USER, (await envelope_of(inbound))[0])
 
         async def status() -> Mapping[str, Any]:
             return {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
@@ -329,6 +337,7 @@ async def open_api(
             behaviours=Behaviours(store, clock, reach, {}),
             health=well,
             accept=accept,
+            accept_all=accept_all,
             status=status,
             stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Origin
 from daycare.store.records import User
 from tests.api.conftest import ANN, Api, open_api
+from tests.store.samples import letter
 
 
 async def test_message_is_committed_and_not_waited_for(api: Api) -> None:
@@ -96,6 +98,26 @@ async def test_user_speaks_as_another_person(api: Api) -> None:
 async def test_wrong_body_names_the_field(api: Api, body: object, field: str) -> None:
     error = await api.refused(400, "BODY_INVALID", "POST", "/v1/messages", body)
     assert field in error["message"]
+
+
+async def test_a_message_to_all_is_one_for_each_agent_and_names_who_is_full(api: Api) -> None:
+    full, free = [await api.call("POST", "/v1/agents", {"path": f"/ann/agent/{n}"}, status=201) for n in ("a", "b")]
+    api.echo.hold = trio.Event()
+    crowd = [letter(str(n), full["path"], user="ann") for n in range(INBOX_MAX_MESSAGES)]
+    await api.store.inbox.post_all([(each, None) for each in crowd])
+    sent = await api.call("POST", "/v1/messages", {"text": "hello", "key": "k", "all": True}, status=202)
+    assert [receipt["path"] for receipt in sent["messages"]] == [free["path"]]
+    [refused] = sent["refused"]
+    assert (refused["path"], refused["error"]["code"]) == (full["path"], "INBOX_FULL")
+    assert refused["error"]["retry_after_s"] > 0
+    again = await api.call("POST", "/v1/messages", {"text": "hello", "key": "k", "all": True}, status=202)
+    assert again["messages"] == [sent["messages"][0] | {"duplicate": True}] and again["refused"] == sent["refused"]
+
+
+async def test_a_message_to_all_needs_somebody_and_goes_without_path_and_waiting(api: Api) -> None:
+    for more in ({"path": ANN}, {"wait_s": 1}):
+        await api.refused(400, "BODY_INVALID", "POST", "/v1/messages", {"text": "hello", "all": True} | more)
+    await api.refused(404, "AGENT_NONE", "POST", "/v1/messages", {"text": "hello", "all": True})
 
 
 async def test_wrong_message_is_refused_before_it_is_committed(api: Api) -> None:

@@ -46,6 +46,35 @@ def test_send_without_wait_names_the_message(fake: FakeDaemon, daycare: Daycare)
     assert fake.called("POST", "/v1/messages")[0][1]["path"] == "/ann/agent/scribe"
 
 
+def test_send_to_all_names_each_agent_and_exits_75_when_one_is_full(fake: FakeDaemon, daycare: Daycare) -> None:
+    receipt = {"seq": 4, "agent_id": "a", "path": "/ann/direct", "trace": "t", "state": "waiting", "duplicate": False}
+    error = {"code": "INBOX_FULL", "message": "inbox full", "hint": "wait", "retry_after_s": 30}
+    full = {"path": "/ann/agent/x", "error": error}
+    fake.canned["POST", "/v1/messages"] = 202, {"messages": [receipt], "refused": [full]}
+    done = daycare("send", "--all", "--key", "k", "I am away")
+    assert (done.returncode, done.stderr) == (75, "")
+    assert done.stdout.splitlines() == [
+        "message 4 is queued for /ann/direct",
+        "/ann/agent/x did not get it: inbox full",
+        "once there is room, repeat it with --key k: the others get it once",
+    ]
+    [(_, body)] = fake.called("POST", "/v1/messages")
+    assert body == {"text": "I am away", "key": "k", "all": True}
+    found = json.loads(daycare("send", "--all", "--key", "k", "--json", "I am away").stdout)
+    assert found == {"messages": [receipt], "refused": [full], "key": "k", "working": True}
+    fake.canned["POST", "/v1/messages"] = 202, {"messages": [receipt], "refused": []}
+    assert daycare("send", "--all", "I am away").returncode == 0
+
+
+@pytest.mark.parametrize("words", [("--all", "/ann/agent/x", "hi"), ("--all", "--wait", "hi")])
+def test_send_to_all_takes_no_path_and_does_not_wait(
+    fake: FakeDaemon, daycare: Daycare, words: tuple[str, ...]
+) -> None:
+    done = daycare("send", *words)
+    assert done.returncode == 2 and "takes no PATH and waits for no answer" in done.stderr
+    assert not fake.called("POST", "/v1/messages")
+
+
 def test_what_is_no_text_on_stdin_is_refused_and_not_shown(fake: FakeDaemon, daycare: Daycare) -> None:
     done = daycare("send", "-", stdin="\x7fELF\0\0\x01")
     assert done.returncode == 2
