@@ -395,13 +395,13 @@ class Daemon:
         """Return what runs beside the turns, by the name that people read when it crashes."""
         return {
             "alarm": self.alarm.run,
-            "timers": self.timers.run,
+            "timers": self.timers.worker.run,
             "delivery": self.courier.run,
             "typing and previews": self.presence.run,
             "approval messages": self.outcomes.run,
-            "notices": self.notifier.run,
+            "notices": self.notifier.worker.run,
             "record of events": self.record.run,
-            "memory workers": self.curation.run,
+            "memory workers": self.curation.worker.run,
             **{name: run for feature in self.features for name, run in feature.background().items()},
             **self.upkeep.background(),
             **self.recollections.background(),

@@ -22,6 +22,7 @@ from daycare.observe.bus import Bus
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, User
 from daycare.store.retry import with_retry
+from daycare.store.worker import IDLE_S, Worker
 
 
 class Way(NamedTuple):
@@ -57,7 +58,7 @@ class Notifier:
         self._connectors = connectors
         self.quiet = quiet_hours(quiet)
         self._held: dict[tuple[str, str], _Held] = {}
-        self._some = trio.Event()  # is held
+        self.worker = Worker(self._send_held, gather_s=NOTIFY_LOOK_S)
         self._sent: dict[tuple[str, str], float] = {}
 
     async def notify(
@@ -85,21 +86,17 @@ class Notifier:
             await self._send(key, text, without, choices)
         elif len(self._held) < NOTICES_MAX_HELD:
             self._held[key] = _Held(text, without, choices, 0, again_at)
-            self._some.set()
+            self.worker.wake()
 
-    async def run(self) -> None:
-        """Send what was held back when its time has come; until cancelled."""
-        while True:
-            if not self._held:
-                self._some = trio.Event()
-                await self._some.wait()
-            await trio.sleep(NOTIFY_LOOK_S)
-            now = trio.current_time()
-            for key, held in list(self._held.items()):
-                if held.not_before <= now and not await self._is_quiet(key[0]):
-                    del self._held[key]
-                    more = f" ({held.more} more of this kind meanwhile)" if held.more else ""
-                    await self._send(key, held.text + more, held.without, held.choices)
+    async def _send_held(self) -> float:
+        """Send what was held back and whose time has come."""
+        now = trio.current_time()
+        for key, held in list(self._held.items()):
+            if held.not_before <= now and not await self._is_quiet(key[0]):
+                del self._held[key]
+                more = f" ({held.more} more of this kind meanwhile)" if held.more else ""
+                await self._send(key, held.text + more, held.without, held.choices)
+        return NOTIFY_LOOK_S if self._held else IDLE_S
 
     async def _send(self, key: tuple[str, str], text: str, without: str, choices: tuple[Choice, ...]) -> None:
         now = trio.current_time()

@@ -95,22 +95,22 @@ class Recollections:
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what works until cancelled, by name."""
         parts: dict[str, Callable[[], Awaitable[None]]] = {
-            "conversation log": self.scribe.run,
-            "document chunks": self.chunking.run,
+            "conversation log": self.scribe.worker.run,
+            "document chunks": self.chunking.worker.run,
             "recall": self.recaller.run,
         }
         if self.embedding is not None:
-            parts["embedding"] = self.embedding.run
+            parts["embedding"] = self.embedding.worker.run
         return parts
 
     def committed(self, *, turns: bool, memories: bool, documents: bool) -> None:
         """Look again: a commit ended turns, changed memories, or wrote documents."""
         if turns:
-            self.scribe.wake()
+            self.scribe.worker.wake()
         if documents:
-            self.chunking.wake()
+            self.chunking.worker.wake()
         if memories and self.embedding is not None:
-            self.embedding.wake()
+            self.embedding.worker.wake()
 
     async def find(self, query: Query) -> list[Hit]:
         """Return what fits a question best, by its vector, too, if that comes in time."""

@@ -15,14 +15,12 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.behaviours import has_behaviour
 from daycare.agent.kinds import is_persons, said
-from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import (
     ECHO_ORIGINALS_MAX,
     ECHO_POSTINGS_MAX,
     SCRIBE_PAUSE_S,
     SCRIBE_SHARE,
     SCRIBE_TURNS,
-    STORE_RETRY_S,
 )
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
@@ -36,13 +34,14 @@ from daycare.rules.taint import worst
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
+from daycare.store.worker import IDLE_S, Worker
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)
 EmbedAtOnce = Callable[[Sequence[str]], Awaitable[NewVectors | None]]
 
 
 class Scribe:
-    """Writes the log. `wake` is called after a commit that may have ended a turn.
+    """Writes the log. `worker` is woken after a commit that may have ended a turn.
 
     `embed` gives the vectors of texts if that is no more work than to write them; they are kept together then.
     `aside` is what a turn that cannot be written is set aside with.
@@ -61,27 +60,15 @@ class Scribe:
         self._directory = directory
         self._embed = embed
         self.section = section
-        self._news = trio.Event()
+        self.worker = Worker(self._write, gather_s=SCRIBE_PAUSE_S)
 
-    def wake(self) -> None:
-        """There may be something to write."""
-        self._news.set()
-
-    async def run(self) -> None:
-        """Write until cancelled. It takes a share of the time at most: turns go first."""
-        while True:
-            self._news = trio.Event()  # before looking: a turn that ends after the look sets this one
-            began = trio.current_time()
-            try:
-                more = await self.catch_up()
-            except (UnavailableError, BusyError):  # the disk refuses: what waits is still there later
-                await trio.sleep(STORE_RETRY_S)
-                continue
-            if more:
-                await trio.sleep((trio.current_time() - began) / SCRIBE_SHARE)
-            else:
-                await self._news.wait()
-                await trio.sleep(SCRIBE_PAUSE_S)
+    async def _write(self) -> float:
+        """It takes a share of the time at most: turns go first."""
+        began = trio.current_time()
+        if not await self.catch_up():
+            return IDLE_S
+        await trio.sleep((trio.current_time() - began) / SCRIBE_SHARE)
+        return 0.0
 
     async def catch_up(self) -> bool:
         """Write a bounded number of turns; return whether there may be more.

@@ -17,6 +17,7 @@ from daycare.plugin import Connector
 from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
 from daycare.store.retry import with_retry
+from daycare.store.worker import IDLE_S, Worker
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]
 
@@ -39,14 +40,14 @@ class Courier:
         self._tasks: trio.Nursery | None = None
         self._served: dict[str, trio.CancelScope] = {}
         self._sends: dict[str, trio.CapacityLimiter] = {}
-        self._news: dict[str, trio.Event] = {}
+        self._workers: dict[str, Worker] = {}
         self.connect()
         self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a connector may be used
 
     def wake(self, connectors: set[str]) -> None:
         """Look again: these connectors have new rows. Called after each commit."""
-        for name in connectors & self._news.keys():
-            self._news[name].set()
+        for name in connectors & self._workers.keys():
+            self._workers[name].wake()
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -58,13 +59,10 @@ class Courier:
     def connect(self) -> None:
         """Serve the connectors there are now, and none that has gone."""
         pushing = {name for name, connector in self._connectors.items() if not connector.pull}
-        for name in self._news.keys() - pushing:
-            del self._news[name]
-            if (scope := self._served.pop(name, None)) is not None:
-                scope.cancel()
-        for name in sorted(pushing):
-            self._news.setdefault(name, trio.Event())
-            if self._tasks is not None and name not in self._served:
+        for name in self._served.keys() - pushing:
+            self._served.pop(name).cancel()
+        if self._tasks is not None:
+            for name in sorted(pushing - self._served.keys()):
                 self._served[name] = trio.CancelScope()
                 self._tasks.start_soon(self._serve_while, name, self._served[name])
 
@@ -95,19 +93,20 @@ class Courier:
             await self.gate(name)
         after = 0  # every row up to here is in a queue or done; a revived one gets a number of its own
         async with trio.open_nursery() as nursery:
-            while True:
-                self._news[name] = trio.Event()  # before looking
-                while page := await self._waiting(name, after):
+
+            async def look() -> float:
+                nonlocal after
+                while page := await self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE):
                     after = page[-1].seq
                     for row in page:
                         if row.user not in queues:
                             queues[row.user] = deque()
                             nursery.start_soon(self._bring, row.user, queues, sends)
                         queues[row.user].append(row.seq)
-                await self._news[name].wait()
+                return IDLE_S
 
-    async def _waiting(self, name: str, after: int) -> list[OutboxRow]:
-        return await with_retry(lambda: self._store.outbox.waiting(name, after=after, limit=COURIER_PAGE))
+            self._workers[name] = Worker(look)
+            await self._workers[name].run()
 
     async def _bring(self, user: str, queues: dict[str, deque[int]], sends: trio.CapacityLimiter) -> None:
         """Bring what waits for one user, each row until it is finished with, and only then the next."""

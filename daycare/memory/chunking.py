@@ -2,10 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-import trio
-
-from daycare.base.errors import BusyError, UnavailableError
-from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S, STORE_RETRY_S
+from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S
 from daycare.base.scope import scope_of
 from daycare.memory.chunks import cut
 from daycare.memory.loading import WORDS, loaded
@@ -14,10 +11,11 @@ from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import DAILY, Document, Layer, Place
 from daycare.store.records_memories import EVERYBODY, NewMemory, Tier
+from daycare.store.worker import IDLE_S, Worker
 
 
 class Chunking:
-    """Keeps the chunks of documents. `agent` returns the agent with an id, `wake` is called after a commit.
+    """Keeps the chunks of documents. `agent` returns the agent with an id, `worker` is woken after a commit.
 
     `aside` is what a document that cannot be cut is set aside with: it has no chunks, and no other waits for it.
     """
@@ -28,34 +26,17 @@ class Chunking:
         self._aside = aside
         self._store = store
         self._agent = agent
-        self._news = trio.Event()
+        self.worker = Worker(self._catch_up, gather_s=CHUNK_PAUSE_S)
 
-    def wake(self) -> None:
-        """A document may have changed."""
-        self._news.set()
-
-    async def run(self) -> None:
-        """Cut what changes until cancelled."""
-        while True:
-            self._news = trio.Event()  # before looking: a change after the look sets this one
-            try:
-                more = await self.catch_up()
-            except (UnavailableError, BusyError):
-                await trio.sleep(STORE_RETRY_S)
-                continue
-            if not more:
-                await self._news.wait()
-                await trio.sleep(CHUNK_PAUSE_S)
-
-    async def catch_up(self) -> bool:
-        """Cut a bounded number of documents; return whether there may be more."""
+    async def _catch_up(self) -> float:
+        """Cut a bounded number of documents."""
         changed = await self._store.memories.unchunked(CHUNK_PAGE)
         for place, version in changed:
             with self._aside(f"{place.name} of {place.owner or place.layer}") as tried:
                 await self.again(place, version)
             if tried.failed:
                 await self._store.memories.chunk(place, version, [])
-        return len(changed) == CHUNK_PAGE
+        return 0.0 if len(changed) == CHUNK_PAGE else IDLE_S
 
     async def again(self, place: Place, version: int) -> str:
         """Cut a document once more, unless it has another version by now; return whose its chunks are."""

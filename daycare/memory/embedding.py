@@ -29,6 +29,7 @@ from daycare.base.recollection import LOCAL_EMBEDDER
 from daycare.memory.loading import LOCAL, VECTORS, loaded
 from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import NewVector, NewVectors, VectorModel
+from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
     from daycare.memory.arrays import Floats
@@ -89,32 +90,25 @@ class Embedding:
         self._quick = False
         self._on_trouble = on_trouble
         self.on_made: Callable[[Sequence[int]], None] = lambda _: None  # hears of memories that have vectors now
-        self._news = trio.Event()
+        self.worker = Worker(self._make_missing)
+        self._retry_s = EMBED_RETRY_BASE_S
         self._renewed = trio.Event()
         self._loading = trio.Lock()
 
-    def wake(self) -> None:
-        """There may be new memories."""
-        self._news.set()
-
-    async def run(self) -> None:
-        """Make what is missing until cancelled."""
-        retry_s = EMBED_RETRY_BASE_S
-        while True:
-            self._news = trio.Event()  # before looking: what comes after the look sets this one
-            try:
-                busy = bool(await self.catch_up()) or await self._drop_others()
-            except DaycareError as error:
-                self._fail(error)
-                with trio.move_on_after(max(retry_s, error.retry_after_s or 0.0)):
-                    await self._renewed.wait()
-                retry_s = min(2 * retry_s, EMBED_RETRY_MAX_S)
-                continue
-            retry_s = EMBED_RETRY_BASE_S
-            if busy:
-                await trio.sleep(EMBED_PAUSE_S)
-            else:
-                await self._news.wait()
+    async def _make_missing(self) -> float:
+        try:
+            busy = bool(await self.catch_up()) or await self._drop_others()
+        except DaycareError as error:
+            self._fail(error)
+            with trio.move_on_after(max(self._retry_s, error.retry_after_s or 0.0)):
+                await self._renewed.wait()
+            self._retry_s = min(2 * self._retry_s, EMBED_RETRY_MAX_S)
+            return 0.0
+        self._retry_s = EMBED_RETRY_BASE_S
+        if not busy:
+            return IDLE_S
+        await trio.sleep(EMBED_PAUSE_S)
+        return 0.0
 
     async def catch_up(self) -> int:
         """Make the vectors of a bounded number of memories; return of how many. Raises what the embedder does."""
@@ -142,7 +136,7 @@ class Embedding:
         self._works()
         self._renewed.set()
         self._renewed = trio.Event()
-        self.wake()
+        self.worker.wake()
 
     async def question(self, text: str) -> "Floats":
         """Return the vector of a question. Raises what the embedder does, at once while it is known to fail.

@@ -54,7 +54,7 @@ class Announcer:
         if commit.connectors:
             daemon.courier.wake(commit.connectors)
         if commit.timers:
-            daemon.timers.changed()
+            daemon.timers.worker.wake()
 
     def _tell(self, commit: Commit) -> None:
         """Let those know who look by themselves, too, but later."""
@@ -64,7 +64,7 @@ class Announcer:
         if commit.budgets:
             daemon.budgets.settled()
         if commit.memories or commit.agents:
-            daemon.curation.wake()
+            daemon.curation.worker.wake()
         daemon.recollections.committed(
             turns=bool(commit.completed), memories=commit.memories, documents=commit.documents
         )

@@ -115,7 +115,7 @@ def _rights(daemon: Daemon, config: Config) -> None:
 def _memory(daemon: Daemon, config: Config) -> None:
     daemon.recollections.apply(config.memory)
     daemon.curation.section, daemon.curation.keep_days = config.memory.ingestion, config.memory.keep_days
-    daemon.curation.wake()
+    daemon.curation.worker.wake()
     daemon.prompts.documents = config.memory.documents
     daemon.prompts.drop()
 

@@ -6,7 +6,7 @@ What is late is recorded at once and posted little by little, so that a start af
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import trio
@@ -20,13 +20,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CronBroken, CronDue, CronFailed, CronMissed, CronRan
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import (
-    CRON_CATCH_UP_S,
-    CRON_FILES_LOOK_S,
-    CRON_LOOK_S,
-    CRON_PAGE,
-    STORE_RETRY_S,
-)
+from daycare.base.limits import CRON_CATCH_UP_S, CRON_FILES_LOOK_S, CRON_LOOK_S, CRON_PAGE
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.zones import zone_of
@@ -37,6 +31,7 @@ from daycare.store.contract import Store
 from daycare.store.records import Policy
 from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
 from daycare.store.records_tasks import NewTask
+from daycare.store.worker import Worker
 from daycare.tools.context import shortened
 
 _DAY_MS: Final = 86_400_000
@@ -59,15 +54,18 @@ class Schedule:
     keep_days: int
     read: Callable[[], Awaitable[None]]
     tell: Callable[[str, str, str, str], Awaitable[None]]
-    _news: trio.Event = field(default_factory=trio.Event)
     _seen_ms: int = 0  # the wall time of the last look
     _caught_up_at: float = float("-inf")  # trio's clock when a late run was posted last
     _orphaned: bool = True  # a job may have gone without its agent
 
+    def __post_init__(self) -> None:
+        """Have it looked when something is due, has changed, or the clock may have been set."""
+        self._worker = Worker(self.look)
+
     def changed(self) -> None:
         """A job was added or changed, or a run waits: look again. Called after the commit."""
         self._orphaned = True
-        self._news.set()
+        self._worker.wake()
 
     def announce(self, runs: Sequence[CronRun]) -> None:
         """Let observers know what became of runs. Called after the commit."""
@@ -94,18 +92,7 @@ class Schedule:
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what runs the jobs, and what reads their files again, until cancelled, by name."""
-        return {"schedule": self.run, "schedule's files": self._read_again}
-
-    async def run(self) -> None:
-        """Look when something is due, has changed, or the clock may have been set; until cancelled."""
-        while True:
-            self._news = trio.Event()  # before looking: what is added after the look sets this one
-            try:
-                wait_s = await self.look()
-            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                wait_s = STORE_RETRY_S
-            with trio.move_on_after(wait_s):
-                await self._news.wait()
+        return {"schedule": self._worker.run, "schedule's files": Worker(self._read_again).run}
 
     async def look(self) -> float:
         """Do what is to be done now; return how many seconds may pass before the next look."""
@@ -285,14 +272,9 @@ class Schedule:
             except DaycareError:
                 continue  # it has died meanwhile
 
-    async def _read_again(self) -> None:
-        while True:
-            try:
-                await self.read()
-            except (UnavailableError, BusyError):
-                await trio.sleep(STORE_RETRY_S)
-                continue
-            await trio.sleep(CRON_FILES_LOOK_S)
+    async def _read_again(self) -> float:
+        await self.read()
+        return CRON_FILES_LOOK_S
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of old runs, and removed jobs; return how many."""

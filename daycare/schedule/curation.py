@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.base.clock import CLOCK_OFF_S, Clock, is_within
-from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.errors import DaycareError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CURATION_PAGE, HANDOFF_LOOK_S, HANDOFF_OLDEST_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
@@ -22,6 +22,7 @@ from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
 from daycare.store.contract import Store
 from daycare.store.records_memories import Uncurated
+from daycare.store.worker import IDLE_S, Worker
 
 _DAY_MS = 86_400_000
 _PAUSE_S = 0.1  # between pages, which take some milliseconds: nobody waits for them
@@ -37,23 +38,18 @@ class Curation:
     clock: Clock
     section: IngestionSection
     keep_days: int
-    _news: trio.Event = field(default_factory=trio.Event)
     # agent id -> (key of the last hand-off, wall ms when it was posted): not each look asks the store for what it knows
     _posted: dict[str, tuple[str, int]] = field(default_factory=dict)
 
-    def wake(self) -> None:
-        """Something was added to the log."""
-        self._news.set()
+    def __post_init__(self) -> None:
+        """Have it looked when something is added to the log, and now and then."""
+        self.worker = Worker(self._look)
 
-    async def run(self) -> None:
-        """Look when something was added, and now and then, until cancelled."""
-        while True:
-            self._news = trio.Event()  # before looking: what is added after the look sets this one
-            if self.section.background:
-                with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                    await self.look()
-            with trio.move_on_after(HANDOFF_LOOK_S if self.section.background else float("inf")):
-                await self._news.wait()
+    async def _look(self) -> float:
+        if not self.section.background:
+            return IDLE_S
+        await self.look()
+        return HANDOFF_LOOK_S
 
     async def look(self, wanted: Callable[[Uncurated], bool] | None = None) -> int:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""

@@ -6,20 +6,19 @@ Nothing is counted up: a beat is due so long after the agent last worked, and on
 from collections.abc import Callable
 from typing import Final
 
-import trio
-
 from daycare.actors.router import Router
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, NotFoundError, UnavailableError
+from daycare.base.errors import NotFoundError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HEARTBEAT_LOOK_S, HEARTBEATS_MAX, MESSAGE_MAX_BYTES, STORE_RETRY_S
+from daycare.base.limits import HEARTBEAT_LOOK_S, HEARTBEATS_MAX, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.signal import HEART
 from daycare.memory.documents import Documents
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_signals import Heartbeat
+from daycare.store.worker import Worker
 
 DOCUMENT: Final = "knowledge/heartbeat.md"  # what the agent is to look at, if there is such a document
 _PROMPT: Final = (
@@ -44,15 +43,7 @@ class Heartbeats:
         self._controls = controls
         self._documents = documents
         self._clock = clock
-
-    async def run(self) -> None:
-        """Let hearts beat, until cancelled."""
-        while True:
-            try:
-                wait_s = await self._look()
-            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                wait_s = STORE_RETRY_S
-            await trio.sleep(wait_s)
+        self.worker = Worker(self._look)
 
     async def _look(self) -> float:
         """Let those beat whose time it is; return for how long nothing is to be done."""

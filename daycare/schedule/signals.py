@@ -7,8 +7,6 @@ crash in between loses and doubles nothing.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import trio
-
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.agent.budgets import Budgets
@@ -17,9 +15,9 @@ from daycare.agent.signal_controls import SignalControls
 from daycare.agent.signal_tools import SignalTools
 from daycare.base import signal
 from daycare.base.clock import Clock, wait_s
-from daycare.base.errors import BusyError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
+from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import SignalFired
-from daycare.base.limits import SIGNALS_LOOK_S, SIGNALS_PAGE, STORE_RETRY_S
+from daycare.base.limits import SIGNALS_LOOK_S, SIGNALS_PAGE
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND
 from daycare.base.permission import MESSAGE
@@ -33,6 +31,7 @@ from daycare.schedule.heartbeats import Heartbeats
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit
 from daycare.store.records_signals import PlannedDelivery, Signal, SignalNews, Subscription
+from daycare.store.worker import Worker
 
 May = Callable[[str, str, str], Awaitable[object]]
 _DAY_MS = 86_400_000
@@ -65,7 +64,7 @@ class Signals(Feature):
         self._bus = bus
         self._clock = clock
         self.keep_days = keep_days
-        self._changed = trio.Event()
+        self.worker = Worker(self._look)
 
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools by which agents send and get signals."""
@@ -74,36 +73,27 @@ class Signals(Feature):
     def committed(self, commit: Commit) -> None:
         """Look again if a signal waits. Called after the commit."""
         if commit.news_of(SignalNews) is not None:
-            self._changed.set()
+            self.worker.wake()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what fires signals, and what lets hearts beat, until cancelled, by name."""
-        return {"signals": self.run, "heartbeats": self._hearts.run}
+        return {"signals": self.worker.run, "heartbeats": self._hearts.worker.run}
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
         """Return what ends old signals."""
         return {"signals": self.expire}
 
-    async def run(self) -> None:
-        """Fire what is due until cancelled."""
-        while True:
-            self._changed = trio.Event()  # before looking: a signal added after the look sets this one
-            try:
-                due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
-                for each in due:
-                    with SetAside(self._bus, self._clock, "signals", f"signal {each.no}") as tried:
-                        await self._fire(each)
-                    if tried.failed:
-                        await self._store.signals.fire(each.no, [])
-                next_due = await self._store.signals.next_due()
-            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                await trio.sleep(STORE_RETRY_S)
-                continue
-            if due:
-                continue
-            pause_s = SIGNALS_LOOK_S if next_due is None else wait_s(self._clock, next_due, SIGNALS_LOOK_S)
-            with trio.move_on_after(pause_s):
-                await self._changed.wait()
+    async def _look(self) -> float:
+        due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
+        for each in due:
+            with SetAside(self._bus, self._clock, "signals", f"signal {each.no}") as tried:
+                await self._fire(each)
+            if tried.failed:
+                await self._store.signals.fire(each.no, [])
+        if due:
+            return 0.0
+        next_due = await self._store.signals.next_due()
+        return SIGNALS_LOOK_S if next_due is None else wait_s(self._clock, next_due, SIGNALS_LOOK_S)
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""

@@ -7,8 +7,6 @@ to here, from the store: a start after a crash finds what was left.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-import trio
-
 from daycare.actors.router import Router
 from daycare.agent.commands import Commands
 from daycare.agent.deliveries import Deliveries, told_note
@@ -16,9 +14,8 @@ from daycare.agent.task_commands import TaskCommands
 from daycare.agent.task_controls import May, TaskControls
 from daycare.agent.task_tools import TaskTools
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
-from daycare.base.limits import STORE_RETRY_S, TASK_LOOK_S, TASK_PAGE
+from daycare.base.limits import TASK_LOOK_S, TASK_PAGE
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, dismissal
 from daycare.feature import Feature
 from daycare.observe.about import about_row
@@ -29,6 +26,7 @@ from daycare.rules.taint import spoken_in
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
 from daycare.store.records_tasks import Task, TaskNews
+from daycare.store.worker import Worker
 
 _DAY_MS = 86_400_000
 _EXPIRE_ROWS = 1_000
@@ -52,7 +50,7 @@ class Tasks(Feature):
         self._clock = clock
         self._bus = bus
         self.keep_days = keep_days
-        self._news = trio.Event()
+        self.worker = Worker(self._look)
 
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools by which agents start tasks, and tell how far they are."""
@@ -64,7 +62,7 @@ class Tasks(Feature):
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what settles tasks that have ended."""
-        return {"tasks": self.run}
+        return {"tasks": self.worker.run}
 
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
         """Return what ends old tasks."""
@@ -89,24 +87,17 @@ class Tasks(Feature):
             self._bus.publish(TaskProgressed(**about_row(self._clock, by_number[no]), task=no, text=text))
         if news.tasks:
             self.controls.changed()
-            self._news.set()
+            self.worker.wake()
 
-    async def run(self) -> None:
-        """Settle what has ended, now and whenever a task ends, until cancelled."""
-        while True:
-            self._news = trio.Event()  # before looking: what ends after the look sets this one
-            wait_s = TASK_LOOK_S
-            try:
-                while tasks := await self._store.tasks.unsettled(TASK_PAGE):
-                    for task in tasks:
-                        with SetAside(self._bus, self._clock, "tasks", f"the end of task {task.no}") as tried:
-                            await self._settle(task)
-                        if tried.failed:
-                            await self._store.tasks.settle(task.no, _dismissal(task), None, None)
-            except (UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                wait_s = STORE_RETRY_S
-            with trio.move_on_after(wait_s):
-                await self._news.wait()
+    async def _look(self) -> float:
+        """Settle what has ended."""
+        while tasks := await self._store.tasks.unsettled(TASK_PAGE):
+            for task in tasks:
+                with SetAside(self._bus, self._clock, "tasks", f"the end of task {task.no}") as tried:
+                    await self._settle(task)
+                if tried.failed:
+                    await self._store.tasks.settle(task.no, _dismissal(task), None, None)
+        return TASK_LOOK_S
 
     async def _settle(self, task: Task) -> None:
         told, note = None, None

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import trio
 from msgspec.structs import replace
@@ -11,22 +12,17 @@ from daycare.actors.router import Router
 from daycare.agent.behaviours import Part
 from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
-from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.errors import DaycareError
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import (
-    CHILD_IDLE_S,
-    CHILD_LOOK_S,
-    EXPIRE_EVERY_S,
-    GC_FIRST_S,
-    STORE_RETRY_S,
-    WAKE_PAGE_AGENTS,
-)
+from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, GC_FIRST_S, WAKE_PAGE_AGENTS
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Path
 from daycare.schedule.gc import GC, Gc, Sweep
 from daycare.schedule.health import HEALTH, Health, Look, Tell
 from daycare.schedule.horizon import Horizon
 from daycare.store.contract import Store
+from daycare.store.retry import with_retry
+from daycare.store.worker import Worker
 
 _DAY_MS = 86_400_000
 
@@ -72,7 +68,7 @@ class Upkeep:
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps up until cancelled, by name."""
         return {
-            "idle helpers": self._dismiss_idle,
+            "idle helpers": Worker(self._dismiss_idle).run,
             "cleanup": self._wake_gc,
             "health": self.health.run,
             "backups": self.backups.run,
@@ -80,7 +76,7 @@ class Upkeep:
 
     async def _wake_gc(self) -> None:
         for path in (GC, HEALTH):
-            await self._bring_into_being(Path.parse(path, ()))
+            await with_retry(partial(self.directory.create, Path.parse(path, ()), origin=Origin.SYSTEM))
         await trio.sleep(GC_FIRST_S)
         again = False
         while True:
@@ -102,21 +98,8 @@ class Upkeep:
             again = True
             await trio.sleep(EXPIRE_EVERY_S)
 
-    async def _bring_into_being(self, path: Path) -> None:
-        while True:
-            try:
-                await self.directory.create(path, origin=Origin.SYSTEM)
-                return
-            except (UnavailableError, BusyError):
-                await trio.sleep(STORE_RETRY_S)
-
-    async def _dismiss_idle(self) -> None:
-        while True:
-            await trio.sleep(CHILD_LOOK_S)
-            with suppress(UnavailableError, BusyError):  # the disk refuses: the next look finds the same
-                await self._dismiss()
-
-    async def _dismiss(self) -> None:
+    async def _dismiss_idle(self) -> float:
+        await trio.sleep(CHILD_LOOK_S)  # also before the first look: a start has more to do
         now_ms = self.clock.now_ms()
         before = now_ms - int(CHILD_IDLE_S * 1000)
         for agent_id, turn in await self.store.agents.idle_children(before, now_ms, WAKE_PAGE_AGENTS):
@@ -132,3 +115,4 @@ class Upkeep:
                     quiet=True,  # it has answered all: a last word would cost its parent a turn
                 )
                 await self.router.post(message)
+        return 0.0

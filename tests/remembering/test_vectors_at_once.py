@@ -100,7 +100,7 @@ async def test_a_question_waits_for_an_embedder_that_is_being_loaded_and_it_is_l
 
     async with open_store("memory:", inline=True) as store, trio.open_nursery() as nursery:
         embedding = Embedding(store.memories, "fake", load)
-        nursery.start_soon(embedding.run)
+        nursery.start_soon(embedding.worker.run)
         began = trio.current_time()
         assert len(await embedding.question("classical musician")) == 2
         assert trio.current_time() - began == pytest.approx(1)

@@ -170,7 +170,7 @@ async def test_a_full_inbox_and_a_dead_agent_keep_nobody_else_from_a_signal(
         dead = await house.daemon.directory.at(TOM)
         await house.store.agents.set_state(dead.id, "dead", "ended")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(house.daemon.signals.run)
+            nursery.start_soon(house.daemon.signals.worker.run)
             await send(house, "tea:ready")
             await trio.sleep(1)
             nursery.cancel_scope.cancel()
