@@ -31,7 +31,7 @@ class Keeper:
 
     async def keep(self, part: str, run: Callable[[], Awaitable[object]]) -> None:
         """Run a part until it returns. When it raises, run it again: after 1, 4, 16, 64 s and at most RETRY_MAX_S."""
-        crashes = 0
+        retry_in_s = 0.0
         while True:
             began = trio.current_time()
             try:
@@ -42,11 +42,9 @@ class Keeper:
             except BaseExceptionGroup as group:
                 # It is being cancelled: what went wrong on the way out concerns nobody any more.
                 raise (group.split(Exception)[1] or group) from None
-            if trio.current_time() - began >= STEADY_S:
-                crashes = 0
-            retry_in_s = min(RETRY_BASE_S * RETRY_FACTOR**crashes, RETRY_MAX_S)
-            crashes += 1
-            self._tell(part, crash, retry_in_s, alert=crashes == 1)
+            first = not retry_in_s or trio.current_time() - began >= STEADY_S
+            retry_in_s = RETRY_BASE_S if first else min(retry_in_s * RETRY_FACTOR, RETRY_MAX_S)
+            self._tell(part, crash, retry_in_s, alert=first)
             await trio.sleep(retry_in_s)
 
     def guard(self, part: str, call: Callable[[], object]) -> None:

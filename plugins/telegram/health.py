@@ -102,7 +102,7 @@ class Monitor:
             return CONFLICT_S[min(self._in_a_row, len(CONFLICT_S)) - 1]
         if kind == "flood":
             return min(max(error.retry_after_s or 1.0, 1.0), FLOOD_MAX_S)
-        delay_s: float = min(2.0 ** (self._in_a_row - 1), AWAY_MAX_S)
+        delay_s: float = min(2.0 ** min(self._in_a_row - 1, 9), AWAY_MAX_S)  # a night's failures overflow
         return delay_s * random.uniform(0.6, 1.0)
 
     def _tell(self, health: Health) -> None:

@@ -40,6 +40,16 @@ async def test_a_part_that_crashes_is_started_again_after_growing_pauses(autojum
     assert [bus.at(at).alert for at in range(bus.cursor)] == [True, *[False] * 6]  # type: ignore[attr-defined]
 
 
+async def test_a_part_that_crashes_for_a_week_is_still_started_again(autojump_clock: object) -> None:
+    keeper, bus = kept()
+
+    async def part() -> None:
+        if bus.cursor < 7 * 86_400 / RETRY_MAX_S:
+            raise ValueError("no")
+
+    await keeper.keep("a part", part)
+
+
 async def test_a_part_that_ran_steadily_since_begins_its_pauses_again_and_is_told_of_again(
     autojump_clock: object,
 ) -> None:

@@ -281,6 +281,18 @@ async def test_ten_minutes_without_a_network(host: Host, stage: Stage, autojump_
     assert len(server.called("getUpdates")) < 60
 
 
+async def test_a_night_without_a_network_breaks_nothing(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
+    async with bot_over(host, stage.server, stage.network):
+        await reached(host, "up")
+        stage.server.away = True
+        stage.network.broken = httpcore.ConnectError("[Errno -2] Name or service not known")
+        await trio.sleep(10 * 3_600)
+        assert host.health.state == "away"
+        stage.server.away, stage.network.broken = False, None
+        stage.server.say(5, 5, "good morning")
+        await until(lambda: host.texts, 60)
+
+
 @pytest.mark.parametrize(
     ("fault", "state"),
     [(bad_gateway(), "away"), (garbage(), "away"), (flood(20), "away"), (refused(401, "Unauthorized"), "refused")],
