@@ -36,6 +36,7 @@ from daycare.observe.keeper import Keeper
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Policy
 from daycare.store.retry import with_retry
+from daycare.store.worker import IDLE_S, Worker
 
 STOPPED = "stopped"
 INTERRUPTED = "interrupted"
@@ -69,7 +70,7 @@ class Supervisor:
         self.room = trio.CapacityLimiter(turns_max)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
-        self._stirred = trio.Event()  # set when an agent wakes
+        self._sweeper = Worker(self._sweep, gather_s=SWEEP_S)  # woken with each agent; they are swept together
         self._busy = 0
         self.swept = 0  # rounds of the sweep: that it gets on
         self._stopping = False
@@ -86,7 +87,7 @@ class Supervisor:
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._keeper.keep, "backlog", self._wake_backlog)
-                self._nursery.start_soon(self._keeper.keep, "sweep", self._sweep)
+                self._nursery.start_soon(self._keeper.keep, "sweep", self._sweeper.run)
         finally:
             self._nursery = None  # what is committed from here on is found by the next start
 
@@ -132,7 +133,7 @@ class Supervisor:
             lane = self.awake[agent_id] = Activation(agent_id)
             lane.move(Life.WAKING)
             self._busy += 1
-            self._stirred.set()
+            self._sweeper.wake()
             self._nursery.start_soon(self._live, lane)
         return lane
 
@@ -359,16 +360,14 @@ class Supervisor:
                 self.wake(agent_id).retiring = True
             after = page[-1]
 
-    async def _sweep(self) -> None:
-        while True:
-            if not self.awake:
-                self._stirred = trio.Event()
-                await self._stirred.wait()
-            await trio.sleep(SWEEP_S)
-            self.swept += 1
-            self.sleep_idle(self.idle_s)
-            self._cancel_late()
-            self.failures.forget_old()
+    async def _sweep(self) -> float:
+        if not self.awake:
+            return IDLE_S
+        self.swept += 1
+        self.sleep_idle(self.idle_s)
+        self._cancel_late()
+        self.failures.forget_old()
+        return SWEEP_S
 
     def _cancel_late(self) -> None:
         now = trio.current_time()

@@ -28,6 +28,7 @@ from daycare.ops.watching import Watched
 from daycare.ops.watching import stamp as watched_stamp
 from daycare.plugins.extensions import Change
 from daycare.settings import Config
+from daycare.store.worker import Worker
 
 if TYPE_CHECKING:
     from daycare.daemon import Daemon
@@ -63,7 +64,7 @@ class Reloading:
         self._had_file = watched_stamp(self._file).there
         self._wishes: list[_Wish] = []
         self._served: list[_Wish] = []  # those of the reading that is going on
-        self._news = trio.Event()
+        self._worker = Worker(self._look)
         self._runs = False
         self.taken_at = daemon.started_at
         self.refused = ""
@@ -76,7 +77,7 @@ class Reloading:
         self._runs = True
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._watch)
+                nursery.start_soon(self._worker.run)
                 await self._daemon.stop.event.wait()
                 nursery.cancel_scope.cancel()
         finally:
@@ -85,24 +86,21 @@ class Reloading:
                 wish.found = _stopping()
                 wish.done.set()
 
-    async def _watch(self) -> None:
-        while True:
-            self._news = trio.Event()  # before looking
-            self._served, self._wishes = self._wishes, []
-            if self._served or self._watched.look() == 0:
-                found = await self.read(told=not self._served or any(wish.told for wish in self._served))
-                served, self._served = self._served, []
-                for wish in served:
-                    wish.found = found
-                    wish.done.set()
-                continue
-            with trio.move_on_after(self._watched.wait_s()):
-                await self._news.wait()
+    async def _look(self) -> float:
+        self._served, self._wishes = self._served + self._wishes, []  # none is lost, should a look be cut short
+        if not self._served and self._watched.look() != 0:
+            return self._watched.wait_s()
+        found = await self.read(told=not self._served or any(wish.told for wish in self._served))
+        served, self._served = self._served, []
+        for wish in served:
+            wish.found = found
+            wish.done.set()
+        return 0.0
 
     def ask(self, *, told: bool = True) -> _Wish:
         """Have it read now, without waiting for that."""
         self._wishes.append(wish := _Wish(told=told))
-        self._news.set()
+        self._worker.wake()
         return wish
 
     async def reload(self) -> Reloaded:
