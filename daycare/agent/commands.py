@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from daycare.actors.lifecycle import Activation
+from daycare.base.errors import ForbiddenError
 from daycare.base.messages import Choice, File, Origin
 from daycare.store.contract import PeopleStore
 from daycare.store.records import Agent, InboxRow, Shows, User
@@ -78,6 +79,17 @@ async def who_asks(people: PeopleStore, row: InboxRow) -> User | None:
         return None
     user = await people.by_key(row.envelope.sender)
     return user if user is not None and user.kind != "group" else None
+
+
+async def check_manager(people: PeopleStore, row: InboxRow, agent: Agent, who: str) -> None:
+    """Raise `ForbiddenError` OTHER_USER unless who typed a command may change what an agent's user has.
+
+    People may for themselves and nobody does it for them; for groups and for the daemon itself operators may.
+    """
+    asker, user = await who_asks(people, row), await people.get(agent.user)
+    is_person = user is not None and user.kind == "person"
+    if asker is None or not (asker.id == agent.user if is_person else asker.operator):
+        raise ForbiddenError("OTHER_USER", f"Only the person {who}, for a group the operator.")
 
 
 class Commands:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Answer, Command, Commands, check_manager
 from daycare.agent.cron_controls import CronControls
 from daycare.agent.cron_tools import line_of
 from daycare.base.messages import Choice
@@ -32,9 +32,7 @@ class CronCommands:
             return await self._list(agent.user)
         if verb not in ("pause", "resume", "run") or not name.strip():
             return Answer(_HELP)
-        person = await who_asks(self._controls.store.people, row)
-        if person is None or (person.id != agent.user and not person.operator):
-            return Answer("Only the person whose jobs these are can do that, for a group the operator.")
+        await check_manager(self._controls.store.people, row, agent, "whose jobs these are can do that")
         path = str(Path.cron(agent.user, name.strip()))
         if verb == "run":
             run = await self._controls.run(path)

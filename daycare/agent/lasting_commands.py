@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Answer, Command, Commands, check_manager
 from daycare.agent.lasting_controls import LastingAgents
 from daycare.agent.status_commands import LIVES
 from daycare.base.errors import DaycareError, NotFoundError
@@ -37,9 +37,7 @@ class LastingCommands:
             return await self._list(agent)
         if verb not in ("rm", "restore") or not name or sure.strip() not in ("", "yes"):
             return Answer(_HELP)
-        person = await who_asks(self._agents.store.people, row)
-        if person is None or (person.id != agent.user and not person.operator):
-            return Answer("Only the person whose agents these are can do that, for a group the operator.")
+        await check_manager(self._agents.store.people, row, agent, "whose agents these are can do that")
         try:
             if verb == "restore":
                 back = await self._agents.restore(str(Path.agent(agent.user, name)))

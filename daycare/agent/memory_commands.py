@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Answer, Command, Commands, check_manager
 from daycare.agent.lookup import label, label_in
 from daycare.agent.memory_controls import MemoryControls, Shown
 from daycare.base.english import plural
@@ -41,15 +41,11 @@ class MemoryCommands:
         )
 
     async def _run(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
-        person = await who_asks(self._people, row)
         user = await self._people.get(agent.user)
         zone = user.zone if user is not None else "UTC"
         word, _, more = rest.partition(" ")
         if word == "forget":
-            if person is None or (person.id != agent.user and not person.operator):
-                return Answer(
-                    "Only the person whose memory it is can have something forgotten, for a group the operator."
-                )
+            await check_manager(self._people, row, agent, "whose memory it is can have something forgotten")
             return await self._forget(agent, more.split(), row.envelope.sender)
         if word == "ask":
             if not more.strip():

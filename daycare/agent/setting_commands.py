@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Answer, Command, Commands, check_manager, who_asks
 from daycare.agent.kinds import conversation
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.base.path import Kind
@@ -95,8 +95,7 @@ class SettingCommands:
         if not rest:
             others = f" /use NAME chooses one of: {', '.join(names)}." if names else ""
             return Answer(f"{agent.path} answers here.{others or ' There is no other agent: daycare agents create.'}")
-        if user.kind == "group" and not asker.operator:
-            return Answer("Only an operator may choose who answers in a group.")
+        await check_manager(self._store.people, row, agent, "whose conversation it is can choose who answers")
         name = rest.split(maxsplit=1)[0]
         if name != "default" and name not in names:
             near = get_close_matches(name, names, n=1)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command, Commands, who_asks
+from daycare.agent.commands import Answer, Command, Commands, check_manager
 from daycare.agent.kinds import sender_connector
 from daycare.agent.task_controls import TaskControls
 from daycare.agent.task_tools import line_of
@@ -32,9 +32,7 @@ class TaskCommands:
         verb, _, name = rest.partition(" ")
         if not rest or rest == "list":
             return await self._list(agent.user)
-        person = await who_asks(self._controls.store.people, row)
-        if person is None or (person.id != agent.user and not person.operator):
-            return Answer("Only the person whose tasks these are can do that, for a group the operator.")
+        await check_manager(self._controls.store.people, row, agent, "whose tasks these are can do that")
         if verb == "cancel" and name.strip() and " " not in name.strip():
             task = await self._controls.cancel(str(Path.task(agent.user, name.strip())))
             return Answer(f"Task {task.id} is being stopped.")

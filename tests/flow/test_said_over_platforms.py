@@ -10,7 +10,7 @@ from daycare.base.fence import fence
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import RemoteFile
-from daycare.store.records import InboxRow, Policy
+from daycare.store.records import InboxRow, Policy, User
 from daycare.testing.anthropic_server import FakeAnthropic
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
@@ -231,3 +231,35 @@ async def test_who_writes_as_the_group_may_command_no_more_than_a_member_nobody_
         [group] = await receive(house, in_club("b", command, "The club", sender=CLUB, **place))
         assert await answered(house, group) == expected
         assert (await house.daemon.directory.at("/club/agent/scribe")).state != "dead"
+
+
+MANAGING = ["/agents rm scribe", "/memory forget tea", "/task count", "/cron run x", "/use scribe"]
+ROLES = [
+    ("pigeon:ben", "pigeon:ben", True),
+    ("pigeon:mia", "pigeon:mia", True),
+    ("pigeon:ann", CLUB, True),
+    ("pigeon:ann", f"{CLUB}:7", True),
+    ("pigeon:ben", CLUB, False),
+    ("pigeon:8", CLUB, False),
+    ("pigeon:ben", "pigeon:ann", False),
+    ("pigeon:ann", "pigeon:ben", False),
+    ("pigeon:ann", "pigeon:mia", False),
+]
+
+
+@pytest.mark.parametrize("command", MANAGING)
+async def test_people_manage_what_is_theirs_and_operators_what_is_a_groups(
+    tmp_path: Path, autojump_clock: object, command: str
+) -> None:
+    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
+        await people(house)
+        await house.store.people.add(User(id="ben", name="Ben", keys=("pigeon:ben",)))
+        await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("pigeon:mia",)))
+        chosen = [role for role in ROLES if "/use" not in command or "mia" not in role[1]]  # one agent answers mia
+        for number, (sender, chat, may) in enumerate(chosen):
+            topic = {"within": CLUB} if chat.startswith(f"{CLUB}:") else {}
+            origin = Origin.GROUP if chat.startswith(CLUB) else Origin.PERSON
+            said = inbound(str(number), command, sender=sender, chat=chat, origin=origin, **topic)
+            [outcome] = await receive(house, said)
+            refused = (await answered(house, outcome)).startswith(("Only ", "I do not know who"))
+            assert refused is not may, (sender, chat)
