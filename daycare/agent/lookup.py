@@ -7,7 +7,7 @@ that everybody reads. What is told begins with a line of ours: the labels, and w
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -15,7 +15,13 @@ import msgspec
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
-from daycare.base.limits import LOOKUP_LINE_MAX_CHARS, LOOKUP_NAMED_MAX, LOOKUP_NAMES_MAX, LOOKUP_SPEAKING_MAX
+from daycare.base.limits import (
+    DOCUMENT_SEARCH_MAX,
+    LOOKUP_LINE_MAX_CHARS,
+    LOOKUP_NAMED_MAX,
+    LOOKUP_NAMES_MAX,
+    LOOKUP_SPEAKING_MAX,
+)
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
@@ -39,19 +45,24 @@ _OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
 _NOTHING: Final = "nothing fits"
 
 
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What of memory is looked through. `path` is an agent, for all that was said below it, or a document or folder.
+Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, msgspec.Meta(max_length=1_000)]
 
-    `entity` is a name: what speaks of it, under any of its names. `until_ms` is not included.
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What of memory is looked through: of one tier, None for all, and what was said in a time in wall ms.
+
+    `path` is an agent, for all that was said at and below it, or a document or folder. `entity` is a name: what speaks
+    of it, under any of its names. `until_ms` is not included. `all`: facts that hold no longer as well.
     """
 
-    tiers: tuple[Tier, ...] = tuple(Tier)
-    since_ms: int | None = None
-    until_ms: int | None = None
-    entity: str = ""
-    path: str = ""
-    superseded: bool = False
-    limit: int = 10
+    tier: Tier | None = None
+    since_ms: Time | None = None
+    until_ms: Time | None = None
+    entity: Name = ""
+    path: Name = ""
+    all: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
 
 
 class Lookup:
@@ -68,6 +79,7 @@ class Lookup:
         user = await self._people.get(reader.user)
         scope, names = scope_of(reader.path), frozenset[str]()
         entities = await self._memories.about(scope, (), [filters.entity], LOOKUP_NAMES_MAX) if filters.entity else []
+        tiers = tuple(Tier) if filters.tier is None else (filters.tier,)
         document = filters.path if filters.path and not filters.path.startswith("/") else ""
         sources = frozenset(no for each in entities for no in each.sources)
         among: set[int] | None = None
@@ -85,12 +97,12 @@ class Lookup:
             speaker=user.name if user is not None else "",
             now_ms=self._clock.now_ms(),
             zone=user.zone if user is not None else "UTC",
-            tiers=tuple(tier for tier in filters.tiers if not document or tier is Tier.CHUNK),
+            tiers=tuple(tier for tier in tiers if not document or tier is Tier.CHUNK),
             since_ms=filters.since_ms,
             until_ms=filters.until_ms,
             under="" if document else filters.path.rstrip("/"),
             among=None if among is None else sorted(among),
-            superseded=filters.superseded,
+            superseded=filters.all,
             limit=max(LOOKUP_NAMED_MAX, filters.limit) if names else filters.limit,
         )
         hits = list(await self._search(query)) if query.tiers and among != set() else []

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Answer, Command, Commands, check_manager
-from daycare.agent.lookup import label, label_in
+from daycare.agent.lookup import Filters, label, label_in
 from daycare.agent.memory_controls import MemoryControls, Shown
 from daycare.base.english import plural
 from daycare.base.limits import FORGET_MAX
@@ -62,7 +62,7 @@ class MemoryCommands:
             gone = f"\n{why.gone} of them are gone by now." if why.gone else ""
             return Answer(f"For turn {why.turn} I recalled:\n{_listed(why.memories, zone)}{gone}")
         if rest:
-            found = await self._controls.search(agent, more if word == "search" else rest, limit=_SHOWN)
+            found = await self._controls.search(agent, more if word == "search" else rest, Filters(limit=_SHOWN))
             return Answer(_listed(found, zone) or "I remember nothing like that.")
         counts = await self._controls.counts(agent)
         return Answer(

@@ -83,29 +83,8 @@ class MemoryControls:
         self._bus = bus
         self._clock = clock
 
-    async def search(
-        self,
-        agent: Agent,
-        text: str,
-        *,
-        tiers: Sequence[Tier] = tuple(Tier),
-        since_ms: int | None = None,
-        until_ms: int | None = None,
-        entity: str = "",
-        path: str = "",
-        superseded: bool = False,
-        limit: int = 10,
-    ) -> list[Shown]:
-        """Return what fits a question best, with its scores; see `lookup.Filters`."""
-        filters = Filters(
-            tiers=tuple(tiers),
-            since_ms=since_ms,
-            until_ms=until_ms,
-            entity=entity,
-            path=path,
-            superseded=superseded,
-            limit=limit,
-        )
+    async def search(self, agent: Agent, text: str, filters: Filters = Filters()) -> list[Shown]:  # noqa: B008  # immutable
+        """Return what fits a question best, with its scores."""
         return [_of_hit(hit) for hit in await self._lookup.find(agent, text, filters)]
 
     async def ask(

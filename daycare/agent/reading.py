@@ -74,7 +74,7 @@ class TurnReading:
         """Return the memories that fit a query, a line each, and documents that have its words, all between marks."""
         reader, zone = await self._reader(), self._user.zone
         filters = Filters(
-            tiers=_tiers(tier),
+            tier=_tier(tier),
             since_ms=day_ms(since, zone),
             until_ms=day_ms(until, zone),
             entity=entity.strip(),
@@ -113,9 +113,7 @@ class TurnReading:
         return await self._store.agents.get(self._agent.parent) or self._agent
 
 
-def _tiers(name: str) -> tuple[Tier, ...]:
-    if not name:
-        return tuple(Tier)
-    if name not in tuple(Tier):
+def _tier(name: str) -> Tier | None:
+    if name and name not in tuple(Tier):
         raise InvalidError("TIER_UNKNOWN", f"searching in {name[:40]!a}: expected one of {', '.join(Tier)}")
-    return (Tier(name),)
+    return Tier(name) if name else None

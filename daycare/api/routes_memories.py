@@ -10,32 +10,24 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from daycare.agent.lookup import Filters
 from daycare.api.documents import Limit, Number, answer, body, query
 from daycare.api.routes_memory import Whose, agent_of
 from daycare.api.services import Services
 from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
-from daycare.base.limits import DOCUMENT_SEARCH_MAX, FORGET_MAX
+from daycare.base.limits import FORGET_MAX
 from daycare.store.records import Agent
 from daycare.store.records_memories import OWN_BITS, Tier
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Question(Whose, frozen=True, kw_only=True):
-    """A search. `tier` is one of log, fact, entity and chunk; times are wall ms.
-
-    `path` is an agent, for what was said at and below it, or a document or folder; `entity` a name that is spoken of.
-    """
+class Question(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A search. `agent` is whose memory is meant, as of `Whose`."""
 
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-    tier: Tier | None = None
-    since_ms: Number | None = None
-    until_ms: Number | None = None
-    path: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    entity: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
-    all: bool = False
-    limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
+    agent: str | None = None
 
 
 class Listing(Whose, frozen=True, kw_only=True):
@@ -94,17 +86,7 @@ class Memories:
     async def search(self, request: Request) -> Response:
         """Find memories that fit a question."""
         wish = query(request, Question)
-        found = await self._controls.search(
-            await self._agent(wish),
-            wish.query,
-            tiers=(wish.tier,) if wish.tier else tuple(Tier),
-            since_ms=wish.since_ms,
-            until_ms=wish.until_ms,
-            path=wish.path,
-            entity=wish.entity,
-            superseded=wish.all,
-            limit=wish.limit,
-        )
+        found = await self._controls.search(await self._agent(wish), wish.query, wish)
         return answer({"found": found})
 
     async def facts(self, request: Request) -> Response:
@@ -176,5 +158,5 @@ class Memories:
         )
         return answer({name: found})
 
-    async def _agent(self, wish: Whose) -> Agent:
-        return await agent_of(self._services, wish)
+    async def _agent(self, wish: Whose | Question) -> Agent:
+        return await agent_of(self._services, wish.agent)

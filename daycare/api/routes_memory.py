@@ -191,13 +191,13 @@ class Memory:
         return Attribution(origin=Origin.PERSON, author=self._author, approver=self._author, reason=reason)
 
     async def _agent(self, wish: Whose) -> Agent:
-        return await agent_of(self._services, wish)
+        return await agent_of(self._services, wish.agent)
 
 
-async def agent_of(services: Services, wish: Whose) -> Agent:
+async def agent_of(services: Services, at: str | None) -> Agent:
     """Return the agent whose memory is meant. Raises `ForbiddenError` for that of a person whom a user has let in."""
-    if wish.agent is not None:
-        agent = await agent_at(services, wish.agent)
+    if at is not None:
+        agent = await agent_at(services, at)
         if is_subusers(agent):
             raise ForbiddenError("OTHER_USER", f"using the memory of {agent.path}: it is theirs alone")
         return agent

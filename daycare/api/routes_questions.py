@@ -43,7 +43,7 @@ class Questions:
     async def ask(self, request: Request) -> Response:
         """Put a question to an agent's memory; with `wait_s`, wait for its answer."""
         wish = await body(request, Ask)
-        agent = await agent_of(self._services, wish)
+        agent = await agent_of(self._services, wish.agent)
         trace = new_trace_id()
         # No connector of this name: the answer is what becomes of the message, and no reply that somebody has to fetch.
         sender = f"api:{self._services.owner}"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.agent.lookup import Filters
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.recollection import DocumentsSection, MemorySection, RetrievalSection
@@ -195,10 +196,10 @@ async def test_one_documents_passages_are_searched(tmp_path: Path, autojump_cloc
         await house.talk("the dentist called")
         await write(house, "MEMORY.md", LONG)
         await write(house, "knowledge/teeth.md", "The dentist is on holiday.")
-        found = await house.daemon.memories.search(await me(house), "dentist", path="MEMORY.md")
+        found = await house.daemon.memories.search(await me(house), "dentist", Filters(path="MEMORY.md"))
         assert found[0].text.startswith("The dentist is number 6.")
         assert {each.tier for each in found} == {"chunk"} and "holiday" not in str(found)
-        found = await house.daemon.memories.search(await me(house), "dentist", path="knowledge/teeth.md")
+        found = await house.daemon.memories.search(await me(house), "dentist", Filters(path="knowledge/teeth.md"))
         assert [each.text for each in found] == ["The dentist is on holiday."]
 
 

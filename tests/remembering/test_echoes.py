@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.agent.lookup import Filters
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.memory.echo import repeats
 from daycare.settings import with_offline
@@ -50,7 +51,7 @@ async def test_search_prefers_the_original(limit: int, tmp_path: Path, autojump_
     async with open_house(tmp_path, config=CONFIG) as house:
         await talked(house, (SAID, "I see."), (ASKED, QUOTED), (ASKED, QUOTED))
         me = await house.daemon.directory.at("/ann/direct")
-        found = await house.daemon.memories.search(me, "Clara Bern clock tower", limit=limit)
+        found = await house.daemon.memories.search(me, "Clara Bern clock tower", Filters(limit=limit))
     assert found[0].text == SAID
     others = [each.text for each in found[1:]]
     assert limit == 1 or others[others.index(QUOTED) :] == [QUOTED], "once, and behind all others"

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from daycare.agent.lessons import lesson_of
+from daycare.agent.lookup import Filters
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.memory.learned import Learned, NewEntity
@@ -24,7 +25,7 @@ async def me(house: House) -> Agent:
 
 
 async def found(house: House, text: str, **filters: Any) -> list[str]:
-    return [each.text for each in await house.daemon.memories.search(await me(house), text, **filters)]
+    return [each.text for each in await house.daemon.memories.search(await me(house), text, Filters(**filters))]
 
 
 async def hear(house: House, *texts: str) -> None:
@@ -91,4 +92,4 @@ async def test_a_name_is_found_as_its_script_writes_it(
 ) -> None:
     async with open_house(tmp_path, config=Config()) as house:
         await hear(house, text, other)
-        assert await found(house, text, entity=name, tiers=(Tier.LOG,)) == [text]
+        assert await found(house, text, entity=name, tier=Tier.LOG) == [text]

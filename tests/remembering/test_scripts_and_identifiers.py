@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from daycare.agent.lessons import lesson_of
+from daycare.agent.lookup import Filters
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.memory.learned import Learned, NewEntity, NewFact
@@ -53,7 +54,7 @@ async def said(house: House, me: Agent) -> list[Memory]:
 
 
 async def best(house: House, me: Agent, question: str, tier: Tier) -> str:
-    found = await house.daemon.memories.search(me, question, tiers=(tier,))
+    found = await house.daemon.memories.search(me, question, Filters(tier=tier))
     return found[0].text if found else ""
 
 

@@ -11,6 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
+from daycare.agent.lookup import Filters
 from daycare.base.recollection import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
@@ -179,7 +180,7 @@ async def test_a_tier_that_is_not_wanted_is_not_recalled(tier: str, tmp_path: Pa
     wanted: dict[str, Any] = {key: False}
     async with house_with(tmp_path, **wanted) as house:
         assert set(await recalled(house)) == {"log", "fact", "entity"} - {tier}
-        found = await house.daemon.memories.search(await me(house), ASKED, limit=50)
+        found = await house.daemon.memories.search(await me(house), ASKED, Filters(limit=50))
         assert tier in {each.tier for each in found}, "people still find it"
 
 
@@ -229,7 +230,7 @@ async def test_what_was_said_lately_counts_more_if_wanted(tmp_path: Path, autoju
             clock.shift(29 * 86_400)
             await house.talk(later)
             await trio.sleep(10)
-            found = await house.daemon.memories.search(await me(house), "Where does Clara live?", limit=50)
+            found = await house.daemon.memories.search(await me(house), "Where does Clara live?", Filters(limit=50))
             scores = {each.text: each.score or 0.0 for each in found}
             ahead[recency] = scores[later] - scores[SAID[0]]
     assert ahead[10.0] > ahead[0.0] + 4, "halved each month, it is some five after one"
@@ -241,7 +242,10 @@ async def test_words_and_vectors_count_as_much_as_is_set(tmp_path: Path, autojum
         folder = tmp_path / f"{text}-{vector}"
         folder.mkdir()
         async with house_with(folder, fake=Fake(), weights=Weights(text=text, vector=vector)) as house:
-            parts = [each.parts for each in await house.daemon.memories.search(await me(house), "Clara Bern", limit=50)]
+            parts = [
+                each.parts
+                for each in await house.daemon.memories.search(await me(house), "Clara Bern", Filters(limit=50))
+            ]
             most.append({name: max(each.get(name, 0.0) for each in parts) for name in ("words", "cosine")})
     usual, by_words, by_vectors = most
     assert by_words == {"words": pytest.approx(2 * usual["words"]), "cosine": 0.0}
