@@ -1,7 +1,7 @@
 """Agents: rows with a path. Kind, user, role and parent are written once."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -18,9 +18,9 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, NewAgent
 from daycare.store.sqlite.database import count, counted
+from daycare.store.sqlite.sql import Select, marks
 from daycare.store.sqlite.writer import Tx, Writer
 
-_ROW = "id, path, kind, role, user, origin, parent, state, config, incarnation, session, created_at, reason"
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
 _encode = msgspec.json.Encoder().encode
 _EMPTY = AgentConfig()  # shared: most agents have no settings of their own
@@ -63,11 +63,11 @@ class Agents:
 
     async def at(self, path: str) -> Agent | None:
         """Return the living (or parked) agent on a path."""
-        return _one(self._reader, "path = ? AND state <> 'dead'", (path,))
+        return _AGENTS.one(self._reader, "path = ? AND state <> 'dead'", (path,))
 
     async def get(self, agent_id: str) -> Agent | None:
         """Return one incarnation, dead ones included."""
-        return _one(self._reader, "id = ?", (agent_id,))
+        return _AGENTS.one(self._reader, "id = ?", (agent_id,))
 
     async def find(
         self,
@@ -84,22 +84,18 @@ class Agents:
             where.append("user = ?")
             bindings.append(user)
         if kinds:
-            where.append(f"kind IN ({', '.join('?' * len(kinds))})")
+            where.append(f"kind IN ({marks(kinds)})")
             bindings += kinds
         if not include_dead:
             where.append("state <> 'dead'")
-        sql = f"SELECT {_ROW} FROM agents WHERE {' AND '.join(where)} ORDER BY path, incarnation LIMIT ?"  # noqa: S608
-        return [_agent(row) for row in self._reader.execute(sql, (*bindings, limit))]
+        order = "ORDER BY path, incarnation LIMIT ?"
+        return _AGENTS.find(self._reader, f"{' AND '.join(where)} {order}", (*bindings, limit))
 
     async def recency(self, user: str, kind: str) -> list[tuple[Agent, int]]:
         """Return a user's living agents of a kind, each with the number of its last turn (0: none yet)."""
-        rows = self._reader.execute(
-            f"SELECT {_ROW} FROM agents WHERE user = ? AND kind = ? AND state = 'living' LIMIT 1000",  # noqa: S608
-            (user, kind),
-        ).fetchall()
+        living = "user = ? AND kind = ? AND state = 'living' LIMIT 1000"
         found = []
-        for row in rows:
-            agent = _agent(row)
+        for agent in _AGENTS.find(self._reader, living, (user, kind)):
             last = count(
                 self._reader,
                 "SELECT coalesce(max(turn), 0) FROM turns WHERE agent_id = ?",
@@ -143,7 +139,7 @@ class Agents:
 
 def create(tx: Tx, new: NewAgent) -> Agent:
     """Insert an agent unless its path is taken by a living one, which is returned instead."""
-    living = _one(tx.db, "path = ? AND state <> 'dead'", (new.path,))
+    living = _AGENTS.one(tx.db, "path = ? AND state <> 'dead'", (new.path,))
     if living is not None:
         if living.user != new.user:
             raise ConflictError("PATH_TAKEN", f"creating {new.path}: it belongs to another user", hint="daycare agents")
@@ -199,13 +195,13 @@ def _create_lasting(tx: Tx, new: NewAgent, at_most: int) -> Agent:
 
 def born_of(tx: Tx, born: str) -> Agent | None:
     """Return the child that a call has made, dead or not."""
-    return _one(tx.db, "born = ?", (born,))
+    return _AGENTS.one(tx.db, "born = ?", (born,))
 
 
 def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
     """Insert a child under the parent's next index; the counter advances in the same transaction."""
     counter = _COUNTERS[kind]
-    row = tx.one(f"SELECT {counter}, kind FROM agents WHERE id = ? AND state <> 'dead'", (parent_id,))  # noqa: S608
+    row = tx.one(f"SELECT {counter}, kind FROM agents WHERE id = ? AND state <> 'dead'", (parent_id,))
     if row is None:
         raise NotFoundError("AGENT_DEAD", f"creating a child of {new.path}: it is dead", hint="daycare agents")
     index = row[0]
@@ -214,9 +210,9 @@ def create_child(tx: Tx, parent_id: str, kind: str, new: NewAgent) -> Agent:
     if index >= CHILDREN_MAX:
         raise BusyError("CHILDREN_MAX", f"creating a child of {new.path}: it had {index} already", hint="/reset it")
     # A child of the parent's last incarnation may still live at an index of its own.
-    while _one(tx.db, "path = ? AND state <> 'dead'", (f"{new.path}/{kind}/{index}",)) is not None:
+    while _AGENTS.one(tx.db, "path = ? AND state <> 'dead'", (f"{new.path}/{kind}/{index}",)) is not None:
         index += 1
-    tx.run(f"UPDATE agents SET {counter} = ? WHERE id = ?", (index + 1, parent_id))  # noqa: S608
+    tx.run(f"UPDATE agents SET {counter} = ? WHERE id = ?", (index + 1, parent_id))
     return create(tx, msgspec.structs.replace(new, path=f"{new.path}/{kind}/{index}", parent=parent_id))
 
 
@@ -273,12 +269,11 @@ def counts_of_agents(db: apsw.Connection) -> dict[str, int]:
 
 def children(db: apsw.Connection, path: str) -> list[Agent]:
     """Return the living helpers and searches right below a path, in order of path."""
-    rows = db.execute(
-        f"SELECT {_ROW} FROM agents WHERE path > ? AND path < ? AND state <> 'dead'"  # noqa: S608
-        " AND kind IN ('sub', 'search') ORDER BY path LIMIT 10000",
+    found = _AGENTS.find(
+        db,
+        "path > ? AND path < ? AND state <> 'dead' AND kind IN ('sub', 'search') ORDER BY path LIMIT 10000",
         (f"{path}/", f"{path}0"),  # 0 is the character after the slash
     )
-    found = [_agent(row) for row in rows]
     return [agent for agent in found if agent.path.count("/") == path.count("/") + 2]
 
 
@@ -310,7 +305,7 @@ def new_session(tx: Tx, agent_id: str, reason: str) -> int:
 
 def must_get(tx: Tx, agent_id: str) -> Agent:
     """Return an agent or raise `NotFoundError`."""
-    agent = _one(tx.db, "id = ?", (agent_id,))
+    agent = _AGENTS.one(tx.db, "id = ?", (agent_id,))
     if agent is None:
         raise NotFoundError("AGENT_UNKNOWN", f"no agent has the id {agent_id}", hint="daycare agents")
     return agent
@@ -344,17 +339,8 @@ def _open_session(tx: Tx, agent_id: str, session: int, user: str, origin: Origin
 
 def with_heartbeat(db: apsw.Connection, limit: int) -> list[Agent]:
     """Return living agents that have a heartbeat among their settings, in order of id."""
-    rows = db.execute(
-        f"SELECT {_ROW} FROM agents WHERE state = 'living' AND instr(config, '\"heartbeat_s\":') > 0"  # noqa: S608
-        " ORDER BY id LIMIT ?",
-        (limit,),
-    )
-    return [agent for agent in map(_agent, rows) if agent.config.heartbeat_s]
-
-
-def _one(db: apsw.Connection, where: str, bindings: tuple[Any, ...]) -> Agent | None:
-    row = db.execute(f"SELECT {_ROW} FROM agents WHERE {where}", bindings).fetchone()  # noqa: S608
-    return _agent(row) if row else None
+    has_one = "state = 'living' AND instr(config, '\"heartbeat_s\":') > 0 ORDER BY id LIMIT ?"
+    return [agent for agent in _AGENTS.find(db, has_one, (limit,)) if agent.config.heartbeat_s]
 
 
 def _agent(row: tuple[Any, ...]) -> Agent:
@@ -374,3 +360,10 @@ def _agent(row: tuple[Any, ...]) -> Agent:
         created_at=created_at,
         reason=reason,
     )
+
+
+_AGENTS: Final = Select(
+    "id, path, kind, role, user, origin, parent, state, config, incarnation, session, created_at, reason",
+    "agents",
+    _agent,
+)

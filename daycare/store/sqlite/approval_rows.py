@@ -6,13 +6,14 @@ import apsw
 import msgspec
 
 from daycare.store.records_approvals import Action, Approval, ApprovalState, Finding, Grant
+from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS: Final = (
+_COLUMNS: Final = (
     "no, key, kind, agent_id, path, user, decider, state, revision, content_hash, salt, base_hash, reason, provenance,"
     " findings, trace, session, edited_by, created_at, expires_at, decided_at, decided_by, why, version, undone, action"
 )
-_NAMES: Final = tuple(COLUMNS.replace(",", " ").split())
+_NAMES: Final = tuple(_COLUMNS.replace(",", " ").split())
 _encode = msgspec.json.Encoder().encode
 _action = msgspec.json.Decoder(Action).decode
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -21,14 +22,12 @@ _findings = msgspec.json.Decoder(tuple[Finding, ...]).decode
 
 def get(db: apsw.Connection, no: int) -> Approval | None:
     """Return the request with a number."""
-    row = db.execute(f"SELECT {COLUMNS} FROM approvals WHERE no = ?", (no,)).fetchone()  # noqa: S608
-    return None if row is None else approval(row)
+    return APPROVALS.one(db, "no = ?", (no,))
 
 
 def by_key(db: apsw.Connection, key: str) -> Approval | None:
     """Return the request that a call made."""
-    row = db.execute(f"SELECT {COLUMNS} FROM approvals WHERE key = ?", (key,)).fetchone()  # noqa: S608
-    return None if row is None else approval(row)
+    return APPROVALS.one(db, "key = ?", (key,))
 
 
 def next_no(tx: Tx) -> int:
@@ -40,21 +39,16 @@ def next_no(tx: Tx) -> int:
 
 def insert(tx: Tx, it: Approval, root: str) -> None:
     """Add a request of the agent at `root` or of a helper of it."""
-    values = _values(it)
-    tx.run(
-        f"INSERT INTO approvals ({COLUMNS}, root, origin) VALUES ({', '.join('?' * len(values))}, ?, 'agent')",  # noqa: S608
-        (*values, root),
-    )
+    tx.run(insert_into("approvals", (*_NAMES, "root", "origin")), (*_values(it), root, "agent"))
 
 
 def save(tx: Tx, it: Approval) -> None:
     """Write a request over its row."""
     sets = ", ".join(f"{name} = ?" for name in _NAMES)
-    tx.run(f"UPDATE approvals SET {sets} WHERE no = ?", (*_values(it), it.no))  # noqa: S608
+    tx.run(f"UPDATE approvals SET {sets} WHERE no = ?", (*_values(it), it.no))
 
 
-def approval(row: tuple[Any, ...]) -> Approval:
-    """Return the struct of a row of `COLUMNS`."""
+def _approval(row: tuple[Any, ...]) -> Approval:
     fields = dict(zip(_NAMES, row, strict=True))
     decoded = {
         "state": ApprovalState(fields["state"]),
@@ -63,6 +57,9 @@ def approval(row: tuple[Any, ...]) -> Approval:
         "action": _action(fields["action"]),
     }
     return Approval(**fields | decoded)
+
+
+APPROVALS: Final = Select(_COLUMNS, "approvals", _approval)
 
 
 def grant(row: tuple[Any, ...]) -> Grant:

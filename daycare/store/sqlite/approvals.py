@@ -31,6 +31,7 @@ from daycare.store.records_approvals import (
 from daycare.store.records_documents import Attribution, NewVersion, digest
 from daycare.store.sqlite import approval_room, documents, inbox, letters, outbox
 from daycare.store.sqlite import approval_rows as rows
+from daycare.store.sqlite.sql import marks
 from daycare.store.sqlite.writer import Tx, Writer
 
 _DONE: Final = (ApprovalState.APPROVED, ApprovalState.EDITED)
@@ -82,13 +83,10 @@ class Approvals:
             # None waits for longer than requests do from now, whatever the clock said when it was made.
             longest = tx.now + int(APPROVAL_S * 1000)
             tx.run("UPDATE approvals SET expires_at = ?1 WHERE state = 'pending' AND expires_at > ?1", (longest,))
-            found = tx.db.execute(
-                f"SELECT {rows.COLUMNS} FROM approvals WHERE state = 'pending' AND expires_at <= ? ORDER BY no LIMIT ?",  # noqa: S608
-                (tx.now, limit),
-            ).fetchall()
+            over = "state = 'pending' AND expires_at <= ? ORDER BY no LIMIT ?"
             return [
                 end(tx, it, ApprovalState.EXPIRED, "", "", f"{_about(it)} has expired: nobody decided.")
-                for it in map(rows.approval, found)
+                for it in rows.APPROVALS.find(tx.db, over, (tx.now, limit))
             ]
 
         return await self._write(run)
@@ -110,10 +108,11 @@ class Approvals:
         limit: int = 100,
     ) -> list[Approval]:
         """Return requests, the newest first."""
-        among = f"AND state IN ({', '.join('?' * len(states))})" if states else ""
+        among = f"AND state IN ({marks(states)})" if states else ""
         mine = "" if decider is None else "AND decider = ?"
-        found = self._reader.execute(
-            f"SELECT {rows.COLUMNS} FROM approvals WHERE no < ? {mine} {among} ORDER BY no DESC LIMIT ?",  # noqa: S608
+        return rows.APPROVALS.find(
+            self._reader,
+            f"no < ? {mine} {among} ORDER BY no DESC LIMIT ?",
             (
                 2**62 if before is None else before,
                 *(() if decider is None else (decider,)),
@@ -121,7 +120,6 @@ class Approvals:
                 limit,
             ),
         )
-        return [rows.approval(row) for row in found]
 
     async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
         """Return the pending request that a delivered message shows."""
@@ -146,9 +144,9 @@ class Approvals:
     async def outlived(self, connectors: Sequence[str], after_ms: int, limit: int = 100) -> list[tuple[int, int]]:
         """Return messages, delivered or on their way, that show a request which is decided."""
         found = self._reader.execute(
-            "SELECT m.no, m.outbox FROM approval_messages m CROSS JOIN approvals a ON a.no = m.no"  # noqa: S608
+            "SELECT m.no, m.outbox FROM approval_messages m CROSS JOIN approvals a ON a.no = m.no"
             " CROSS JOIN outbox o ON o.seq = m.outbox WHERE m.content_hash <> '' AND m.created_at > ? AND o.state < 3"
-            f" AND a.state <> 'pending' AND o.connector IN ({', '.join('?' * len(connectors))})"
+            f" AND a.state <> 'pending' AND o.connector IN ({marks(connectors)})"
             " ORDER BY m.outbox DESC LIMIT ?",
             (after_ms, *connectors, limit),
         )

@@ -9,6 +9,7 @@ import msgspec
 from daycare.base.budget import Use, key_of
 from daycare.store.records_budgets import Spent
 from daycare.store.sqlite import budget_sums
+from daycare.store.sqlite.sql import insert_into
 
 SUMS: Final = (
     "calls, unpriced, input_tokens, output_tokens, cached_tokens, cost_micros, wall_ms,"
@@ -21,7 +22,7 @@ RESERVATION: Final = "no, day, path, payer, user, provider, model, tokens, cost_
 
 def strand_before(db: apsw.Connection, before_ms: int) -> int:
     """Let reservations made before a wall time count in full; return how many."""
-    rows = db.execute(f"SELECT {RESERVATION} FROM reservations WHERE at < ?", (before_ms,)).fetchall()  # noqa: S608
+    rows = db.execute(f"SELECT {RESERVATION} FROM reservations WHERE at < ?", (before_ms,)).fetchall()
     strand(db, rows)
     return len(rows)
 
@@ -51,13 +52,8 @@ def most_of(row: tuple[Any, ...]) -> Use:
 
 def merge(db: apsw.Connection, row: Sequence[Any]) -> None:
     """Add a row of `SPENT` to what was spent."""
-    names = SUMS.split(", ")
-    adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in names)
-    db.execute(
-        f"INSERT INTO spending ({SPENT}) VALUES (?, ?, ?, ?, ?, ?{', ?' * len(names)})"  # noqa: S608
-        f" ON CONFLICT DO UPDATE SET {adding}",
-        tuple(row),
-    )
+    adding = ", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS.split(", "))
+    db.execute(f"{insert_into('spending', _SPENT)} ON CONFLICT DO UPDATE SET {adding}", tuple(row))
     spent = spent_of(tuple(row))
     budget_sums.add(db, (spent.key,), spent.path, spent.payer, used=spent.use)
 

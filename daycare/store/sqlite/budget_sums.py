@@ -11,6 +11,7 @@ import apsw
 
 from daycare.base.budget import EVERYTHING, Use
 from daycare.base.path import Kind
+from daycare.store.sqlite.sql import insert_into
 
 # The parts of what counts for a path: by calls at or below it; by others for which somebody at or below it has asked;
 # and, of a user, by the users below.
@@ -24,15 +25,15 @@ _NAMES: Final = (
 )
 _COLUMNS: Final = ", ".join(_NAMES)
 _ADD: Final = (
-    f"INSERT INTO budget_sums (key, path, part, {_COLUMNS}) VALUES (?, ?, ?{', ?' * len(_NAMES)})"  # noqa: S608
+    f"{insert_into('budget_sums', ('key', 'path', 'part', *_NAMES))}"
     f" ON CONFLICT DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _NAMES)}"
 )
 _CLEAR: Final = (
-    "DELETE FROM budget_sums WHERE key = ? AND path = ? AND part = ?"  # noqa: S608
+    "DELETE FROM budget_sums WHERE key = ? AND path = ? AND part = ?"
     f" AND {' AND '.join(f'{name} = 0' for name in _NAMES)}"
 )
 _OF_USER: Final = (  # one look for each day and month there is
-    "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM budget_sums UNION ALL"  # noqa: S608
+    "WITH RECURSIVE keys (key) AS (SELECT min(key) FROM budget_sums UNION ALL"
     " SELECT (SELECT min(s.key) FROM budget_sums s WHERE s.key > keys.key) FROM keys WHERE keys.key IS NOT NULL)"
     f" SELECT s.key, {_COLUMNS} FROM keys JOIN budget_sums s ON s.key = keys.key AND s.path = ? AND s.part IN (?, ?)"
 )
@@ -54,7 +55,7 @@ def of(db: apsw.Connection, key: str, path: str) -> tuple[Use, Use]:
     used = reserved = _NOTHING
     for scope, part in _asked_at(db, path):
         row = db.execute(
-            f"SELECT {_COLUMNS} FROM budget_sums WHERE key = ? AND path = ? AND part = ?",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM budget_sums WHERE key = ? AND path = ? AND part = ?",
             (key, scope, part),
         ).fetchone()
         if row is not None:

@@ -135,7 +135,7 @@ class Budgets:
         """Give back the reservation of a call that cost nothing."""
 
         def run(tx: Tx) -> None:
-            for row in tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():  # noqa: S608
+            for row in tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():
                 drop(tx.db, row)
             tx.commit.budgets = True
 
@@ -145,7 +145,7 @@ class Budgets:
         """Let the reservation of a call whose end nobody knows count in full."""
 
         def run(tx: Tx) -> None:
-            strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())  # noqa: S608
+            strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())
             tx.commit.budgets = True
 
         await self._write(run)
@@ -180,8 +180,7 @@ class Budgets:
         """Return what was spent at or below a path, newest first."""
         found: list[Spent] = []
         keys = self._reader.execute(
-            f"{_KEYS} SELECT key FROM keys WHERE key BETWEEN ?1 AND ?2 AND length(key) = length(?1)"  # noqa: S608
-            " ORDER BY key DESC",
+            f"{_KEYS} SELECT key FROM keys WHERE key BETWEEN ?1 AND ?2 AND length(key) = length(?1) ORDER BY key DESC",
             (first, last),
         ).fetchall()
         parts = _parts(self._reader, path)
@@ -190,7 +189,7 @@ class Budgets:
             begin = "path >= ?3 AND" if which is _WITHIN else ""  # a page is found without those before
             while len(found) < limit:
                 rows = self._reader.execute(
-                    f"SELECT {SPENT} FROM spending WHERE key = ?2 AND {begin} {which}"  # noqa: S608
+                    f"SELECT {SPENT} FROM spending WHERE key = ?2 AND {begin} {which}"
                     f" AND (+{_NAMES}) > (?3, ?4, ?5, ?6) ORDER BY {_NAMES} LIMIT ?7",
                     (root, key, *after, min(limit - len(found), _PAGE)),
                 ).fetchall()
@@ -207,7 +206,7 @@ def _charge(tx: Tx, spend: Spend) -> None:
     """Write what a call cost, and add it to the sums: once for its reservation."""
     path, payer, day, given_back = "", None, "", Use()
     if spend.reservation:
-        row = tx.one(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))  # noqa: S608
+        row = tx.one(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (spend.reservation,))
         if row is None:
             return  # it was added before; or it was taken for dead, and counts in full
         _, day, path, payer, *_ = row
@@ -270,9 +269,9 @@ def end_of(tx: Tx, user: str, roots: Sequence[str]) -> None:
 
     What was spent stays: who is let in again on the same day has not more than a day's budget.
     """
-    strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE user = ?", (user,)).fetchall())  # noqa: S608
+    strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE user = ?", (user,)).fetchall())
     for root in roots:
-        tx.run(f"DELETE FROM budgets WHERE {_WITHIN}", (root,))  # noqa: S608
+        tx.run(f"DELETE FROM budgets WHERE {_WITHIN}", (root,))
 
 
 def recover(db: apsw.Connection) -> None:
@@ -298,7 +297,7 @@ def expire(tx: Tx, now_ms: int) -> int:
         "months": day_of(now_ms - BUDGET_MONTHS_KEPT * 31 * _DAY_MS, "UTC")[:7],
     }
     old = tx.db.execute(
-        f"{_KEYS} SELECT {SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"  # noqa: S608
+        f"{_KEYS} SELECT {SPENT} FROM (SELECT key FROM keys WHERE length(key) = 10 AND key < ?"
         " OR length(key) = 7 AND key < ?) CROSS JOIN spending USING (key) LIMIT ?",
         (oldest["days"], oldest["months"], _FOLD_ROWS),
     ).fetchall()
@@ -306,7 +305,7 @@ def expire(tx: Tx, now_ms: int) -> int:
         take(tx.db, row)
     tx.run("DELETE FROM budget_marks WHERE key < ?", (today[:7],))
     rows = tx.db.execute(
-        f"SELECT {SPENT} FROM spending WHERE key < ?"  # noqa: S608
+        f"SELECT {SPENT} FROM spending WHERE key < ?"
         " AND (instr(path, '/sub/') OR instr(path, '/search/') OR substr(path, -7) = '/memory'"
         " OR instr(payer, '/sub/')) LIMIT ?",
         (oldest["folded"][:7], _FOLD_ROWS),
@@ -323,10 +322,10 @@ def expire(tx: Tx, now_ms: int) -> int:
 
 def forget(db: apsw.Connection, spent: str, reserved: str) -> int:
     """Delete the rows of `spending` and of `reservations` that two conditions name; return how many of the first."""
-    rows = db.execute(f"SELECT {SPENT} FROM spending WHERE {spent}").fetchall()  # noqa: S608
+    rows = db.execute(f"SELECT {SPENT} FROM spending WHERE {spent}").fetchall()
     for row in rows:
         take(db, row)
-    for row in db.execute(f"SELECT {RESERVATION} FROM reservations WHERE {reserved}").fetchall():  # noqa: S608
+    for row in db.execute(f"SELECT {RESERVATION} FROM reservations WHERE {reserved}").fetchall():
         drop(db, row)
     return len(rows)
 

@@ -110,8 +110,8 @@ def examine(file: Path, *, whole: bool = True, check: Callable[[], None] = lambd
         counts, newest = {}, 0
         for what, table, at, where in _COUNTED:
             if table in tables:
-                counts[what] = count(db, f"SELECT count(*) FROM {table} WHERE {where}")  # noqa: S608
-                newest = max(newest, count(db, f"SELECT coalesce(max({at}), 0) FROM {table}"))  # noqa: S608
+                counts[what] = count(db, f"SELECT count(*) FROM {table} WHERE {where}")
+                newest = max(newest, count(db, f"SELECT coalesce(max({at}), 0) FROM {table}"))
         names = db.execute("SELECT name FROM secrets ORDER BY name").fetchall()
         return Facts(
             number=count(db, "PRAGMA user_version"),
@@ -133,8 +133,8 @@ def since(newer: str, older: Path) -> dict[str, int]:
         for what, table, _, where in _COUNTED:
             if what in _NUMBERED:
                 number = _NUMBERED[what]
-                last = count(then, f"SELECT coalesce(max({number}), 0) FROM {table}")  # noqa: S608
-                newer_than = f"SELECT count(*) FROM {table} WHERE {number} > ? AND {where}"  # noqa: S608
+                last = count(then, f"SELECT coalesce(max({number}), 0) FROM {table}")
+                newer_than = f"SELECT count(*) FROM {table} WHERE {number} > ? AND {where}"
                 found[what] = count(now, newer_than, (last,))
     return found
 

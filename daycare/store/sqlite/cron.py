@@ -1,7 +1,7 @@
 """Scheduled jobs and their ledger."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -21,8 +21,10 @@ from daycare.store.records_cron import (
     Source,
 )
 from daycare.store.sqlite import cron_fire, cron_jobs, outbox
-from daycare.store.sqlite.cron_ledger import COLUMNS, run_of
+from daycare.store.sqlite.cron_jobs import JOBS
+from daycare.store.sqlite.cron_ledger import COLUMNS, RUNS, run_of
 from daycare.store.sqlite.database import count, counted
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
 _NEWEST = 1_000  # entries of the ledger, among which one of a time that is still to come is looked for
@@ -63,12 +65,8 @@ class Cron:
     async def find(self, user: str | None = None, limit: int = 1000, after: str = "") -> list[CronJob]:
         """Return living jobs in order of path, each with its newest run and whether one is going on."""
         of_user, bindings = ("", ()) if user is None else (" AND user = ?", (user,))
-        rows = self._reader.execute(
-            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs WHERE removed_at IS NULL AND path > ?{of_user}"  # noqa: S608
-            " ORDER BY path LIMIT ?",
-            (after, *bindings, limit),
-        ).fetchall()
-        return [self._with_last(cron_jobs.job_of(row)) for row in rows]
+        where = f"removed_at IS NULL AND path > ?{of_user} ORDER BY path LIMIT ?"
+        return [*map(self._with_last, JOBS.find(self._reader, where, (after, *bindings, limit)))]
 
     async def at(self, path: str) -> CronJob | None:
         """Return the living job at a path."""
@@ -83,21 +81,15 @@ class Cron:
         return self._one("no = ?", no)
 
     def _one(self, where: str, value: str | int) -> CronJob | None:
-        row = self._reader.execute(
-            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs WHERE {where}",  # noqa: S608
-            (value,),
-        ).fetchone()
-        return None if row is None else self._with_last(cron_jobs.job_of(row))
+        job = JOBS.one(self._reader, where, (value,))
+        return None if job is None else self._with_last(job)
 
     def _with_last(self, job: CronJob) -> CronJob:
-        last = self._reader.execute(
-            f"SELECT {COLUMNS} FROM cron_runs r WHERE r.job = ? ORDER BY r.due_at DESC LIMIT 1",  # noqa: S608
-            (job.no,),
-        ).fetchone()
+        last = RUNS.one(self._reader, "r.job = ? ORDER BY r.due_at DESC LIMIT 1", (job.no,))
         going = self._reader.execute(
             "SELECT 1 FROM cron_runs WHERE job = ? AND state IN ('waiting', 'due') LIMIT 1", (job.no,)
         ).fetchone()
-        return msgspec.structs.replace(job, last=None if last is None else run_of(last), running=going is not None)
+        return msgspec.structs.replace(job, last=last, running=going is not None)
 
     async def count(self) -> CronCount:
         """Return how many jobs there are."""
@@ -116,11 +108,7 @@ class Cron:
 
     async def due(self, now_ms: int, limit: int) -> list[CronJob]:
         """Return jobs that are due, soonest first."""
-        rows = self._reader.execute(
-            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs WHERE next_at <= ? ORDER BY next_at, no LIMIT ?",  # noqa: S608
-            (now_ms, limit),
-        ).fetchall()
-        return [cron_jobs.job_of(row) for row in rows]
+        return JOBS.find(self._reader, "next_at <= ? ORDER BY next_at, no LIMIT ?", (now_ms, limit))
 
     async def next_due(self) -> int | None:
         """Return the earliest time at which a job is due."""
@@ -136,13 +124,13 @@ class Cron:
 
     async def waiting(self, now_ms: int, limit: int) -> list[CronRun]:
         """Return runs that wait to be posted and whose time has come."""
-        rows = self._reader.execute(
+        return RUNS.find(
+            self._reader,
             # What waits longer than any pause does so because the clock was set back.
-            f"SELECT {COLUMNS} FROM cron_runs r WHERE r.state = 'waiting' AND (r.post_at <= ?1 OR r.post_at > ?2)"  # noqa: S608
+            "r.state = 'waiting' AND (r.post_at <= ?1 OR r.post_at > ?2)"
             " ORDER BY r.by_hand = 0 AND r.attempt = 0, r.post_at, r.no LIMIT ?3",  # late ones have time
             (now_ms, now_ms + int(CRON_RETRY_MAX_S * 1000), limit),
-        ).fetchall()
-        return [run_of(row) for row in rows]
+        )
 
     async def next_post(self) -> int | None:
         """Return the earliest time at which a run that waits is to be posted."""
@@ -173,12 +161,8 @@ class Cron:
 
     async def ahead(self, now_ms: int, *, after: int, limit: int) -> list[CronJob]:
         """Return jobs whose next time was decided on later than this."""
-        rows = self._reader.execute(
-            f"SELECT {cron_jobs.COLUMNS} FROM cron_jobs"  # noqa: S608
-            " WHERE updated_at > ? AND next_at IS NOT NULL AND no > ? ORDER BY no LIMIT ?",
-            (now_ms, after, limit),
-        ).fetchall()
-        return [cron_jobs.job_of(row) for row in rows]
+        decided_later = "updated_at > ? AND next_at IS NOT NULL AND no > ? ORDER BY no LIMIT ?"
+        return JOBS.find(self._reader, decided_later, (now_ms, after, limit))
 
     async def rewind(self, now_ms: int, sooner: Sequence[tuple[int, int, int]]) -> None:
         """Take back what was missed in a future that is to come again."""
@@ -190,7 +174,8 @@ class Cron:
         self, *, user: str | None = None, path: str | None = None, before: int | None = None, limit: int = 100
     ) -> list[CronRun]:
         """Return entries, newest first, with their delivery."""
-        return self._runs(
+        return _DELIVERED.find(
+            self._reader,
             "(?1 IS NULL OR r.user = ?1) AND (?2 IS NULL OR r.path = ?2) AND (?3 IS NULL OR r.no < ?3)"
             " ORDER BY r.no DESC LIMIT ?4",
             (user, path, before, limit),
@@ -198,29 +183,7 @@ class Cron:
 
     async def run(self, no: int) -> CronRun | None:
         """Return one entry with its delivery."""
-        return next(iter(self._runs("r.no = ?", (no,))), None)
-
-    def _runs(self, where: str, bindings: tuple[Any, ...]) -> list[CronRun]:
-        rows = self._reader.execute(
-            f"SELECT {COLUMNS}, i.result, o.state, o.connector, o.receipt, o.sent_at FROM cron_runs r"  # noqa: S608
-            " LEFT JOIN inbox i ON i.seq = r.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = r.outbox"
-            f" WHERE {where}",
-            bindings,
-        ).fetchall()
-        found = []
-        for row in rows:
-            answer, state, connector, receipt, sent_at = row[-5:]
-            found.append(
-                msgspec.structs.replace(
-                    run_of(row[:-5]),
-                    answer=answer,
-                    delivery="" if state is None else outbox.STATES[int(str(state))],
-                    connector=connector or "",
-                    receipt=receipt,
-                    delivered_at=sent_at,
-                )
-            )
-        return found
+        return _DELIVERED.one(self._reader, "r.no = ?", (no,))
 
     async def last_answer(self, job: int) -> CronAnswer | None:
         """Return what the newest run said that said something."""
@@ -273,3 +236,22 @@ class Cron:
             return deleted + tx.db.changes()
 
         return await self._write(run)
+
+
+def _with_delivery(row: tuple[Any, ...]) -> CronRun:
+    answer, state, connector, receipt, sent_at = row[-5:]
+    return msgspec.structs.replace(
+        run_of(row[:-5]),
+        answer=answer,
+        delivery="" if state is None else outbox.STATES[int(str(state))],
+        connector=connector or "",
+        receipt=receipt,
+        delivered_at=sent_at,
+    )
+
+
+_DELIVERED: Final = Select(
+    f"{COLUMNS}, i.result, o.state, o.connector, o.receipt, o.sent_at",
+    "cron_runs r LEFT JOIN inbox i ON i.seq = r.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = r.outbox",
+    _with_delivery,
+)

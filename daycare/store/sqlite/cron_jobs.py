@@ -1,7 +1,7 @@
 """Scheduled jobs as the open transaction sees them: added, changed, paused, removed, and brought in line with files."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,9 +13,10 @@ from daycare.store.records import AgentConfig
 from daycare.store.records_cron import CronConflict, CronJob, CronNews, NewCronJob, Source
 from daycare.store.sqlite import cron_ledger
 from daycare.store.sqlite.facts import Follower, Heed, UserLeaving
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS = (
+_COLUMNS = (
     "no, path, user, source, source_ref, spec, paused, next_at, revision, created_at, updated_at, removed_at, bounds"
 )
 _encode = msgspec.json.Encoder().encode
@@ -25,8 +26,8 @@ _decode_bounds = msgspec.json.Decoder(AgentConfig).decode
 
 def add(tx: Tx, new: NewCronJob) -> CronJob:
     """Keep a job, or return the one that this call has made."""
-    if new.key and (row := tx.one(f"SELECT {COLUMNS} FROM cron_jobs WHERE key = ?", (new.key,))) is not None:  # noqa: S608
-        return job_of(row)
+    if new.key and (made := JOBS.one(tx.db, "key = ?", (new.key,))) is not None:
+        return made
     known = at(tx, new.path)
     if known is not None:
         raise ConflictError("CRON_EXISTS", f"scheduling {new.path}: there is one", hint=f"daycare cron show {known.id}")
@@ -38,11 +39,7 @@ def reconcile(tx: Tx, source: Source, wanted: Sequence[NewCronJob], keep: Collec
     """Let the jobs of a source be those that are wanted."""
     conflicts = []
     paths = {new.path for new in wanted}
-    rows = tx.db.execute(
-        f"SELECT {COLUMNS} FROM cron_jobs WHERE source = ? AND removed_at IS NULL",  # noqa: S608
-        (source,),
-    ).fetchall()
-    for job in map(job_of, rows):
+    for job in JOBS.find(tx.db, "source = ? AND removed_at IS NULL", (source,)):
         if job.path not in paths and job.source_ref not in keep:
             remove(tx, job.no, f"it is not in {job.source_ref} any more")
     for new in wanted:
@@ -119,25 +116,26 @@ def _leaving(tx: Tx, it: UserLeaving) -> None:
 
 def at(tx: Tx, path: str) -> CronJob | None:
     """Return the living job at a path."""
-    row = tx.one(f"SELECT {COLUMNS} FROM cron_jobs WHERE path = ? AND removed_at IS NULL", (path,))  # noqa: S608
-    return None if row is None else job_of(row)
+    return JOBS.one(tx.db, "path = ? AND removed_at IS NULL", (path,))
 
 
 def must_get(tx: Tx, no: int) -> CronJob:
     """Return a job, removed or not; raises `NotFoundError`."""
-    row = tx.one(f"SELECT {COLUMNS} FROM cron_jobs WHERE no = ?", (no,))  # noqa: S608
-    if row is None:
+    job = JOBS.one(tx.db, "no = ?", (no,))
+    if job is None:
         raise NotFoundError("CRON_UNKNOWN", f"there is no scheduled job number {no}", hint="daycare cron list")
-    return job_of(row)
+    return job
 
 
-def job_of(row: tuple[Any, ...]) -> CronJob:
-    """Return the struct of a row of `COLUMNS`."""
-    values = dict(zip(COLUMNS.split(", "), row, strict=True))
+def _job(row: tuple[Any, ...]) -> CronJob:
+    values = dict(zip(_COLUMNS.split(", "), row, strict=True))
     values["spec"] = _decode_spec(values["spec"])
     values["bounds"] = _decode_bounds(values["bounds"])
     values["paused"] = bool(values["paused"])
     return CronJob(**values)
+
+
+JOBS: Final = Select(_COLUMNS, "cron_jobs", _job)
 
 
 def _insert(tx: Tx, new: NewCronJob) -> CronJob:

@@ -1,7 +1,7 @@
 """The ledger of scheduled jobs as the open transaction sees it: how a run that was posted comes to its end."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -10,9 +10,10 @@ from daycare.base.cron import CronSpec, is_silence
 from daycare.base.limits import CRON_ON_TIME_S, CRON_RETRY_BASE_S, CRON_RETRY_MAX_S
 from daycare.store.records_cron import CronNews, CronRun
 from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, TurnAnswered
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS = (
+COLUMNS: Final = (
     "r.no, r.job, r.path, r.user, r.by_hand, r.due_at, r.until_at, r.count, r.state, r.reason, r.attempt, r.created_at,"
     " r.parameters, r.post_at, r.agent_id, r.seq, r.trace, r.turn, r.started_at, r.ended_at, r.tokens, r.cost_micros,"
     " r.outbox, r.task"
@@ -100,9 +101,9 @@ def note(tx: Tx, no: int) -> None:
 
 def must_get(tx: Tx, no: int) -> CronRun:
     """Return a run that there is."""
-    row = tx.one(f"SELECT {COLUMNS} FROM cron_runs r WHERE r.no = ?", (no,))  # noqa: S608
-    assert row is not None, f"no run {no}"
-    return run_of(row)
+    it = RUNS.one(tx.db, "r.no = ?", (no,))
+    assert it is not None, f"no run {no}"
+    return it
 
 
 def run_of(row: tuple[Any, ...]) -> CronRun:
@@ -111,6 +112,9 @@ def run_of(row: tuple[Any, ...]) -> CronRun:
     values["by_hand"] = bool(values["by_hand"])
     values["parameters"] = _decode_values(values["parameters"]) if values["parameters"] else {}
     return CronRun(**values)
+
+
+RUNS: Final = Select(COLUMNS, "cron_runs r", run_of)
 
 
 def _stopped(tx: Tx, it: CronRun) -> str:

@@ -9,7 +9,7 @@ from daycare.store.records import DeadLetter
 from daycare.store.records_upkeep import DroppedLetters
 from daycare.store.sqlite import inbox, outbox, turns
 from daycare.store.sqlite.database import counted
-from daycare.store.sqlite.letters import COLUMNS, letter
+from daycare.store.sqlite.letters import LETTERS
 from daycare.store.sqlite.writer import Tx, Writer
 
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
@@ -25,16 +25,12 @@ class DeadLetters:
     async def find(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[DeadLetter]:
         """Return the newest dead letters first."""
         at, bindings = ("", ()) if path is None else ("path = ? AND ", (path,))
-        rows = self._reader.execute(
-            f"SELECT {COLUMNS} FROM dead_letters WHERE {at}no < ? ORDER BY no DESC LIMIT ?",  # noqa: S608
-            (*bindings, 2**63 - 1 if before is None else before, limit),
-        )
-        return [letter(row) for row in rows]
+        bindings = (*bindings, 2**63 - 1 if before is None else before, limit)
+        return LETTERS.find(self._reader, f"{at}no < ? ORDER BY no DESC LIMIT ?", bindings)
 
     async def get(self, no: int) -> DeadLetter | None:
         """Return one dead letter."""
-        row = self._reader.execute(f"SELECT {COLUMNS} FROM dead_letters WHERE no = ?", (no,)).fetchone()  # noqa: S608
-        return letter(row) if row else None
+        return LETTERS.one(self._reader, "no = ?", (no,))
 
     async def replay(self, no: int) -> int:
         """Queue a dead letter again, behind what waits now; return the new inbox or outbox number."""
@@ -81,10 +77,9 @@ def _replay_turn(tx: Tx, agent_id: str, turn: int) -> int:
 
 
 def _replay(tx: Tx, no: int) -> int:
-    row = tx.one(f"SELECT {COLUMNS} FROM dead_letters WHERE no = ?", (no,))  # noqa: S608
-    if row is None:
+    it = LETTERS.one(tx.db, "no = ?", (no,))
+    if it is None:
         raise NotFoundError("DEAD_UNKNOWN", f"replaying dead letter {no}: there is none", hint="daycare dead list")
-    it = letter(row)
     if it.replayed_at is not None:
         raise ConflictError(
             "DEAD_REPLAYED", f"replaying dead letter {no}: that was done before", hint="daycare dead list"

@@ -40,7 +40,7 @@ def grown(tx: Tx, place: _Place, user: str, origin: str, version: int) -> None:
 def stand_alone(tx: Tx, no: int) -> None:
     """Let the version after this one need it no longer for its own text."""
     tx.run(
-        f"UPDATE documents AS d SET text = {WHOLE}, tail = 0 WHERE tail = 1 AND no = (SELECT n.no FROM documents n"  # noqa: S608
+        f"UPDATE documents AS d SET text = {WHOLE}, tail = 0 WHERE tail = 1 AND no = (SELECT n.no FROM documents n"
         " JOIN documents o ON (n.layer, n.owner, n.name) = (o.layer, o.owner, o.name) AND n.version > o.version"
         " WHERE o.no = ? ORDER BY n.version LIMIT 1)",
         (no,),
@@ -54,7 +54,7 @@ def thin(tx: Tx) -> int:
     for place in places:
         if not (bite.delete(place) and bite.shorten(place)):
             return bite.changed
-        tx.run(f"DELETE FROM documents_grown WHERE {_AT}", place)  # noqa: S608
+        tx.run(f"DELETE FROM documents_grown WHERE {_AT}", place)
     return max(bite.changed, int(len(places) == _PLACES))
 
 
@@ -74,7 +74,7 @@ class _Bite:
         """Delete versions of a document that are not kept; whether none of them is left."""
         line = fetch(
             self._tx.db,
-            "SELECT no, version, created_at, origin, approver <> '' OR instr(author, ':') > 0, hash, key"  # noqa: S608
+            "SELECT no, version, created_at, origin, approver <> '' OR instr(author, ':') > 0, hash, key"
             f" FROM documents WHERE {_AT} ORDER BY version DESC",
             place,
         )
@@ -95,7 +95,7 @@ class _Bite:
     def shorten(self, place: _Place) -> bool:
         """Let versions that begin with all of the one before hold only the rest; whether all do."""
         before = ""
-        for (no,) in fetch(self._tx.db, f"SELECT no FROM documents WHERE {_AT} ORDER BY version", place):  # noqa: S608
+        for (no,) in fetch(self._tx.db, f"SELECT no FROM documents WHERE {_AT} ORDER BY version", place):
             if self._is_full:
                 return False
             [(text, tail)] = fetch(self._tx.db, "SELECT ifnull(text, ''), tail FROM documents WHERE no = ?", (no,))
@@ -171,7 +171,7 @@ def _named(tx: Tx, place: _Place) -> set[int]:
     """Return the versions that chunks are of."""
     rows = fetch(
         tx.db,
-        f"SELECT version FROM memory_documents WHERE {_AT} UNION SELECT m.version FROM memory_documents o"  # noqa: S608
+        f"SELECT version FROM memory_documents WHERE {_AT} UNION SELECT m.version FROM memory_documents o"
         " JOIN memories m ON m.document = o.no WHERE o.layer = ? AND o.owner = ? AND o.name = ?",
         (*place, *place),
     )

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -35,12 +35,14 @@ from daycare.store.records_documents import (
 from daycare.store.sqlite import document_versions
 from daycare.store.sqlite.document_versions import WHOLE
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx, Writer
 
-_COLUMNS = (
+_COLUMNS: Final = (
     "layer, owner, name, version, user, origin, author, approver, reason, provenance, hash, base_hash, size, created_at"
 )
-_AT = "layer = ? AND owner = ? AND name = ?"
+_AT: Final = "layer = ? AND owner = ? AND name = ?"
+_IS_LIVING: Final = "no = (SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND name = ?)"
 _LAST = "\U0010ffff"
 _TERM = re.compile(r"[^\W_]+")  # what the index takes for a word
 _sources = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -92,22 +94,19 @@ class Documents:
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
         """Return versions, the newest first."""
-        rows = self._reader.execute(
-            f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND version < ? ORDER BY version DESC LIMIT ?",  # noqa: S608
-            (*_key(place), 2**62 if before is None else before, limit),
-        )
-        return [_version(row) for row in rows]
+        bindings = (*_key(place), 2**62 if before is None else before, limit)
+        return _VERSIONS.find(self._reader, f"{_AT} AND version < ? ORDER BY version DESC LIMIT ?", bindings)
 
     async def find(
         self, layer: Layer, owner: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[DocumentVersion]:
         """Return an owner's living documents in order of name."""
-        rows = self._reader.execute(
-            f"SELECT {_COLUMNS} FROM documents WHERE no IN (SELECT no FROM living_documents WHERE layer = ?"  # noqa: S608
-            " AND owner = ? AND name >= ? AND name < ? AND name > ? ORDER BY name LIMIT ?) ORDER BY name",
+        return _VERSIONS.find(
+            self._reader,
+            "no IN (SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND name >= ? AND name < ?"
+            " AND name > ? ORDER BY name LIMIT ?) ORDER BY name",
             (str(layer), owner, prefix, prefix + _LAST, after, limit),
         )
-        return [_version(row) for row in rows]
 
     def search(self, scopes: Sequence[tuple[Layer, str]], words: Sequence[str], limit: int = 10) -> list[Document]:
         """Return living documents of these owners with any of the words, the best first. Call it in a thread."""
@@ -121,13 +120,13 @@ class Documents:
         owners = [str(part) for scope in scopes for part in scope]
         with self._readers.lent() as db:
             rows = db.execute(
-                f"SELECT {_COLUMNS}, {WHOLE} FROM documents d JOIN (SELECT t.rowid AS found,"  # noqa: S608
+                f"SELECT {_COLUMNS}, {WHOLE} FROM documents d JOIN (SELECT t.rowid AS found,"
                 " bm25(documents_text, 0, 2, 1) AS score FROM documents_text t JOIN living_documents l ON"
                 f" l.no = t.rowid WHERE documents_text MATCH ? AND ({owned}) ORDER BY score, l.name, l.layer LIMIT ?)"
                 " ON no = found ORDER BY score, name, layer",
                 (match, *owners, min(limit, DOCUMENT_SEARCH_MAX)),
             ).fetchall()
-        return [found for row in rows if (found := _document(row)) is not None]
+        return [*map(_document, rows)]
 
     async def totals(self, layer: Layer, owner: str) -> DocumentTotals:
         """Return how many living documents an owner has, and their size."""
@@ -187,11 +186,7 @@ def undo(tx: Tx, new: NewVersion, version: int | None = None) -> DocumentVersion
 
 def get(db: apsw.Connection, place: Place) -> Document | None:
     """Return the newest version, unless it is a deletion."""
-    row = db.execute(
-        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
-        _key(place),
-    ).fetchone()
-    return _document(row)
+    return _DOCUMENTS.one(db, _IS_LIVING, _key(place))
 
 
 _LOOK = "read it again, and repeat the change on what it says now"
@@ -216,8 +211,7 @@ def _put(tx: Tx, new: NewVersion, newest: DocumentVersion | None, old: str | Non
     version = 1 if newest is None else newest.version + 1
     tail = bool(old) and text is not None and text.startswith(old or "")
     tx.run(
-        f"INSERT INTO documents ({_COLUMNS}, key, scope, text, tail)"  # noqa: S608
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        insert_into("documents", (*_COLUMNS.split(", "), "key", "scope", "text", "tail")),
         (
             *_key(place),
             version,
@@ -249,7 +243,7 @@ def _index(tx: Tx, new: NewVersion, no: int, size: int, old: str | None, text: s
     """Let what is living and what is found be the newest version."""
     key = _key(new.place)
     living = tx.one(
-        f"SELECT no, scope, name FROM documents WHERE no = (SELECT no FROM living_documents WHERE {_AT})",  # noqa: S608
+        f"SELECT no, scope, name FROM documents WHERE {_IS_LIVING}",
         key,
     )
     if living is not None:  # the index keeps no texts: it is told which words go
@@ -258,7 +252,7 @@ def _index(tx: Tx, new: NewVersion, no: int, size: int, old: str | None, text: s
             (*living, old),
         )
     if text is None:
-        tx.run(f"DELETE FROM living_documents WHERE {_AT}", key)  # noqa: S608
+        tx.run(f"DELETE FROM living_documents WHERE {_AT}", key)
         return
     tx.run(
         "INSERT INTO documents_text (rowid, scope, name, text) VALUES (?, ?, ?, ?)",
@@ -286,32 +280,19 @@ def _totals(db: apsw.Connection, layer: Layer, owner: str) -> DocumentTotals:
 def _once(db: apsw.Connection, place: Place, key: str) -> DocumentVersion | None:
     if not key:
         return None
-    row = db.execute(f"SELECT {_COLUMNS} FROM documents WHERE {_AT} AND key = ?", (*_key(place), key)).fetchone()  # noqa: S608
-    return None if row is None else _version(row)
+    return _VERSIONS.one(db, f"{_AT} AND key = ?", (*_key(place), key))
 
 
 def _newest(db: apsw.Connection, place: Place) -> DocumentVersion | None:
-    row = db.execute(
-        f"SELECT {_COLUMNS} FROM documents WHERE {_AT} ORDER BY version DESC LIMIT 1",  # noqa: S608
-        _key(place),
-    ).fetchone()
-    return None if row is None else _version(row)
+    return _VERSIONS.one(db, f"{_AT} ORDER BY version DESC LIMIT 1", _key(place))
 
 
 def _at(db: apsw.Connection, place: Place, version: int) -> Document | None:
-    row = db.execute(
-        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE {_AT} AND version = ?",  # noqa: S608
-        (*_key(place), version),
-    ).fetchone()
-    return _document(row)
+    return _DOCUMENTS.one(db, f"{_AT} AND version = ?", (*_key(place), version))
 
 
 def _before(db: apsw.Connection, place: Place, version: int) -> Document | None:
-    row = db.execute(
-        f"SELECT {_COLUMNS}, {WHOLE} FROM documents d WHERE {_AT} AND version < ? ORDER BY version DESC LIMIT 1",  # noqa: S608
-        (*_key(place), version),
-    ).fetchone()
-    return _document(row)
+    return _DOCUMENTS.one(db, f"{_AT} AND version < ? ORDER BY version DESC LIMIT 1", (*_key(place), version))
 
 
 def _missing(place: Place, doing: str) -> NotFoundError:
@@ -331,8 +312,8 @@ def _any(words: Iterable[str]) -> str:
     return " OR ".join(f'"{word}"' for word in words)
 
 
-def _document(row: tuple[Any, ...] | None) -> Document | None:
-    return None if row is None else Document(version=_version(row[:-1]), text=row[-1])
+def _document(row: tuple[Any, ...]) -> Document:
+    return Document(version=_version(row[:-1]), text=row[-1])
 
 
 def _version(row: tuple[Any, ...]) -> DocumentVersion:
@@ -349,3 +330,7 @@ def _version(row: tuple[Any, ...]) -> DocumentVersion:
         size=size,
         created_at=at_ms,
     )
+
+
+_VERSIONS: Final = Select(_COLUMNS, "documents", _version)
+_DOCUMENTS: Final = Select(f"{_COLUMNS}, {WHOLE}", "documents d", _document)

@@ -10,7 +10,7 @@ from daycare.store.sqlite.writer import Tx
 
 # Over `temp.exported` and the places that a snapshot has made.
 SELECT: Final = (
-    "SELECT e.place, i.key, i.lane, i.kind, i.origin, i.sender, coalesce(p.place, 0), coalesce(tr.place, 0),"  # noqa: S608
+    "SELECT e.place, i.key, i.lane, i.kind, i.origin, i.sender, coalesce(p.place, 0), coalesce(tr.place, 0),"
     " i.created_at, i.done_at, coalesce(i.result, '') FROM (SELECT * FROM inbox WHERE state ="
     f" {DONE} AND agent_id IN (SELECT id FROM exported) ORDER BY seq DESC LIMIT {EXPORT_TURNS_MAX}) i"
     " JOIN exported e ON e.id = i.agent_id LEFT JOIN turn_places p ON p.turn = i.turn"

@@ -51,28 +51,28 @@ LEFT_OUT: Final[dict[str, Left]] = {
     "outbox": Left(
         "they are on their way from here",
         "undelivered replies",
-        f"SELECT count(*) FROM outbox WHERE state < 2 AND {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM outbox WHERE state < 2 AND {_OF}",
     ),
     "waits": Left(
         "they are asked from here: an answer finds no way elsewhere",
         "open questions to other agents",
-        f"SELECT count(*) FROM waits WHERE {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM waits WHERE {_OF}",
     ),
     "approvals": Left(
         "a decision binds the agent that asked",
         "requests that wait for a decision",
-        f"SELECT count(*) FROM approvals WHERE state = 'pending' AND {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM approvals WHERE state = 'pending' AND {_OF}",
     ),
     "approval_messages": Left("they belong to requests"),
     "approval_grants": Left(
         "a right is given to this agent alone",
         "rights to act without asking",
-        f"SELECT count(*) FROM approval_grants WHERE {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM approval_grants WHERE {_OF}",
     ),
     "dead_letters": Left(
         "replay them first: daycare dead list",
         "dead letters",
-        f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",
     ),
     "dropped_letters": Left("of what was given up on here"),
     "reservations": Left("of calls that run"),
@@ -84,7 +84,7 @@ LEFT_OUT: Final[dict[str, Left]] = {
     "tasks": Left(
         "who asked waits for them here",
         "tasks that have not ended",
-        f"SELECT count(*) FROM tasks WHERE ended_at IS NULL AND {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM tasks WHERE ended_at IS NULL AND {_OF}",
     ),
     "signals": Left(
         "they are sent from here",
@@ -95,7 +95,7 @@ LEFT_OUT: Final[dict[str, Left]] = {
     "signal_subscriptions": Left(
         "which signals there are is decided where they are sent: subscribe it anew",
         "subscriptions to signals",
-        f"SELECT count(*) FROM signal_subscriptions WHERE {_OF}",  # noqa: S608
+        f"SELECT count(*) FROM signal_subscriptions WHERE {_OF}",
     ),
     "heartbeats": Left("when a heart has beaten here"),
     "steps": Left("the journal of turns, for crashes and `trace`: what was said is in the turns"),

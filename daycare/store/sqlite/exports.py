@@ -284,7 +284,7 @@ class Subtree:
     def _documents(self) -> Iterator[DocumentRecord]:
         columns = f"name, version, origin, author, approver, reason, provenance, hash, created_at, {WHOLE}"
         own = self._rows(
-            f"SELECT layer, e.place, {columns} FROM exported e JOIN documents d"  # noqa: S608
+            f"SELECT layer, e.place, {columns} FROM exported e JOIN documents d"
             " ON d.layer = 'agent' AND d.owner = e.id ORDER BY e.place, name, version"
         )
         yield from _documents(own)
@@ -297,7 +297,7 @@ class Subtree:
                 self._leave("shared documents", many, "they are not this agent's alone; --with-shared takes them")
                 continue
             rows = self._rows(
-                f"SELECT layer, -1, {columns} FROM documents d WHERE layer = ? AND owner = ? ORDER BY name, version",  # noqa: S608
+                f"SELECT layer, -1, {columns} FROM documents d WHERE layer = ? AND owner = ? ORDER BY name, version",
                 (str(layer), owner),
             )
             yield from _documents(rows)
@@ -332,7 +332,7 @@ class Subtree:
             others = "memories m JOIN memory_scopes s ON s.no = m.no >> 32 WHERE s.scope = ? AND text IS NOT NULL AND"
             many = count(
                 self._db,
-                f"SELECT count(*) FROM {others} tier <> 'chunk' AND NOT EXISTS"  # noqa: S608
+                f"SELECT count(*) FROM {others} tier <> 'chunk' AND NOT EXISTS"
                 " (SELECT 1 FROM memory_places p WHERE p.no = m.no)",
                 (self._scope,),
             )

@@ -40,7 +40,7 @@ def came_of(tx: Tx, turns: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
             first[row[0]] = min(turn, first.get(row[0], turn))
     later = fetch(
         tx.db,
-        f"SELECT turn, agent_id FROM turns WHERE trace <> '' AND {_since('turn')}",  # noqa: S608
+        f"SELECT turn, agent_id FROM turns WHERE trace <> '' AND {_since('turn')}",
         (_json(first),),
     )
     found.update((turn, agent_id) for turn, agent_id in later)
@@ -97,7 +97,7 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
     since = _json(dict(began) if traces else {})
     replies = fetch(
         tx.db,
-        f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?2)) OR {_since('created_at')}",  # noqa: S608
+        f"SELECT seq FROM outbox WHERE turn IN (SELECT value FROM carray(?2)) OR {_since('created_at')}",
         (since, those(numbers)),
     )
     for _, turn in turns:
@@ -107,7 +107,7 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
     _forget_letters(tx, seqs, [seq for (seq,) in replies], since, shreds)
     _forget_timers(tx, since, shreds)
     _forget_events(tx, since)
-    asked = fetch(tx.db, f"SELECT no FROM approvals WHERE {_since('created_at')}", (since,))  # noqa: S608
+    asked = fetch(tx.db, f"SELECT no FROM approvals WHERE {_since('created_at')}", (since,))
     forget_requests(tx, [no for (no,) in asked], shreds)
     return sum(_forget_summaries(tx, agent_id, turn, shreds) for agent_id, turn in turns)
 
@@ -115,8 +115,7 @@ def forget_turns(tx: Tx, turns: Sequence[tuple[str, int]], shreds: list[str], *,
 def _since(column: str) -> str:
     """Return the condition that a row is of one of the traces, and not older than its turns."""
     return (
-        "trace IN (SELECT key FROM json_each(?1))"  # noqa: S608
-        f" AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
+        f"trace IN (SELECT key FROM json_each(?1)) AND {column} >= (SELECT value FROM json_each(?1) WHERE key = trace)"
     )
 
 
@@ -185,7 +184,7 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
     """Results of rows that these turns answered, and words of rows that came of them and still wait."""
     rows = fetch(
         tx.db,
-        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?2)) OR seq IN"  # noqa: S608
+        "SELECT seq, text, result FROM inbox WHERE turn IN (SELECT value FROM carray(?2)) OR seq IN"
         f" (SELECT value FROM carray(?3)) OR {_since('created_at')}",
         (since, those(turns), those(seqs)),
     )
@@ -197,7 +196,7 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
             (FORGOTTEN, seq),
         )
         tx.run("UPDATE tasks SET prompt = ?, parameters = '{}', progress = '[]' WHERE seq = ?", (FORGOTTEN, seq))
-    signals = fetch(tx.db, f"SELECT no, data FROM signals WHERE data <> '' AND {_since('created_at')}", (since,))  # noqa: S608
+    signals = fetch(tx.db, f"SELECT no, data FROM signals WHERE data <> '' AND {_since('created_at')}", (since,))
     for no, data in signals:
         shreds.append(data)
         tx.run("UPDATE signals SET data = ? WHERE no = ?", (FORGOTTEN, no))
@@ -217,7 +216,7 @@ def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shr
     """Dead letters keep that something was given up on; there is nothing left to replay."""
     rows = fetch(
         tx.db,
-        f"SELECT no, source, body FROM dead_letters WHERE {_since('created_at')} OR (source = 'inbox' AND seq IN"  # noqa: S608
+        f"SELECT no, source, body FROM dead_letters WHERE {_since('created_at')} OR (source = 'inbox' AND seq IN"
         " (SELECT value FROM carray(?2))) OR (source = 'outbox' AND seq IN (SELECT value FROM carray(?3)))",
         (since, those(seqs), those(replies)),
     )
@@ -243,7 +242,7 @@ def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
     """Reminders come when they are due, and do not say of what."""
     rows = fetch(
         tx.db,
-        "SELECT no, envelope FROM (SELECT no, envelope, envelope ->> 'trace' AS trace, created_at FROM timers)"  # noqa: S608
+        "SELECT no, envelope FROM (SELECT no, envelope, envelope ->> 'trace' AS trace, created_at FROM timers)"
         f" WHERE {_since('created_at')}",
         (since,),
     )
@@ -254,7 +253,7 @@ def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
 
 
 def _forget_events(tx: Tx, since: str) -> None:
-    rows = fetch(tx.db, f"SELECT no, event FROM events WHERE {_since('at')}", (since,))  # noqa: S608
+    rows = fetch(tx.db, f"SELECT no, event FROM events WHERE {_since('at')}", (since,))
     for no, text in rows:
         event: dict[str, Any] = msgspec.json.decode(text)
         bare = event | {key: FORGOTTEN for key in _EVENT_WORDS if event.get(key)}

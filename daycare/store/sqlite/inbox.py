@@ -1,24 +1,22 @@
 """Inbox rows: accepted once per key, in order, bounded, and kept as a key after they are done."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import apsw
+from msgspec.structs import replace
 
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Lane
 from daycare.store.records import Agent, InboxRow, NewAgent, Receipt, Reply
 from daycare.store.sqlite import agents, letters, mailbox, outbox
-from daycare.store.sqlite.mailbox import COLUMNS, row_of
+from daycare.store.sqlite.mailbox import ROWS
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
 # The last is held by a turn that was set aside.
 _STATES: tuple[Literal["waiting", "done", "stopped", "dead"], ...] = ("waiting", "done", "dead", "waiting")
-_RECEIPT = (
-    "seq, agent_id, state, result, trace, path, turn,"
-    " EXISTS (SELECT 1 FROM history h WHERE h.turn = inbox.turn AND h.state = 'stopped')"
-)
 
 
 class Inbox:
@@ -42,25 +40,17 @@ class Inbox:
         self, agent_id: str, lane: Lane | None = None, *, after: int = 0, limit: int = 64
     ) -> list[InboxRow]:
         """Return waiting rows of one agent in order, beginning after seq `after`, of one lane or both."""
-        rows = self._reader.execute(
-            f"SELECT {COLUMNS} FROM inbox WHERE agent_id = ? AND state = 0 AND seq > ? AND (? IS NULL OR lane = ?)"  # noqa: S608
-            " ORDER BY seq LIMIT ?",
-            (agent_id, after, lane, lane, limit),
-        )
-        return [row_of(row) for row in rows]
+        of_lane = "agent_id = ? AND state = 0 AND seq > ? AND (? IS NULL OR lane = ?) ORDER BY seq LIMIT ?"
+        return ROWS.find(self._reader, of_lane, (agent_id, after, lane, lane, limit))
 
     async def rows(self, seqs: Sequence[int]) -> list[InboxRow]:
         """Return the rows with these numbers that still wait, in order."""
-        found = (
-            self._reader.execute(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = 0", (seq,)).fetchone()  # noqa: S608
-            for seq in sorted(seqs)
-        )
-        return [row_of(row) for row in found if row is not None]
+        found = (ROWS.one(self._reader, "seq = ? AND state = 0", (seq,)) for seq in sorted(seqs))
+        return [row for row in found if row is not None]
 
     async def receipt(self, seq: int) -> Receipt | None:
         """Return what became of a row, or None if its number is unknown (or expired)."""
-        row = self._reader.execute(f"SELECT {_RECEIPT} FROM inbox WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
-        return _receipt(row, duplicate=False) if row else None
+        return _RECEIPTS.one(self._reader, "seq = ?", (seq,))
 
     async def agents_with_work(self, *, after: str = "", limit: int = 256) -> list[str]:
         """Return ids of agents that have waiting rows, in id order, beginning after `after`."""
@@ -106,9 +96,9 @@ def post(tx: Tx, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
     full = tx.memory.waiting.get(agent_id, 0) >= room
     if not full and (receipt := mailbox.insert(tx, agent_id, envelope)) is not None:
         return receipt
-    known = tx.one(f"SELECT {_RECEIPT} FROM inbox WHERE agent_id = ? AND key = ?", (agent_id, envelope.key))  # noqa: S608
+    known = _RECEIPTS.one(tx.db, "agent_id = ? AND key = ?", (agent_id, envelope.key))
     if known is not None:
-        return _receipt(known, duplicate=True)
+        return replace(known, duplicate=True)
     raise BusyError(
         "INBOX_FULL",
         f"inbox full: {envelope.to} holds {room} unread",
@@ -151,9 +141,17 @@ def _recipient(tx: Tx, envelope: Envelope, create: NewAgent | None) -> str:
     return agents.create(tx, create).id
 
 
-def _receipt(row: tuple[Any, ...], *, duplicate: bool) -> Receipt:
+def _receipt(row: tuple[Any, ...]) -> Receipt:
     seq, agent_id, state, result, trace, path, turn, stopped = row
     known = _STATES[state]
     if stopped and known == "done":
         known = "stopped"
-    return Receipt(seq, agent_id, duplicate, known, result, trace, path, turn)
+    return Receipt(seq, agent_id, False, known, result, trace, path, turn)
+
+
+_RECEIPTS: Final = Select(
+    "seq, agent_id, state, result, trace, path, turn,"
+    " EXISTS (SELECT 1 FROM history h WHERE h.turn = inbox.turn AND h.state = 'stopped')",
+    "inbox",
+    _receipt,
+)

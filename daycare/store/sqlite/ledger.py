@@ -50,7 +50,7 @@ UNION ALL SELECT sent_at, 'reply delivered', path, connector || ', receipt ' || 
 UNION ALL SELECT created_at, 'dead letter ' || no, path, reason
     FROM dead_letters WHERE trace = :trace
 ORDER BY 1 LIMIT 1000
-"""  # noqa: S608
+"""
 
 
 class Ledger:
@@ -127,7 +127,7 @@ class Ledger:
                 ("approval_messages", "outbox", "created_at"),
             ):
                 tx.run(
-                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?1 AND {key} <"  # noqa: S608
+                    f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE {ended} < ?1 AND {key} <"
                     f" coalesce((SELECT {key} FROM {table} WHERE {ended} BETWEEN ?1 AND ?2 ORDER BY {key} LIMIT 1),"
                     f" (SELECT max({key}) FROM {table})) ORDER BY {key} LIMIT {_EXPIRE_ROWS})",
                     (before_ms, now),

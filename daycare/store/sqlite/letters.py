@@ -1,6 +1,6 @@
 """Writing dead letters: what was given up on, with its reason."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -8,9 +8,10 @@ from daycare.base.limits import DEAD_LETTERS_MAX
 from daycare.base.messages import Envelope
 from daycare.base.secrecy import without_secrets
 from daycare.store.records import DeadLetter
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS = "no, source, seq, agent_id, path, user, origin, trace, code, reason, attempts, body, created_at, replayed_at"
+_COLUMNS = "no, source, seq, agent_id, path, user, origin, trace, code, reason, attempts, body, created_at, replayed_at"
 _DROPPED_PART = 100  # of a share: so much of it is dropped together
 _encode = msgspec.json.Encoder().encode
 
@@ -40,10 +41,10 @@ def insert(tx: Tx, *values: Any) -> DeadLetter:
     tx.memory.letters_all += 1
     if tx.memory.letters_all > DEAD_LETTERS_MAX:
         _make_room(tx, share)
-    row = tx.one(f"SELECT {COLUMNS} FROM dead_letters WHERE no = ?", (no,))  # noqa: S608
-    assert row is not None
-    tx.commit.dead.append(letter(row))
-    return letter(row)
+    it = LETTERS.one(tx.db, "no = ?", (no,))
+    assert it is not None
+    tx.commit.dead.append(it)
+    return it
 
 
 def _make_room(tx: Tx, newest: str) -> None:
@@ -75,6 +76,8 @@ def _share_of(tx: Tx, user: str) -> str:
     return user if row is None else str(row[0])
 
 
-def letter(row: tuple[Any, ...]) -> DeadLetter:
-    """Return the struct of a row of `COLUMNS`."""
-    return DeadLetter(**dict(zip(COLUMNS.split(", "), row, strict=True)))
+def _letter(row: tuple[Any, ...]) -> DeadLetter:
+    return DeadLetter(**dict(zip(_COLUMNS.split(", "), row, strict=True)))
+
+
+LETTERS: Final = Select(_COLUMNS, "dead_letters", _letter)

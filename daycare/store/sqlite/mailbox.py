@@ -1,7 +1,7 @@
 """Inbox rows as the open transaction sees them: insert, complete, bury."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -9,9 +9,10 @@ from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Or
 from daycare.store.records import InboxRow, Receipt
 from daycare.store.sqlite import letters
 from daycare.store.sqlite.facts import MessageEnded
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
+_COLUMNS: Final = "seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra"
 
 
 WAITING, DONE, DEAD, HELD = range(4)  # a row's state
@@ -93,8 +94,8 @@ def complete(tx: Tx, agent_id: str, seqs: Sequence[int], turn: int | None, resul
 def waiting_rows(tx: Tx, seqs: Sequence[int], *, held: bool = False) -> list[InboxRow]:
     """Return those of the rows that still wait (or are held), in order, as the open transaction sees them."""
     state = 3 if held else 0
-    found = (tx.one(f"SELECT {COLUMNS} FROM inbox WHERE seq = ? AND state = ?", (seq, state)) for seq in sorted(seqs))  # noqa: S608
-    return [row_of(row) for row in found if row is not None]
+    found = (ROWS.one(tx.db, "seq = ? AND state = ?", (seq, state)) for seq in sorted(seqs))
+    return [row for row in found if row is not None]
 
 
 def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Envelope | None:
@@ -108,8 +109,7 @@ def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Env
     return envelope
 
 
-def row_of(row: tuple[Any, ...]) -> InboxRow:
-    """Return the struct of a row of `COLUMNS`."""
+def _row(row: tuple[Any, ...]) -> InboxRow:
     seq, agent_id, key, lane, kind, path, user, origin, sender, trace, attempts, created_at, text, extra = row
     more = _decode_extra(extra) if extra else _Extra()
     envelope = Envelope(
@@ -131,3 +131,6 @@ def row_of(row: tuple[Any, ...]) -> InboxRow:
         origins=more.origins,
     )
     return InboxRow(seq, agent_id, envelope, attempts, created_at)
+
+
+ROWS: Final = Select(_COLUMNS, "inbox", _row)

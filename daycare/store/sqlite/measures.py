@@ -47,7 +47,7 @@ def _measures(db: apsw.Connection) -> Measures:
     entry = "SELECT created_at FROM memories WHERE agent_id = m.agent_id AND tier = 'log' AND no > m.through"
     [(logs, oldest)] = fetch(
         db,
-        f"SELECT count(*), coalesce(min(({entry} ORDER BY no LIMIT 1)), 0)"  # noqa: S608
+        f"SELECT count(*), coalesce(min(({entry} ORDER BY no LIMIT 1)), 0)"
         " FROM (SELECT agent_id, through FROM memory_marks WHERE newest > through LIMIT ?) m",
         (_AGENTS_MAX,),
     )
@@ -70,7 +70,7 @@ def _measures(db: apsw.Connection) -> Measures:
 def _queues(db: apsw.Connection, by: str, rows: str) -> dict[str, Queue]:
     found = fetch(
         db,
-        f"SELECT {by}, count(*), min(created_at) FROM (SELECT {by}, created_at FROM {rows} LIMIT {_ROWS_MAX})"  # noqa: S608
+        f"SELECT {by}, count(*), min(created_at) FROM (SELECT {by}, created_at FROM {rows} LIMIT {_ROWS_MAX})"
         f" GROUP BY {by}",
     )
     return {str(name): Queue(depth, oldest) for name, depth, oldest in found}

@@ -33,7 +33,7 @@ class MemoryChunks(Part):
     async def unchunked(self, limit: int) -> list[tuple[Place, int]]:
         """Return (place, newest version) of documents whose chunks are not of that version."""
         rows = self._reader.execute(
-            "SELECT d.layer, d.owner, d.name, CASE WHEN d.hash = '' THEN 0 ELSE d.version END FROM documents d"  # noqa: S608
+            "SELECT d.layer, d.owner, d.name, CASE WHEN d.hash = '' THEN 0 ELSE d.version END FROM documents d"
             f" WHERE d.no > ({_DONE}) AND {_IS_NEWEST} AND NOT {_IS_DONE} ORDER BY d.no LIMIT ?",
             (limit,),
         )
@@ -48,7 +48,7 @@ def chunks_of(tx: Tx, place: Place, version: int) -> list[int]:
     """Return the numbers of the chunks of a version of a document."""
     rows = fetch(
         tx.db,
-        "SELECT no FROM memories WHERE version = ? AND text IS NOT NULL AND document ="  # noqa: S608
+        "SELECT no FROM memories WHERE version = ? AND text IS NOT NULL AND document ="
         f" (SELECT no FROM memory_documents WHERE {_AT})",
         (version, str(place.layer), place.owner, place.name),
     )
@@ -58,7 +58,7 @@ def chunks_of(tx: Tx, place: Place, version: int) -> list[int]:
 def _chunk(tx: Tx, place: Place, version: int, chunks: Sequence[NewMemory]) -> bool:
     at = (str(place.layer), place.owner, place.name)
     newest = tx.one(
-        f"SELECT version, hash, user, origin FROM documents WHERE {_AT} ORDER BY version DESC LIMIT 1",  # noqa: S608
+        f"SELECT version, hash, user, origin FROM documents WHERE {_AT} ORDER BY version DESC LIMIT 1",
         at,
     )
     if newest is None or version != (newest[0] if newest[1] else 0):
@@ -68,7 +68,7 @@ def _chunk(tx: Tx, place: Place, version: int, chunks: Sequence[NewMemory]) -> b
         " ON CONFLICT DO UPDATE SET version = excluded.version, user = excluded.user, origin = excluded.origin",
         (*at, newest[2], newest[3], version),
     )
-    row = tx.one(f"SELECT no FROM memory_documents WHERE {_AT}", at)  # noqa: S608
+    row = tx.one(f"SELECT no FROM memory_documents WHERE {_AT}", at)
     assert row is not None, "it was just inserted"
     _replace(tx, int(row[0]), [replace(it, place=place, version=version) for it in chunks])
     _pass(tx)
@@ -112,7 +112,7 @@ def _pass(tx: Tx) -> None:
 
 def _first_undone(db: apsw.Connection, done: int) -> int | None:
     row = db.execute(
-        f"SELECT d.no FROM documents d WHERE d.no > ? AND d.no <= ? AND {_IS_NEWEST} AND NOT {_IS_DONE}"  # noqa: S608
+        f"SELECT d.no FROM documents d WHERE d.no > ? AND d.no <= ? AND {_IS_NEWEST} AND NOT {_IS_DONE}"
         " ORDER BY d.no LIMIT 1",
         (done, done + _PASSED),
     ).fetchone()

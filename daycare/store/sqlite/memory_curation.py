@@ -24,6 +24,7 @@ from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import Part
 from daycare.store.sqlite.memory_rows import (
     COLUMNS,
+    MEMORIES,
     SCOPE_BITS,
     Extra,
     add_source,
@@ -79,9 +80,9 @@ class MemoryCuration(Part):
         there = span(self._reader, scope)
         if there is None:
             return []
-        rows = fetch(
+        return MEMORIES.find(
             self._reader,
-            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT n.no FROM json_each(?1) w JOIN memory_names n"  # noqa: S608
+            "no IN (SELECT n.no FROM json_each(?1) w JOIN memory_names n"
             " ON n.name = w.value AND n.no BETWEEN ?2 AND ?3) AND tier = 'fact' AND text IS NOT NULL"
             " AND (until_ms IS NULL OR until_ms > ?4) AND (hex(hash) IN (SELECT value FROM json_each(?5))"
             " OR extra ->> '$.fact.attribute' <> ''"
@@ -99,7 +100,6 @@ class MemoryCuration(Part):
                 limit,
             ),
         )
-        return [memory(row) for row in rows]
 
     async def learn(self, lesson: Lesson) -> list[int] | None:
         """Keep what was learned and advance the agent's mark, together."""
@@ -114,7 +114,7 @@ def renew_mark(tx: Tx, agent_id: str) -> None:
     """Let what is known of an agent's log be what is left of it."""
     own = "SELECT no FROM memories m WHERE m.agent_id = ?1 AND m.tier = 'log' AND m.text IS NOT NULL ORDER BY no"
     tx.run(
-        f"UPDATE memory_marks SET oldest = coalesce(({own} LIMIT 1), 0),"  # noqa: S608
+        f"UPDATE memory_marks SET oldest = coalesce(({own} LIMIT 1), 0),"
         f" newest = coalesce(({own} DESC LIMIT 1), 0) WHERE agent_id = ?1",
         (agent_id,),
     )
@@ -139,7 +139,7 @@ def _uncurated(db: apsw.Connection, row: tuple[Any, ...]) -> Uncurated:
         agent_id=agent_id,
         after=after,
         through=through,
-        entries=count(db, f"SELECT count(*) FROM (SELECT 1 {_ENTRIES} LIMIT {_COUNTED_MAX})", span),  # noqa: S608
+        entries=count(db, f"SELECT count(*) FROM (SELECT 1 {_ENTRIES} LIMIT {_COUNTED_MAX})", span),
         session=int(str(newest[0])),
         current=current,
         compacted=compacted is not None,

@@ -217,7 +217,7 @@ def _versions(tx: Tx, place: Place, version: int) -> list[_Version]:
     at = (str(place.layer), place.owner, place.name)
     line = fetch(
         tx.db,
-        f"SELECT no, version, hash, {WHOLE}, reason, key FROM documents d WHERE layer = ? AND owner = ? AND name = ?"  # noqa: S608
+        f"SELECT no, version, hash, {WHOLE}, reason, key FROM documents d WHERE layer = ? AND owner = ? AND name = ?"
         " AND hash = (SELECT hash FROM documents WHERE layer = ?1 AND owner = ?2 AND name = ?3 AND version = ?4)",
         (*at, version),
     )

@@ -15,6 +15,7 @@ from daycare.base.messages import Origin
 from daycare.store.records_documents import Layer, Place
 from daycare.store.records_memories import EntityPart, FactPart, Memory, NewMemory, Tier
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
 SCOPE_BITS: Final = 32  # a memory's number: its scope's, then so many bits of its own
@@ -283,7 +284,7 @@ def remove(tx: Tx, numbers: Iterable[int], *, hashes: bool) -> int:
     changed(tx, gone)
     what = "UPDATE memories SET text = NULL, indexed = NULL, extra = NULL, speaker = '', words = 0, until_ms = NULL"
     tx.run(
-        f"{what if hashes else 'DELETE FROM memories'} WHERE no IN (SELECT value FROM carray(?))",  # noqa: S608
+        f"{what if hashes else 'DELETE FROM memories'} WHERE no IN (SELECT value FROM carray(?))",
         (those(gone),),
     )
     return len(gone)
@@ -369,6 +370,9 @@ def memory(row: tuple[Any, ...]) -> Memory:
         hash=hash_.hex(),
         created_at=created_at,
     )
+
+
+MEMORIES: Final = Select(COLUMNS, "memories", memory)
 
 
 def _place(text: str) -> Place:

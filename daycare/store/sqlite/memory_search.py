@@ -21,6 +21,7 @@ from daycare.store.sqlite.database import count
 from daycare.store.sqlite.memory_part import Part
 from daycare.store.sqlite.memory_rows import (
     COLUMNS,
+    MEMORIES,
     SCOPE_BITS,
     Span,
     changes,
@@ -31,6 +32,7 @@ from daycare.store.sqlite.memory_rows import (
     those,
 )
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.sql import marks
 from daycare.store.sqlite.writer import Writer
 
 _SATURATION: Final = 1.2  # BM25's k1 ...
@@ -41,6 +43,9 @@ _FREQUENT_MAX: Final = 10_000  # words known to be frequent; a scope has some hu
 _PAGE: Final = 500  # rows looked at before others have a turn, about 5 ms
 _COUNTED: Final = 10_000  # rows counted before others have a turn
 _TIERS: Final = {tier.value: tier for tier in Tier}
+_AMONG: Final = {  # as the index says
+    tier: f"tier = '{tier}'" + ("" if tier is Tier.LOG else " AND tier <> 'log'") for tier in Tier
+}
 _decode = msgspec.json.Decoder(list[int]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -186,13 +191,13 @@ class MemorySearch(Part):
         """Return those of the memories that are in these scopes."""
         if not numbers:
             return []
-        rows = fetch(
+        rows = MEMORIES.find(
             self._reader,
-            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?)) AND no >> 32 IN"  # noqa: S608
+            "no IN (SELECT value FROM carray(?)) AND no >> 32 IN"
             " (SELECT s.no FROM json_each(?) w JOIN memory_scopes s ON s.scope = w.value) AND text IS NOT NULL",
             (those(numbers), _encode(scopes).decode()),
         )
-        found = {it.no: it for it in map(memory, rows)}
+        found = {it.no: it for it in rows}
         return [found[no] for no in numbers if no in found]
 
     async def find(
@@ -213,17 +218,16 @@ class MemorySearch(Part):
         last = there.last if there else 0
         if before is not None:
             last = min(last, before - 1)
-        among = f"tier = '{tier.value}'" + ("" if tier is Tier.LOG else " AND tier <> 'log'")  # as the index says
         while there is not None and len(found) < limit:
             page = fetch(
                 self._reader,
-                f"SELECT no{', text' if wanted else ''} FROM memories WHERE {among} AND no BETWEEN ? AND ?"  # noqa: S608
+                f"SELECT no{', text' if wanted else ''} FROM memories WHERE {_AMONG[tier]} AND no BETWEEN ? AND ?"
                 " ORDER BY no DESC LIMIT ?",
                 (there.first, last, _PAGE),
             )
             said = [no for no, *text in page if not wanted or _has(wanted, text[0])]
             rows = self._reader.execute(
-                f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL"  # noqa: S608
+                f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL"
                 " AND (?2 = '' OR path = ?2 OR substr(path, 1, length(?2) + 1) = ?2 || '/')"
                 " AND (?3 = 0 OR until_ms IS NULL OR until_ms > ?4) ORDER BY no DESC",
                 (those(said), path, int(living), self._clock.now_ms()),
@@ -244,14 +248,13 @@ class MemorySearch(Part):
         if there is None:
             return []
         wanted = [("fact", each.casefold()) for each in subjects] + [("entity", each.casefold()) for each in names]
-        rows = fetch(
+        return MEMORIES.find(
             self._reader,
-            f"SELECT {COLUMNS} FROM memories WHERE no IN (SELECT n.no FROM json_each(?) w JOIN memory_names n"  # noqa: S608
+            "no IN (SELECT n.no FROM json_each(?) w JOIN memory_names n"
             " ON n.name = w.value ->> 1 AND n.no BETWEEN ? AND ? JOIN memories m ON m.no = n.no"
             " AND m.tier = w.value ->> 0) AND (until_ms IS NULL OR until_ms > ?) ORDER BY no DESC LIMIT ?",
             (msgspec.json.encode(wanted).decode(), there.first, there.last, self._clock.now_ms(), limit),
         )
-        return [memory(row) for row in rows]
 
     async def derived(self, scope: str, numbers: Sequence[int]) -> list[int]:
         """Return what was learned from these log entries and from nothing else."""
@@ -391,12 +394,12 @@ def _has(words: Sequence[str], text: str | None) -> bool:
 
 def _lengths(db: apsw.Connection, numbers: Sequence[int], tiers: Sequence[Tier], enough: int) -> list[tuple[Any, ...]]:
     """Return (number, words) of the first of these memories that are of some tiers, until there are enough."""
-    among = f" AND tier IN ({', '.join('?' * len(tiers))})" if tiers else ""
+    among = f" AND tier IN ({marks(tiers)})" if tiers else ""
     found: list[tuple[Any, ...]] = []
     for at in range(0, len(numbers), _LOOKED_UP):
         found += fetch(
             db,
-            f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",  # noqa: S608
+            f"SELECT no, words FROM memories WHERE no IN (SELECT value FROM carray(?)) AND text IS NOT NULL{among}",
             (those(numbers[at : at + _LOOKED_UP]), *(tier.value for tier in tiers)),
         )
         if len(found) >= enough:

@@ -163,7 +163,7 @@ async def _without(
     while first < end and len(found) < limit:
         rows = fetch(
             db,
-            "SELECT no, EXISTS (SELECT 1 FROM memory_vectors WHERE key = ? | no) OR text IS NULL FROM memories"  # noqa: S608
+            "SELECT no, EXISTS (SELECT 1 FROM memory_vectors WHERE key = ? | no) OR text IS NULL FROM memories"
             f" WHERE no >= ? AND no < ? ORDER BY no {'DESC' if backwards else ''} LIMIT ?",
             (model << MODEL_BITS, first, end, page),
         )

@@ -1,6 +1,6 @@
 """Outbox rows: replies that were committed with their turn and wait for a connector's receipt."""
 
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -11,10 +11,11 @@ from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import counted
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
 STATES = ("waiting", "sending", "sent", "dead", "dead")  # the last: after a try that may have arrived
-_ROW = (
+_ROW: Final = (
     "seq, agent_id, path, user, connector, target, text, trace, turn, state, attempts, retry_at, created_at, error,"
     " receipt, parts_sent, extra"
 )
@@ -45,24 +46,18 @@ class Outbox:
 
     async def waiting(self, connector: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
         """Return undelivered rows of one connector in order."""
-        rows = self._reader.execute(
-            f"SELECT {_ROW} FROM outbox WHERE connector = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
-            (connector, after, limit),
-        )
-        return [_outbox(row) for row in rows]
+        undelivered = "connector = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?"
+        return _OUTBOX.find(self._reader, undelivered, (connector, after, limit))
 
     async def unread(self, path: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
         """Return undelivered rows of one agent's path in order."""
-        rows = self._reader.execute(
-            f"SELECT {_ROW} FROM outbox WHERE path = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?",  # noqa: S608
-            (path, after, limit),
+        return _OUTBOX.find(
+            self._reader, "path = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?", (path, after, limit)
         )
-        return [_outbox(row) for row in rows]
 
     async def get(self, seq: int) -> OutboxRow | None:
         """Return one row."""
-        row = self._reader.execute(f"SELECT {_ROW} FROM outbox WHERE seq = ?", (seq,)).fetchone()  # noqa: S608
-        return _outbox(row) if row else None
+        return _OUTBOX.one(self._reader, "seq = ?", (seq,))
 
     async def add(self, agent: Agent, reply: Reply, trace: str) -> int:
         """Queue words of an agent that belong to no turn; return their number."""
@@ -160,15 +155,15 @@ def give_up(tx: Tx, seq: int, code: str, reason: str, *, untouched: bool = False
 
     One whose last try is not accounted for may have arrived.
     """
-    row = tx.one(f"SELECT {_ROW}, origin FROM outbox WHERE seq = ? AND state < 2", (seq,))  # noqa: S608
-    if row is None:
+    found = _WITH_ORIGIN.one(tx.db, "seq = ? AND state < 2", (seq,))
+    if found is None:
         return
-    it = _outbox(row[:-1])
+    it, origin = found
     state = 4 if it.state == "sending" and not untouched else 3
     tx.run("UPDATE outbox SET state = ?, error = ? WHERE seq = ?", (state, reason, seq))
     if not it.reaction:  # one is not worth a person's second look
         letters.insert(
-            tx, "outbox", seq, it.agent_id, it.path, it.user, row[-1], it.trace, code, reason, it.attempts, it.text
+            tx, "outbox", seq, it.agent_id, it.path, it.user, origin, it.trace, code, reason, it.attempts, it.text
         )  # fmt: skip
     _tell_agent(tx, it, reason)
 
@@ -257,3 +252,7 @@ def _outbox(row: tuple[Any, ...]) -> OutboxRow:
         reaction=more.reaction,
         damaged=damaged,
     )
+
+
+_OUTBOX: Final = Select(_ROW, "outbox", _outbox)
+_WITH_ORIGIN: Final = Select(f"{_ROW}, origin", "outbox", lambda row: (_outbox(row[:-1]), row[-1]))

@@ -1,10 +1,11 @@
 """Users and the connector keys that lead to them, and the operator's encrypted secrets."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import apsw
+from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import TOPICS_MAX
@@ -12,9 +13,9 @@ from daycare.base.messages import Origin
 from daycare.store.records import User
 from daycare.store.sqlite import budget_sums
 from daycare.store.sqlite.database import count
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
-_ROW = "id, name, zone, kind, operator, parent"
 Remove = Callable[[Tx, str], list[str]]
 
 
@@ -54,18 +55,15 @@ class People:
 
     async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
         """Return users who were not removed, in order of id."""
-        rows = self._reader.execute(
-            f"SELECT {_ROW} FROM users WHERE id > ? AND removed_at IS NULL ORDER BY id LIMIT ?",  # noqa: S608
-            (after, limit),
-        ).fetchall()
+        users = _USERS.find(self._reader, "id > ? AND removed_at IS NULL ORDER BY id LIMIT ?", (after, limit))
         keys: defaultdict[str, list[str]] = defaultdict(list)
-        if rows:
+        if users:
             for user, key in self._reader.execute(
                 "SELECT user, connector_key FROM user_connector_keys WHERE user BETWEEN ? AND ? ORDER BY connector_key",
-                (rows[0][0], rows[-1][0]),
+                (users[0].id, users[-1].id),
             ):
                 keys[str(user)].append(str(key))
-        return [_user(row, keys[str(row[0])]) for row in rows]
+        return [replace(user, keys=tuple(keys[user.id])) for user in users]
 
     async def count_below(self, user_id: str) -> int:
         """Return how many users are right below one."""
@@ -288,25 +286,18 @@ def _count_below(db: apsw.Connection, user_id: str) -> int:
 
 
 def _get(db: apsw.Connection, user_id: str) -> User | None:
-    row: tuple[Any, ...] | None = db.execute(
-        f"SELECT {_ROW} FROM users WHERE id = ? AND removed_at IS NULL",  # noqa: S608
-        (user_id,),
-    ).fetchone()
-    if row is None:
+    user = _USERS.one(db, "id = ? AND removed_at IS NULL", (user_id,))
+    if user is None:
         return None
     keys = db.execute(
         "SELECT connector_key FROM user_connector_keys WHERE user = ? ORDER BY connector_key", (user_id,)
     ).fetchall()
-    return _user(row, [str(key) for (key,) in keys])
+    return replace(user, keys=tuple(str(key) for (key,) in keys))
 
 
-def _user(row: tuple[Any, ...], keys: Iterable[str]) -> User:
-    return User(
-        id=row[0],
-        name=row[1],
-        zone=row[2],
-        kind=row[3],
-        operator=bool(row[4]),
-        parent=row[5],
-        keys=tuple(keys),
-    )
+def _user(row: tuple[Any, ...]) -> User:
+    id_, name, zone, kind, operator, parent = row
+    return User(id=id_, name=name, zone=zone, kind=kind, operator=bool(operator), parent=parent)
+
+
+_USERS: Final = Select("id, name, zone, kind, operator, parent", "users", _user)

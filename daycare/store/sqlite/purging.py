@@ -145,7 +145,7 @@ def _choose(db: apsw.Connection, users: tuple[str, ...], roots: tuple[str, ...])
     db.executemany("INSERT INTO purged_users VALUES (?)", [(user,) for user in users])
     db.executemany("INSERT INTO purged_roots VALUES (?)", [(root,) for root in roots])
     db.execute(
-        f"INSERT INTO purged_agents SELECT id FROM agents WHERE user IN (SELECT id FROM purged_users)"  # noqa: S608
+        f"INSERT INTO purged_agents SELECT id FROM agents WHERE user IN (SELECT id FROM purged_users)"
         f" OR {_UNDER.format('path')}"
     )
 
@@ -157,7 +157,7 @@ def _sql(db: apsw.Connection, verb: str, table: str) -> str:
 def _whose(db: apsw.Connection, table: str) -> str:
     """Return what says that a row is theirs; empty for a table that has nobody's."""
     if table == "documents":
-        mine = f"layer = '{Layer.AGENT}' AND owner IN (SELECT id FROM purged_agents)"  # noqa: S608
+        mine = f"layer = '{Layer.AGENT}' AND owner IN (SELECT id FROM purged_agents)"
         whose = _UNDER.format("('/' || owner)")  # a user's id, or a scope below it
         return f"({mine}) OR (layer NOT IN ('{Layer.AGENT}', '{Layer.GLOBAL}') AND {whose})"
     columns = {str(name) for _, name, *_ in fetch(db, f"PRAGMA table_info({table})")}
@@ -184,13 +184,13 @@ def _purge(tx: Tx, person: Person) -> dict[str, int]:
     for table, (number, blank) in _BLANKS.items():
         if table != "documents":
             tx.run(
-                f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table})"  # noqa: S608
+                f"UPDATE {table} SET {blank} WHERE {number} = (SELECT max({number}) FROM {table})"
                 f" AND ({_whose(db, table)})"
             )
             gone[table] = db.changes()
     for table in _tables(db):
         if whose := _whose(db, table):
-            tx.run(f"DELETE FROM {table} WHERE {whose}")  # noqa: S608
+            tx.run(f"DELETE FROM {table} WHERE {whose}")
             gone[table] = gone.get(table, 0) + db.changes()
     tx.run("DELETE FROM events WHERE EXISTS (SELECT 1 FROM purged_roots r WHERE instr(event, '\"' || r.root || '/'))")
     gone["events"] += db.changes()
@@ -217,7 +217,7 @@ def _memories(tx: Tx, person: Person) -> int:
         )
     }
     whose = _whose(tx.db, "memories")
-    numbers |= {no for (no,) in fetch(tx.db, f"SELECT no FROM memories WHERE {whose}")}  # noqa: S608
+    numbers |= {no for (no,) in fetch(tx.db, f"SELECT no FROM memories WHERE {whose}")}
     rows = sorted(numbers)
     for first in range(0, len(rows), _PAGE):
         page = rows[first : first + _PAGE]
@@ -234,18 +234,16 @@ def _memories(tx: Tx, person: Person) -> int:
 def _documents(tx: Tx) -> int:
     whose = _whose(tx.db, "documents")
     tx.run(
-        "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"  # noqa: S608
+        "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
         f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d"
         f" WHERE no IN (SELECT no FROM living_documents) AND ({whose})"
     )
-    tx.run(f"DELETE FROM living_documents WHERE {whose}")  # noqa: S608
-    tx.run(f"DELETE FROM memory_documents WHERE {whose}")  # noqa: S608
+    tx.run(f"DELETE FROM living_documents WHERE {whose}")
+    tx.run(f"DELETE FROM memory_documents WHERE {whose}")
     number, blank = _BLANKS["documents"]
-    tx.run(
-        f"UPDATE documents SET {blank} WHERE {number} = (SELECT max({number}) FROM documents) AND ({whose})"  # noqa: S608
-    )
+    tx.run(f"UPDATE documents SET {blank} WHERE {number} = (SELECT max({number}) FROM documents) AND ({whose})")
     blanked = tx.db.changes()
-    tx.run(f"DELETE FROM documents WHERE {whose}")  # noqa: S608
+    tx.run(f"DELETE FROM documents WHERE {whose}")
     return blanked + tx.db.changes()
 
 
@@ -259,6 +257,6 @@ def _accounts(tx: Tx, person: Person) -> None:
         )
         how = "instr(name, ?2) OR instr(value, ?2)" if len(target) >= _TARGET_MIN_CHARS else "name = ?2 OR value = ?2"
         tx.run(
-            f"DELETE FROM connector_memory WHERE connector = ?1 AND name <> 'cursor' AND ({how})",  # noqa: S608
+            f"DELETE FROM connector_memory WHERE connector = ?1 AND name <> 'cursor' AND ({how})",
             (connector, target),
         )

@@ -68,11 +68,8 @@ def _end_agents(tx: Tx, user: User) -> None:
 
 def _end_requests(tx: Tx, user: User) -> None:
     """End what a user's agents have asked for and what a user was to decide; forget what they granted."""
-    found = tx.db.execute(
-        f"SELECT {rows.COLUMNS} FROM approvals WHERE state = 'pending' AND (user = ?1 OR decider = ?1) ORDER BY no",  # noqa: S608
-        (user.id,),
-    ).fetchall()
-    for it in map(rows.approval, found):
+    theirs = "state = 'pending' AND (user = ?1 OR decider = ?1) ORDER BY no"
+    for it in rows.APPROVALS.find(tx.db, theirs, (user.id,)):
         why = _REASON if it.user == user.id else "whoever was to decide it was removed"
         text = f"Request {it.no} ({it.action.name}) cannot be decided any more: {why}. Nothing was changed."
         approvals.end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)

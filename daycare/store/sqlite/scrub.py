@@ -43,7 +43,7 @@ def recover(db: apsw.Connection) -> None:
     """Clean the files if that was interrupted. To be called before anybody else reads them."""
     if db.execute("SELECT 1 FROM forgetting").fetchone() is not None:
         for index in _INDEXES:
-            db.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")  # noqa: S608
+            db.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
         db.execute("VACUUM")
         db.execute("DELETE FROM forgetting")
         checkpoint(db)
@@ -101,7 +101,7 @@ async def _merge(writer: Writer, index: str) -> None:
 
     def merge(tx: Tx) -> int:
         before = tx.db.total_changes()
-        tx.run(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))  # noqa: S608
+        tx.run(f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (pages,))
         return tx.db.total_changes() - before
 
     while await writer.write(merge) >= 2:  # else there was nothing more to do, as its documentation says

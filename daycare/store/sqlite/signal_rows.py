@@ -15,12 +15,13 @@ from daycare.store.records import Agent, InboxRow
 from daycare.store.records_signals import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.sqlite import agents, journal, mailbox
 from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnEnded, UserLeaving
+from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx
 
-COLUMNS: Final = (
+_COLUMNS: Final = (
     "no, user, origin, type, data, sender, sender_id, trace, via, key, state, created_at, due_at, ended_at, deliveries"
 )
-_NAMES = tuple(COLUMNS.split(", "))
+_NAMES = tuple(_COLUMNS.split(", "))
 _UNTOLD: Final = (Kind.SUB, Kind.SEARCH, Kind.MEMORY, Kind.SYSTEM)  # they belong to other agents, which are told of
 _OWN_KEYS: Final = ("signal:", "heartbeat:")  # of messages that make no work known to others
 _encode = msgspec.json.Encoder().encode
@@ -73,18 +74,20 @@ def _refuse_haste(tx: Tx, new: NewSignal) -> None:
 
 def must_get(tx: Tx, no: int) -> Signal:
     """Return a signal that there is."""
-    row = tx.one(f"SELECT {COLUMNS} FROM signals WHERE no = ?", (no,))  # noqa: S608
-    assert row is not None, f"no signal {no}"
-    return signal_of(row)
+    it = SIGNALS.one(tx.db, "no = ?", (no,))
+    assert it is not None, f"no signal {no}"
+    return it
 
 
-def signal_of(row: Sequence[Any]) -> Signal:
-    """Return the struct of a row of `COLUMNS`."""
+def _signal(row: Sequence[Any]) -> Signal:
     values = dict(zip(_NAMES, row, strict=True))
     values["origin"] = Origin(values["origin"])
     values["via"] = _decode_via(values["via"])
     values["deliveries"] = _decode_deliveries(values["deliveries"])
     return Signal(**values)
+
+
+SIGNALS: Final = Select(_COLUMNS, "signals", _signal)
 
 
 def encode(deliveries: Sequence[SignalDelivery]) -> str:
@@ -236,9 +239,6 @@ def _insert(tx: Tx, new: NewSignal) -> int:
         "created_at": tx.now,
         "due_at": new.due_at,
     }
-    tx.run(
-        f"INSERT INTO signals ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
-        tuple(values.values()),
-    )
+    tx.run(insert_into("signals", values), tuple(values.values()))
     tx.commit.add(SignalNews)
     return tx.db.last_insert_rowid()

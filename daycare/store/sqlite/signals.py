@@ -12,7 +12,7 @@ from daycare.base.messages import Envelope, Origin
 from daycare.store.records import Agent, Receipt
 from daycare.store.records_signals import NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
 from daycare.store.sqlite import agents, inbox, signal_rows
-from daycare.store.sqlite.signal_rows import COLUMNS, must_get, signal_of
+from daycare.store.sqlite.signal_rows import SIGNALS, must_get
 from daycare.store.sqlite.writer import Tx, Writer
 
 Fired = tuple[Signal, list[tuple[Envelope, Receipt]]]
@@ -37,7 +37,8 @@ class Signals:
 
     async def due(self, now_ms: int, limit: int) -> list[Signal]:
         """Return waiting signals whose time has come."""
-        return self._find(
+        return SIGNALS.find(
+            self._reader,
             # What is to tell of idleness waits for no longer than that takes: else the clock was ahead when it was set.
             "state = 'waiting' AND (due_at <= ?1 OR due_at > ?2 AND origin = 'system') ORDER BY due_at, no LIMIT ?3",
             (now_ms, now_ms + int(SIGNAL_IDLE_S * 1000), limit),
@@ -55,13 +56,14 @@ class Signals:
 
     async def get(self, no: int) -> Signal | None:
         """Return a signal."""
-        return next(iter(self._find("no = ?", (no,))), None)
+        return SIGNALS.one(self._reader, "no = ?", (no,))
 
     async def find(
         self, *, user: str | None = None, waiting: bool = False, before: int | None = None, limit: int = 100
     ) -> list[Signal]:
         """Return signals, newest first."""
-        return self._find(
+        return SIGNALS.find(
+            self._reader,
             "(?1 IS NULL OR user = ?1) AND (NOT ?2 OR state = 'waiting') AND (?3 IS NULL OR no < ?3)"
             " ORDER BY no DESC LIMIT ?4",
             (user, waiting, before, limit),
@@ -114,16 +116,11 @@ class Signals:
 
         return await self._write(run)
 
-    def _find(self, where: str, bindings: tuple[Any, ...]) -> list[Signal]:
-        rows = self._reader.execute(f"SELECT {COLUMNS} FROM signals WHERE {where}", bindings)  # noqa: S608
-        return [signal_of(row) for row in rows]
-
 
 def _fire(tx: Tx, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
-    row = tx.one(f"SELECT {COLUMNS} FROM signals WHERE no = ?", (no,))  # noqa: S608
-    if row is None or row[10] != "waiting":  # taken back, or fired before
-        return (signal_of(row) if row is not None else _gone(no)), []
-    it = signal_of(row)
+    it = SIGNALS.one(tx.db, "no = ?", (no,))
+    if it is None or it.state != "waiting":  # taken back, or fired before
+        return it or _gone(no), []
     if it.origin is Origin.SYSTEM and (later := _is_not_so(tx, it, planned)) is not None:
         if later:
             tx.run("UPDATE signals SET due_at = ? WHERE no = ?", (later, no))

@@ -1,6 +1,6 @@
 """Strangers: a counter for each, and a pairing code that an operator may type."""
 
-from typing import Any
+from typing import Any, Final
 
 import apsw
 from msgspec.structs import replace
@@ -16,10 +16,10 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.store.records import Knock, Stranger, User
 from daycare.store.sqlite import people
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
-_ROW = "connector_key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries"
-_WAITS = "connector_key = ? AND denied = 0"
+_VALID: Final = "code_hash IS NOT NULL AND code_until > ? AND code_until <= ? AND tries < ?"
 _NAME_MAX_CHARS = 100
 _FLOOD_MS = 60_000  # within which PAIR_NOTICES_MAX codes are shown
 
@@ -33,8 +33,7 @@ class Strangers:
 
     async def find(self, limit: int = 100) -> list[Stranger]:
         """Return those who knocked, the last first."""
-        rows = self._reader.execute(f"SELECT {_ROW} FROM strangers ORDER BY last_at DESC LIMIT ?", (limit,))  # noqa: S608
-        return [_stranger(row) for row in rows]
+        return _STRANGERS.find(self._reader, "TRUE ORDER BY last_at DESC LIMIT ?", (limit,))
 
     async def by_code(self, code_hash: str) -> Stranger:
         """Return who was shown a code; a wrong one counts against every code that is out."""
@@ -43,15 +42,13 @@ class Strangers:
 
     async def get(self, key: str) -> Stranger:
         """Return who knocked from an address and was not turned away."""
-        row = self._reader.execute(f"SELECT {_ROW} FROM strangers WHERE {_WAITS}", (key,)).fetchone()  # noqa: S608
-        return _waiting(row, key)
+        return _waiting(self._reader, key)
 
     async def admit(self, key: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
         """Let the stranger of this address be `user`, who is created if there is none of that id. Happens once."""
 
         def run(tx: Tx) -> tuple[Stranger, User]:
-            row = tx.one(f"SELECT {_ROW} FROM strangers WHERE {_WAITS}", (key,))  # noqa: S608
-            return _let_in(tx, _waiting(row, key), user, origin)
+            return _let_in(tx, _waiting(tx.db, key), user, origin)
 
         return await self._write(run)
 
@@ -72,12 +69,12 @@ class Strangers:
 
         def run(tx: Tx) -> Stranger:
             tx.run("UPDATE strangers SET denied = 1, code_hash = NULL, code_until = 0 WHERE connector_key = ?", (key,))
-            row = tx.one(f"SELECT {_ROW} FROM strangers WHERE connector_key = ?", (key,))  # noqa: S608
-            if row is None:
+            stranger = _STRANGERS.one(tx.db, "connector_key = ?", (key,))
+            if stranger is None:
                 raise NotFoundError(
                     "STRANGER_UNKNOWN", f"denying {key}: nobody with that address knocked", hint="daycare pair list"
                 )
-            return _stranger(row)
+            return stranger
 
         return await self._write(run)
 
@@ -122,25 +119,21 @@ def _let_in(tx: Tx, stranger: Stranger, user: User, origin: Origin) -> tuple[Str
     return stranger, people.must(tx, person.id)
 
 
-def _waiting(row: tuple[Any, ...] | None, key: str) -> Stranger:
-    if row is None:
+def _waiting(db: apsw.Connection, key: str) -> Stranger:
+    stranger = _STRANGERS.one(db, "connector_key = ? AND denied = 0", (key,))
+    if stranger is None:
         raise NotFoundError(
             "STRANGER_UNKNOWN", f"letting {key} in: nobody waits at that address", hint="daycare pair list"
         )
-    return _stranger(row)
+    return stranger
 
 
 def _by_code(tx: Tx, code_hash: str) -> Stranger | None:
-    valid = "code_hash IS NOT NULL AND code_until > ? AND code_until <= ? AND tries < ?"
-    now = (tx.now, tx.now + int(PAIR_CODE_S * 1000))
-    row = tx.one(
-        f"SELECT {_ROW} FROM strangers WHERE code_hash = ? AND {valid}",  # noqa: S608
-        (code_hash, *now, PAIR_TRIES_MAX),
-    )
-    if row is None:
-        tx.run(f"UPDATE strangers SET tries = tries + 1 WHERE {valid}", (*now, PAIR_TRIES_MAX))  # noqa: S608
-        return None
-    return _stranger(row)
+    now = (tx.now, tx.now + int(PAIR_CODE_S * 1000), PAIR_TRIES_MAX)
+    stranger = _STRANGERS.one(tx.db, f"code_hash = ? AND {_VALID}", (code_hash, *now))
+    if stranger is None:
+        tx.run(f"UPDATE strangers SET tries = tries + 1 WHERE {_VALID}", now)
+    return stranger
 
 
 def _must(stranger: Stranger | None) -> Stranger:
@@ -172,3 +165,8 @@ def _stranger(row: tuple[Any, ...]) -> Stranger:
         code_until=code_until,
         tries=tries,
     )
+
+
+_STRANGERS: Final = Select(
+    "connector_key, connector, kind, name, knocks, first_at, last_at, denied, code_until, tries", "strangers", _stranger
+)

@@ -11,9 +11,10 @@ from daycare.base.messages import Message
 from daycare.store.records import Step, Summary
 from daycare.store.records_conversations import Past, PastTurn
 from daycare.store.sqlite import journal
+from daycare.store.sqlite.sql import Select, insert_into
 from daycare.store.sqlite.writer import Tx, Writer
 
-_COLUMNS = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
+_COLUMNS: Final = "agent_id, session, user, origin, through, turns, text, tokens_before, tokens_after, created_at"
 _EMPTY_CHARS = 100  # what a turn without messages counts, so that a read of many of them ends as well
 _ALL: Final = 2**62
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
@@ -44,11 +45,8 @@ class Summaries:
 
     async def find(self, agent_id: str, session: int, limit: int = 100) -> list[Summary]:
         """Return the summaries of a session, the one that reaches furthest first."""
-        rows = self._reader.execute(
-            f"SELECT {_COLUMNS} FROM summaries WHERE agent_id = ? AND session = ? ORDER BY through DESC LIMIT ?",  # noqa: S608
-            (agent_id, session, limit),
-        )
-        return [_summary(row) for row in rows]
+        of_session = "agent_id = ? AND session = ? ORDER BY through DESC LIMIT ?"
+        return _SUMMARIES.find(self._reader, of_session, (agent_id, session, limit))
 
     async def newest(
         self, agent_id: str, session: int, *, after: int, before: int, max_chars: int, max_messages: int = _ALL
@@ -109,7 +107,7 @@ def _until(rows: Iterable[tuple[Any, ...]], session: int, max_chars: int, after:
 
 def _insert(tx: Tx, summary: Summary) -> None:
     tx.run(
-        f"INSERT INTO summaries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",  # noqa: S608
+        f"{insert_into('summaries', _COLUMNS.split(', '))} ON CONFLICT DO NOTHING",
         (
             summary.agent_id,
             summary.session,
@@ -127,3 +125,6 @@ def _insert(tx: Tx, summary: Summary) -> None:
 
 def _summary(row: tuple[Any, ...]) -> Summary:
     return msgspec.convert(dict(zip(_COLUMNS.split(", "), row, strict=True)), Summary)
+
+
+_SUMMARIES: Final = Select(_COLUMNS, "summaries", _summary)

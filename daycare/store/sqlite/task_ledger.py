@@ -1,7 +1,7 @@
 """Tasks as the open transaction sees them: begun with a turn, ended with the message that is their work."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -10,6 +10,7 @@ from daycare.base.cron import is_silence
 from daycare.base.messages import Origin
 from daycare.store.records_tasks import Task, TaskNews, TaskProgress
 from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, TurnAnswered, TurnBegan, UserLeft
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
 
 DEADLINE_KEY = "task:deadline"  # of the message that a task's deadline posts
@@ -80,9 +81,9 @@ def note(tx: Tx, no: int) -> None:
 
 def must_get(tx: Tx, no: int) -> Task:
     """Return a task that there is."""
-    row = tx.one(f"SELECT {COLUMNS} FROM tasks t WHERE t.no = ?", (no,))  # noqa: S608
-    assert row is not None, f"no task {no}"
-    return task_of(row)
+    it = _TASKS.one(tx.db, "t.no = ?", (no,))
+    assert it is not None, f"no task {no}"
+    return it
 
 
 def task_of(row: tuple[Any, ...]) -> Task:
@@ -93,6 +94,9 @@ def task_of(row: tuple[Any, ...]) -> Task:
     values["parameters"] = _decode_values(values["parameters"])
     values["progress"] = _decode_progress(values["progress"])
     return Task(**values)
+
+
+_TASKS: Final = Select(COLUMNS, "tasks t", task_of)
 
 
 def _end(tx: Tx, no: int, state: str, reason: str, turn: int | None) -> None:

@@ -1,7 +1,7 @@
 """Tasks: begun with their agent, message and deadline in one transaction, told of once."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -14,6 +14,7 @@ from daycare.base.path import Path
 from daycare.store.records import Delivery
 from daycare.store.records_tasks import NewTask, Task, TaskNews, TaskProgress
 from daycare.store.sqlite import agents, inbox, outbox, timers
+from daycare.store.sqlite.sql import Select, marks
 from daycare.store.sqlite.task_ledger import COLUMNS, DEADLINE_KEY, OpenTasks, must_get, note, task_of
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -33,21 +34,22 @@ class Tasks:
 
     async def by_key(self, key: str) -> Task | None:
         """Return the task that a call has made."""
-        return next(iter(self._find("t.key = ?", (key,))), None)
+        return _TASKS.one(self._reader, "t.key = ?", (key,))
 
     async def at(self, path: str) -> Task | None:
         """Return the newest task of a path."""
-        return next(iter(self._find("t.path = ? ORDER BY t.no DESC LIMIT 1", (path,))), None)
+        return _TASKS.one(self._reader, "t.path = ? ORDER BY t.no DESC LIMIT 1", (path,))
 
     async def get(self, no: int) -> Task | None:
         """Return a task."""
-        return next(iter(self._find("t.no = ?", (no,))), None)
+        return _TASKS.one(self._reader, "t.no = ?", (no,))
 
     async def find(
         self, *, user: str | None = None, is_open: bool = False, before: int | None = None, limit: int = 100
     ) -> list[Task]:
         """Return tasks, newest first."""
-        return self._find(
+        return _TASKS.find(
+            self._reader,
             "(?1 IS NULL OR t.user = ?1) AND (NOT ?2 OR t.ended_at IS NULL) AND (?3 IS NULL OR t.no < ?3)"
             " ORDER BY t.no DESC LIMIT ?4",
             (user, is_open, before, limit),
@@ -59,7 +61,7 @@ class Tasks:
 
     async def unsettled(self, limit: int) -> list[Task]:
         """Return tasks that have ended and are not settled."""
-        return self._find("t.settled = 0 AND t.ended_at IS NOT NULL ORDER BY t.no LIMIT ?", (limit,))
+        return _TASKS.find(self._reader, "t.settled = 0 AND t.ended_at IS NOT NULL ORDER BY t.no LIMIT ?", (limit,))
 
     async def settle(self, no: int, dismissal: Envelope, told: Delivery | None, note: Envelope | None) -> bool:
         """Let whoever asked know how a task ended, and its agent go."""
@@ -78,19 +80,18 @@ class Tasks:
 
         return await self._write(run)
 
-    def _find(self, where: str, bindings: tuple[Any, ...]) -> list[Task]:
-        rows = self._reader.execute(
-            f"SELECT {COLUMNS}, i.result, o.state, o.connector, o.receipt FROM tasks t"  # noqa: S608
-            f" LEFT JOIN inbox i ON i.seq = t.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = t.outbox WHERE {where}",
-            bindings,
-        ).fetchall()
-        found = []
-        for row in rows:
-            result, state, connector, receipt = row[-4:]
-            delivery = "" if state is None else outbox.STATES[int(str(state))]
-            told = {"delivery": delivery, "told_by": connector or "", "receipt": receipt}
-            found.append(replace(task_of(row[:-4]), result=result, **told))
-        return found
+
+def _told(row: tuple[Any, ...]) -> Task:
+    result, state, connector, receipt = row[-4:]
+    delivery = "" if state is None else outbox.STATES[int(str(state))]
+    return replace(task_of(row[:-4]), result=result, delivery=delivery, told_by=connector or "", receipt=receipt)
+
+
+_TASKS: Final = Select(
+    f"{COLUMNS}, i.result, o.state, o.connector, o.receipt",
+    "tasks t LEFT JOIN inbox i ON i.seq = t.seq AND i.state = 1 LEFT JOIN outbox o ON o.seq = t.outbox",
+    _told,
+)
 
 
 def start(tx: Tx, new: NewTask) -> Task:
@@ -132,8 +133,8 @@ def start(tx: Tx, new: NewTask) -> Task:
         "deadline_at": new.deadline_at,
     }
     tx.run(
-        f"INSERT INTO tasks ({', '.join(values)}, after_turn)"  # noqa: S608
-        f" SELECT {', '.join('?' * len(values))}, coalesce(max(turn), 0) FROM turns",
+        f"INSERT INTO tasks ({', '.join(values)}, after_turn)"
+        f" SELECT {marks(values)}, coalesce(max(turn), 0) FROM turns",
         tuple(values.values()),
     )
     no = tx.db.last_insert_rowid()

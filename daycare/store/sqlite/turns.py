@@ -20,13 +20,9 @@ from daycare.store.sqlite import (
     waits,
 )
 from daycare.store.sqlite.facts import TurnAnswered, TurnBegan, TurnEnded
+from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
-_ROW = (
-    "turn, agent_id, session, trace, attempt, seqs, retry_at, error, started_at,"
-    " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn),"
-    " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1), 'open')"
-)
 _OPEN = "NOT EXISTS (SELECT 1 FROM history h WHERE h.turn = turns.turn)"
 _RUNS, _ALONE = 1, 2
 _INTERRUPTED_MAX: Final = 2  # deaths of the process with a turn at work, before the turn is tried while no other runs
@@ -49,18 +45,15 @@ class Turns:
 
     async def open_turn(self, agent_id: str) -> Turn | None:
         """Return the turn that this agent has not finished, if any."""
-        row = self._reader.execute(
-            f"SELECT {_ROW} FROM turns WHERE agent_id = ? ORDER BY turn DESC LIMIT 1",  # noqa: S608
-            (agent_id,),
-        ).fetchone()
-        return _turn(row) if row and row[9] == "open" else None
+        turn = _TURNS.one(self._reader, "agent_id = ? ORDER BY turn DESC LIMIT 1", (agent_id,))
+        return turn if turn is not None and turn.state == "open" else None
 
     async def recover(self) -> list[str]:
         """Count which turns the death of a process has interrupted; return whose are to run alone, in that order."""
 
         def run(tx: Tx) -> list[str]:
             rows: list[Any] = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
-                "SELECT turn, agent_id, trying, attempt, interrupted FROM turns WHERE trying > 0 AND turn IN (SELECT"  # noqa: S608
+                "SELECT turn, agent_id, trying, attempt, interrupted FROM turns WHERE trying > 0 AND turn IN (SELECT"
                 " max(turn) FROM turns WHERE agent_id IN (SELECT DISTINCT agent_id FROM inbox WHERE state = 0)"
                 f" GROUP BY agent_id) AND {_OPEN}"
             ).fetchall()
@@ -82,7 +75,7 @@ class Turns:
 
         def run(tx: Tx) -> tuple[Turn, list[InboxRow], list[Step]]:
             tx.run(
-                f"UPDATE turns SET attempt = attempt + (trying = 0), trying = ? WHERE turn = ? AND {_OPEN}",  # noqa: S608
+                f"UPDATE turns SET attempt = attempt + (trying = 0), trying = ? WHERE turn = ? AND {_OPEN}",
                 (_ALONE if alone else _RUNS, turn),
             )
             return _load(tx, turn)
@@ -150,7 +143,7 @@ class Turns:
         """Take back the attempt of a turn that an orderly stop interrupts."""
         await self._write(
             lambda tx: tx.run(
-                f"UPDATE turns SET attempt = max(attempt - 1, 0), trying = 0 WHERE turn = ? AND {_OPEN}",  # noqa: S608
+                f"UPDATE turns SET attempt = max(attempt - 1, 0), trying = 0 WHERE turn = ? AND {_OPEN}",
                 (turn,),
             )
         )
@@ -159,7 +152,7 @@ class Turns:
         """Record why a try failed and when the next may start; `uncounted` takes its attempt back."""
         await self._write(
             lambda tx: tx.run(
-                "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0), trying = 0"  # noqa: S608
+                "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0), trying = 0"
                 f" WHERE turn = ? AND {_OPEN}",
                 (error, retry_at, int(uncounted), turn),
             )
@@ -232,8 +225,8 @@ def end_all(tx: Tx, agent_id: str, reason: str) -> None:
 
 def seqs_of(tx: Tx, agent_id: str, turn: int) -> list[int]:
     """Return the numbers of all inbox rows of a turn of an agent, none for another's or one that never was."""
-    row = tx.one(f"SELECT {_ROW} FROM turns WHERE turn = ? AND agent_id = ?", (turn, agent_id))  # noqa: S608
-    return journal.seqs_of(tx, _turn(row)) if row is not None else []
+    it = _TURNS.one(tx.db, "turn = ? AND agent_id = ?", (turn, agent_id))
+    return journal.seqs_of(tx, it) if it is not None else []
 
 
 def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
@@ -278,10 +271,9 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
 
 
 def _load(tx: Tx, turn: int) -> tuple[Turn, list[InboxRow], list[Step]]:
-    row = tx.one(f"SELECT {_ROW} FROM turns WHERE turn = ?", (turn,))  # noqa: S608
-    if row is None:
+    it = _TURNS.one(tx.db, "turn = ?", (turn,))
+    if it is None:
         raise ConflictError("TURN_GONE", f"loading turn {turn}: it does not exist", hint="daycare status")
-    it = _turn(row)
     steps = journal.steps_of(tx, turn)
     seqs = [*it.seqs, *(seq for step in steps for seq in step.seqs)]
     return it, mailbox.waiting_rows(tx, seqs, held=it.state == "waiting"), steps
@@ -361,3 +353,12 @@ def _turn(row: tuple[Any, ...]) -> Turn:
         started_at=row[8],
         state=row[9],
     )
+
+
+_TURNS: Final = Select(
+    "turn, agent_id, session, trace, attempt, seqs, retry_at, error, started_at,"
+    " coalesce((SELECT state FROM history h WHERE h.turn = turns.turn),"
+    " (SELECT 'waiting' FROM waits w WHERE w.turn = turns.turn AND w.aside = 1), 'open')",
+    "turns",
+    _turn,
+)

@@ -53,7 +53,7 @@ def _newest_ms(reader: apsw.Connection, table: str, key: str, at: str) -> int:
     By number and not by time: a row of a moment in which the clock was ahead counts until the next is written.
     """
     try:
-        return count(reader, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)")  # noqa: S608
+        return count(reader, f"SELECT coalesce((SELECT {at} FROM {table} ORDER BY {key} DESC LIMIT 1), 0)")
     except (BrokenError, UnavailableError):
         return 0
 
@@ -80,7 +80,7 @@ class Upkeep:
         def run(tx: Tx) -> int:
             rows = fetch(
                 tx.db,
-                "SELECT t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h ON h.turn = t.turn"  # noqa: S608
+                "SELECT t.turn FROM agents a JOIN turns t ON t.agent_id = a.id JOIN history h ON h.turn = t.turn"
                 f" WHERE a.user = 'system' AND a.kind = 'system' AND h.ended_at < ? AND {_LOGGED} AND t.turn <"
                 " (SELECT max(turn) FROM turns) LIMIT ?",
                 (before_ms, _BITE_ROWS),
@@ -129,7 +129,7 @@ class Upkeep:
             failures=count(db, f"SELECT count(*) {failed}", recent),
             missed=count(
                 db,
-                f"SELECT coalesce(sum(count), 0) FROM {runs} WHERE state = 'missed' AND created_at >= ?2",  # noqa: S608
+                f"SELECT coalesce(sum(count), 0) FROM {runs} WHERE state = 'missed' AND created_at >= ?2",
                 recent,
             ),
             letters=counted(db, "dead.waiting"),
@@ -138,7 +138,7 @@ class Upkeep:
             ),
             stops=count(
                 db,
-                "SELECT count(*) FROM (SELECT at, event FROM events ORDER BY no DESC LIMIT ?1)"  # noqa: S608
+                "SELECT count(*) FROM (SELECT at, event FROM events ORDER BY no DESC LIMIT ?1)"
                 f" WHERE at >= ?2 AND {stopped}",
                 recent,
             ),
@@ -150,7 +150,7 @@ class Upkeep:
         few = self._writer.memory.unread <= _WAITING_FEW
         rows = fetch(
             self._reader,
-            f"SELECT i.path, i.created_at FROM inbox i {'INDEXED BY inbox_waiting' if few else 'NOT INDEXED'}"  # noqa: S608
+            f"SELECT i.path, i.created_at FROM inbox i {'INDEXED BY inbox_waiting' if few else 'NOT INDEXED'}"
             " CROSS JOIN agents a ON a.id = i.agent_id AND a.state = 'living' AND a.kind <> 'system'"
             " WHERE i.state = 0 ORDER BY i.seq LIMIT 1",
         )
@@ -224,7 +224,7 @@ def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
     newest = "SELECT max(turn) FROM turns"
     turns = fetch(
         tx.db,
-        f"SELECT turn FROM turns t WHERE agent_id = ? AND turn < ({newest}) AND {_LOGGED} LIMIT ?",  # noqa: S608
+        f"SELECT turn FROM turns t WHERE agent_id = ? AND turn < ({newest}) AND {_LOGGED} LIMIT ?",
         (agent_id, _TURNS),
     )
     deleted += _delete_turns(tx, [turn for (turn,) in turns])
@@ -233,9 +233,9 @@ def _delete_own(tx: Tx, agent_id: str, path: str, before_ms: int) -> int:
         return max(deleted, 1)
     for table, which in _OWN:
         key = _KEYS.get(table)
-        where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"  # noqa: S608
+        where = which if key is None else f"{key} IN (SELECT {key} FROM {table} WHERE {which} LIMIT {_BITE_ROWS})"
         bindings = (agent_id, path, before_ms)[: 3 if "?3" in where else 2 if "?2" in where else 1]
-        tx.run(f"DELETE FROM {table} WHERE {where}", bindings)  # noqa: S608
+        tx.run(f"DELETE FROM {table} WHERE {where}", bindings)
         deleted += (many := tx.db.changes())
         if many and table == "dead_letters":
             tx.memory.count_letters(tx.db)
@@ -262,7 +262,7 @@ def _delete_turns(tx: Tx, turns: list[int]) -> int:
     """Delete turns with all that was said and done in them."""
     deleted = 0
     for table in _OF_TURNS if turns else ():
-        tx.db.executemany(f"DELETE FROM {table} WHERE turn = ?", [(turn,) for turn in turns])  # noqa: S608
+        tx.db.executemany(f"DELETE FROM {table} WHERE turn = ?", [(turn,) for turn in turns])
         deleted += len(turns)
     return deleted
 
@@ -284,19 +284,19 @@ def _delete_documents(tx: Tx, agent_id: str) -> int:
     newest = "SELECT max(no) FROM documents"
     living = fetch(
         tx.db,
-        f"SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND no < ({newest}) LIMIT ?",  # noqa: S608
+        f"SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND no < ({newest}) LIMIT ?",
         (layer, agent_id, _DOCUMENTS),
     )
     for (no,) in living:  # first: the index has to be told the whole text
         tx.run(
-            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"  # noqa: S608
+            "INSERT INTO documents_text (documents_text, rowid, scope, name, text)"
             f" SELECT 'delete', no, scope, name, {WHOLE} FROM documents d WHERE no = ?",
             (no,),
         )
         tx.run("DELETE FROM living_documents WHERE layer = ? AND owner = ? AND no = ?", (layer, agent_id, no))
     rows = fetch(
         tx.db,
-        "SELECT no FROM documents d WHERE layer = ? AND owner = ? AND NOT EXISTS (SELECT 1 FROM living_documents l"  # noqa: S608
+        "SELECT no FROM documents d WHERE layer = ? AND owner = ? AND NOT EXISTS (SELECT 1 FROM living_documents l"
         f" WHERE (l.layer, l.owner, l.name) = (d.layer, d.owner, d.name)) AND no < ({newest}) ORDER BY no LIMIT ?",
         (layer, agent_id, _DOCUMENTS),
     )

@@ -1,0 +1,38 @@
+"""Statements made of parts: what is read of a table as structs, rows that are added, marks for values that are bound.
+
+Parts are constants of the store. What comes from outside is none, but bound: a test looks at every statement for that.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Generic, TypeVar
+
+import apsw
+
+T = TypeVar("T")
+
+
+class Select(Generic[T]):
+    """Reads `columns` of `tables` (one, or a join) and makes a struct of each row."""
+
+    def __init__(self, columns: str, tables: str, read: Callable[[tuple[Any, ...]], T]) -> None:
+        self._statement = f"SELECT {columns} FROM {tables} WHERE"
+        self._read = read
+
+    def find(self, db: apsw.Connection, where: str, bindings: tuple[Any, ...] = ()) -> list[T]:
+        """Return the rows that fit a condition; what says in which order and how many stands behind it."""
+        return [self._read(row) for row in db.execute(f"{self._statement} {where}", bindings)]
+
+    def one(self, db: apsw.Connection, where: str, bindings: tuple[Any, ...] = ()) -> T | None:
+        """Return the first row that fits."""
+        row = db.execute(f"{self._statement} {where}", bindings).fetchone()
+        return None if row is None else self._read(row)
+
+
+def insert_into(table: str, columns: Collection[str]) -> str:
+    """Return the statement that adds a row."""
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks(columns)})"
+
+
+def marks(values: Collection[object]) -> str:
+    """Return a mark for each value, as `IN (...)` takes them."""
+    return ", ".join("?" * len(values))
