@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from daycare.actors import failures
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, Event, LaneBroke, PartCrashed, RowSetAside
+from daycare.base.limits import ATTEMPTS_MAX, OUTAGE_MAX_S
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.observe import log
@@ -39,7 +40,8 @@ class Streaming(Scripted):
 
 PEOPLE: Final = tuple(f"p{number}" for number in range(16))
 STILL_THERE: Final = "what time is it?"  # asked of whoever may lie otherwise
-DEADLINE_S: Final = 2 * 86_400.0  # of virtual time, for each answer: replies wait for a day where a platform is away
+# Of virtual time, for each answer: a turn waits for a day where no model answers, and one may ask for a day each time.
+DEADLINE_S: Final = (ATTEMPTS_MAX + 2) * OUTAGE_MAX_S
 HARM: Final = (LaneBroke, PartCrashed)
 CONFIG: Final = Config(
     models=ModelsSection(default="scripted/model"),
@@ -134,11 +136,10 @@ def _write_aside(house: House, trial: Trial) -> None:
 async def still_there(house: House, trial: Trial) -> None:
     """Look whether somebody else is still answered."""
     try:
-        with trio.fail_after(DEADLINE_S if trial.kind.virtual else 60.0):
-            answer = await house.talk(STILL_THERE)
+        answer = await house.hear(await house.say(STILL_THERE), DEADLINE_S if trial.kind.virtual else 60.0)
         if not answer:
             trial.harm("deaf", "the next message was not answered")
-    except (DaycareError, trio.TooSlowError) as error:
+    except DaycareError as error:
         trial.harm("deaf", f"the next message was not answered: {error}")
 
 
