@@ -7,7 +7,7 @@ from pathlib import Path
 
 from daycare.base.errors import DaycareError
 from daycare.observe.streams import redact_streams
-from daycare.ops.heap import give_back_large_pieces
+from daycare.ops.heap import give_back_memory
 from daycare.ops.process import run
 from daycare.ops.stop import ending
 
@@ -16,7 +16,7 @@ def main() -> None:
     """Run the daemon of a home and leave the process with its exit code."""
     early: list[int] = []
     redact_streams()
-    give_back_large_pieces()
+    give_back_memory()
 
     def leave(number: int, _frame: object) -> None:
         """End in order until the daemon itself listens for signals."""

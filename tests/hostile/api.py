@@ -14,6 +14,7 @@ import trio
 from starlette.routing import Route
 
 from daycare.api.app import build
+from daycare.api.routes_cron import Cron
 from daycare.testing.house import House
 from tests.hostile import schemas, texts, values
 from tests.hostile.messages import echo
@@ -66,7 +67,16 @@ def _schema(found: list[str], names: Mapping[str, Any]) -> dict[str, Any] | None
 
 
 class _Nobody:
-    """Stands for services while routes are listed."""
+    """Stands for services, and for each feature, while routes are listed."""
+
+    @property
+    def features(self) -> "list[_Nobody]":
+        """Those that bring routes."""
+        return [self]
+
+    def routes(self) -> list[Route]:
+        """Return what they bring."""
+        return Cron(self, self, "").routes()  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> "_Nobody":
         return self

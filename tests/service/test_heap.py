@@ -8,7 +8,7 @@ import pytest
 # Arrays that grow side by side, as the vectors of some people do; the size at which each moves elsewhere rises.
 _GROW = """
 import ctypes
-from daycare.ops.heap import give_back_large_pieces
+from daycare.ops.heap import give_back_memory
 {}
 def resident():
     text = open("/proc/self/status").read()
@@ -31,4 +31,4 @@ def _left_mb(first: str) -> float:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is resident is read from /proc")
 def test_large_pieces_of_memory_go_back_to_the_system_when_they_are_freed() -> None:
-    assert _left_mb("give_back_large_pieces()") < 20
+    assert _left_mb("give_back_memory()") < 20
