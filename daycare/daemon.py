@@ -34,7 +34,6 @@ from daycare.agent.newcomers import Newcomers
 from daycare.agent.notify import Notifier
 from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
-from daycare.agent.prompt import Persona
 from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import Reacting
 from daycare.agent.recollections import Recollections, loader
@@ -76,15 +75,14 @@ from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
-from daycare.rules.permissions import Rules
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
 from daycare.schedule.signals import Signals
 from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
+from daycare.settings import Live
 from daycare.store.home import Home
-from daycare.store.records import Policy
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import Vault
@@ -109,7 +107,7 @@ class Daemon:
         plugins: Sequence[Plugin] = (),
     ) -> None:
         self.home = home
-        self.config = config
+        self.live = live = Live(config)
         self.store = store
         self.clock = clock
         self.vault = vault
@@ -144,8 +142,8 @@ class Daemon:
         plugins = self.extensions.plugins
         self.connectors = self.extensions.connectors
         self.directory = Directory(store, self.connectors, lambda *of: self.permits.check(*of))
-        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, config.notify.quiet)
-        self.budgets = Budgets(store, self.notifier.notify, self.bus, clock, config.budgets, owner)
+        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, live)
+        self.budgets = Budgets(store, self.notifier.notify, self.bus, clock, live, owner)
         self.pool = Pool(
             sources(config, plugins, store.secrets, vault),
             config.models.by_role(),
@@ -154,7 +152,7 @@ class Daemon:
             self.budgets,
             self.announcer.called,
         )
-        self.permits = Permits(self.directory, Rules(config.rules, config.tools.by_role()), self.bus, clock)
+        self.permits = Permits(self.directory, live, self.bus, clock)
         self.files = Files(store, self.connectors)
         self.router = Router(
             store, self.directory, self.bus, clock, self.permits.check, lambda message: self.storms.admit(message)
@@ -173,18 +171,17 @@ class Daemon:
             self.permits.check,
             lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path),
             folder=home.cron,
-            sections=config.cron,
+            live=live,
             owner=owner,
-            keep_days=config.store.keep_days,
         )
         deliveries = Deliveries(self.directory, self.notifier, self.connectors)
-        self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, config.store.keep_days)
-        keep_days, may = config.store.keep_days, self.permits.check
+        self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, live)
+        may = self.permits.check
         self.signals = Signals(
-            store, self.directory, self.router, may, self.budgets, lambda: self.documents, self.bus, clock, keep_days
+            store, self.directory, self.router, may, self.budgets, lambda: self.documents, self.bus, clock, live
         )
         self.lasting = Lasting(
-            store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, keep_days
+            store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, live
         )
         self.features: Sequence[Feature] = (self.clockwork, self.tasks, self.signals)
         ours = [*neighbours.tools(), *self.lasting.tools()]
@@ -208,7 +205,7 @@ class Daemon:
             reach,
             clock,
             store.files.put,
-            config.tools.by_role(),
+            live,
             self.permits.tool,
             lambda *of: self.gate.ask(*of),
         )
@@ -224,12 +221,11 @@ class Daemon:
         )
         self.commands = Commands()
         self.contexts = contexts = Contexts(store, self.files, self.pool, self.bus, clock)
-        self.persona = persona = Persona(config.agent.name, config.agent.tone)
         StatusCommands(
             store,
             self.directory,
             self.pool,
-            persona,
+            live,
             clock,
             self.status,
             lambda agent: self.supervisor.life_of(agent),
@@ -248,7 +244,7 @@ class Daemon:
             self.documents,
             self.approvals,
             findings_of,
-            config.approvals,
+            live,
             clock,
             lambda: self.recollections.lookup,
             permits=self.permits,
@@ -259,18 +255,16 @@ class Daemon:
         self.prompts = Prompts(
             store,
             shelf,
-            persona,
             Personalities(home.personalities),
-            config.agent.personality,
+            live,
             contexts.room,
             vault.derived("prompt"),
             clock,
-            config.memory.documents,
             lambda name: self.connectors[name].manner if name in self.connectors else "",
         )
         load = loader(home, config, plugins, store.secrets, vault)
         self.recollections = Recollections(
-            store, self.directory, self.pool, config.memory, load, self.documents, shelf, self.bus, clock
+            store, self.directory, self.pool, live, load, self.documents, shelf, self.bus, clock
         )
         self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
@@ -279,7 +273,7 @@ class Daemon:
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         for feature in self.features:
             feature.add_to(self.commands)
-        self.approving = ApprovalCommands(self.approvals, store, config.approvals, clock)
+        self.approving = ApprovalCommands(self.approvals, store, live, clock)
         self.approving.add_to(self.commands)
         for word, command in self.extensions.commands.items():
             self.commands.add(word, command)
@@ -287,16 +281,14 @@ class Daemon:
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
         thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
-        self.curation = Curation(
-            store, self.directory, self.router, clock, config.memory.ingestion, config.memory.keep_days
-        )
+        self.curation = Curation(store, self.directory, self.router, clock, live)
         sweeps = {
             "requests that nobody decided": lambda _: self.approvals.expire(),
             **{what: sweep for feature in self.features for what, sweep in feature.sweeps().items()},
             "entries of logs": self.curation.expire,
         }  # what is kept no longer: each ends a bounded number, and returns how many
-        tell, backups = partial(self.notifier.notify, owner), Backups(home, config, store, clock)
-        self.upkeep = Upkeep(store, self.directory, self.router, clock, keep_days, sweeps, self._look, tell, backups)
+        tell, backups = partial(self.notifier.notify, owner), Backups(home, live, store, clock)
+        self.upkeep = Upkeep(store, self.directory, self.router, clock, live, sweeps, self._look, tell, backups)
         self.alarm = Alarm(store, self.connectors, owner, self.bus, clock, partial(tell, topic="lost"))
         self.behaviours = Behaviours(store, clock, reach, self.extensions.behaviours | self.upkeep.parts)
         self.flow = Flow(
@@ -312,7 +304,7 @@ class Daemon:
             hooks=self.extensions.hooks,
             permits=self.permits,
             storms=self.storms,
-            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, config.agents.default),
+            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, live),
             files=self.files,
             recaller=self.recollections.recaller,
             takers=Takers(
@@ -331,9 +323,7 @@ class Daemon:
             self.bus,
             clock,
             self.keeper,
-            turns_max=config.daemon.turns_max_running,
-            idle_s=config.daemon.idle_s,
-            policy=Policy(config.agent.policy),
+            live,
         )
         self.lasting.add_to(self.commands, self.supervisor, self.prompts.check)
         self.record = Record(store, self.bus, self.notifier, owner, self.pool.is_for_memory_only)
@@ -373,7 +363,7 @@ class Daemon:
             started()
             await self.stop.event.wait()
             if work:
-                await self.supervisor.stop(self.config.daemon.shutdown_grace_s)
+                await self.supervisor.stop(self.live.now.daemon.shutdown_grace_s)
                 await self.extensions.ended.wait()
             closed.set()
             self.bus.close()

@@ -1,6 +1,7 @@
-"""What can be set: the sections of `config.toml`, with their defaults; config.example.toml says why."""
+"""What can be set: the sections of `config.toml`, with their defaults, and what is in force now."""
 
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +13,8 @@ from daycare.base.permission import Rule
 from daycare.base.recollection import MemorySection
 
 OFFLINE: Final = "offline"
+
+T = TypeVar("T")
 
 
 class DaemonSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,11 @@ class StoreSection(msgspec.Struct, frozen=True, kw_only=True):
 
     location: str = "daycare.db"
     keep_days: Annotated[int, Meta(ge=1, le=3_650)] = round(DONE_KEEP_S / 86_400)
+
+    @property
+    def keep_ms(self) -> int:
+        """How long what is done is kept."""
+        return self.keep_days * 86_400_000
 
 
 class AgentSection(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,3 +203,34 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 def with_offline(providers: dict[str, ProviderSection]) -> dict[str, ProviderSection]:
     """Return providers with the one that is always there."""
     return {OFFLINE: ProviderSection(kind=OFFLINE, key=OFFLINE)} | providers
+
+
+class Live:
+    """The settings in force. Each part reads `now` when it needs a value and keeps no copy, so that none is stale."""
+
+    def __init__(self, now: Config | None = None) -> None:
+        self.now = Config() if now is None else now
+        self._watched: list[tuple[Callable[[Config], object], Callable[[], None]]] = []
+
+    def watch(self, value: Callable[[Config], object], do: Callable[[], None]) -> None:
+        """Call `do` after `value` of the settings has changed: for what has to act before it reads it again."""
+        self._watched.append((value, do))
+
+    def made(self, make: Callable[[Config], T]) -> Callable[[], T]:
+        """Return a function that gives what `make` makes of the settings in force; made once while they last."""
+        last: tuple[Config, T] | None = None
+
+        def get() -> T:
+            nonlocal last
+            if last is None or last[0] is not self.now:
+                last = self.now, make(self.now)
+            return last[1]
+
+        return get
+
+    def take(self, config: Config) -> None:
+        """Put other settings in force."""
+        before, self.now = self.now, config
+        for value, do in self._watched:
+            if value(before) != value(config):
+                do()

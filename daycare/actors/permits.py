@@ -22,6 +22,7 @@ from daycare.base.permission import (
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolSpec
 from daycare.rules.permissions import Party, Rules, Verdict
+from daycare.settings import Live
 from daycare.store.records import Agent, User
 
 _DOING: Final = {
@@ -38,11 +39,16 @@ _DOING: Final = {
 class Permits:
     """Asks the rules about what agents do. What people do themselves is not asked here."""
 
-    def __init__(self, directory: Directory, rules: Rules, bus: Bus, clock: Clock) -> None:
+    def __init__(self, directory: Directory, live: Live, bus: Bus, clock: Clock) -> None:
         self._directory = directory
-        self.rules = rules
+        self._rules = live.made(lambda settings: Rules(settings.rules, settings.tools.by_role()))
         self._bus = bus
         self._clock = clock
+
+    @property
+    def rules(self) -> Rules:
+        """Those of config.toml that are in force."""
+        return self._rules()
 
     async def may(self, subject: str, action: str, target: str) -> Verdict:
         """Return whether the agent at `subject` may do `action` to the one at `target`, and why; nobody is told.

@@ -19,20 +19,19 @@ from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke
 from daycare.base.limits import (
-    AWAKE_IDLE_S,
     COLLECT_MAX_S,
     COLLECT_QUIET_S,
     LANE_RESTART_S,
     STORE_RETRY_S,
     SWEEP_S,
     TURN_DEADLINE_S,
-    TURNS_MAX_RUNNING,
     WAKE_PAGE_AGENTS,
 )
 from daycare.base.messages import EnvelopeKind, Lane
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Policy
 from daycare.store.retry import with_retry
@@ -55,19 +54,16 @@ class Supervisor:
         bus: Bus,
         clock: Clock,
         keeper: Keeper,
-        *,
-        turns_max: int = TURNS_MAX_RUNNING,
-        idle_s: float = AWAKE_IDLE_S,
-        policy: Policy = Policy.STEER,
+        live: Live,
     ) -> None:
         self._store, self._directory = store, directory
         self._turns = turns
         self._endings = endings
         self._control = control
         self._bus, self._clock, self._keeper = bus, clock, keeper
-        self.idle_s = idle_s
-        self.policy = policy
-        self.room = trio.CapacityLimiter(turns_max)
+        self._settings = live
+        self.room = trio.CapacityLimiter(live.now.daemon.turns_max_running)
+        live.watch(lambda settings: settings.daemon.turns_max_running, self._make_room)
         self._nursery: trio.Nursery | None = None
         self._room = trio.Event()  # set when fewer lanes than a page are busy
         self._sweeper = Worker(self._sweep, gather_s=SWEEP_S)  # woken with each agent; they are swept together
@@ -223,13 +219,16 @@ class Supervisor:
             self._busy += 1
             lane.move(Life.IN_TURN)
 
+    def _make_room(self) -> None:
+        self.room.total_tokens = self._settings.now.daemon.turns_max_running
+
     def _less_busy(self) -> None:
         self._busy -= 1
         if self._busy < WAKE_PAGE_AGENTS or self._stopping:
             self._room.set()
 
     async def _take_turn(self, agent: Agent, lane: Activation) -> None:
-        lane.policy = agent.config.policy or self.policy
+        lane.policy = agent.config.policy or Policy(self._settings.now.agent.policy)
         if lane.turn is None and lane.policy is Policy.COLLECT:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self.failures.backing_off(lane):
@@ -364,7 +363,7 @@ class Supervisor:
         if not self.awake:
             return IDLE_S
         self.swept += 1
-        self.sleep_idle(self.idle_s)
+        self.sleep_idle(self._settings.now.daemon.idle_s)
         self._cancel_late()
         self.failures.forget_old()
         return SWEEP_S

@@ -13,11 +13,12 @@ from daycare.agent.remembering import KIND
 from daycare.approvals.desk import Desk, Person, Verdict, batch_hash
 from daycare.approvals.views import line, name_of, quoted
 from daycare.base.clock import Clock
-from daycare.base.consent import CHANGES, ApprovalsSection, Consent, chosen
+from daycare.base.consent import CHANGES, Consent, chosen
 from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Shows
 from daycare.store.records_approvals import Approval, ApprovalState
@@ -33,12 +34,12 @@ _MEANS = {
 
 
 class ApprovalCommands:
-    """Answers these commands. `section` is what config.toml says of approvals."""
+    """Answers these commands."""
 
-    def __init__(self, desk: Desk, store: Store, section: ApprovalsSection, clock: Clock) -> None:
+    def __init__(self, desk: Desk, store: Store, live: Live, clock: Clock) -> None:
         self._desk = desk
         self._store = store
-        self.section = section
+        self._live = live
         self._clock = clock
 
     def add_to(self, commands: Commands) -> None:
@@ -87,7 +88,7 @@ class ApprovalCommands:
 
     async def _policy(self, agent: Agent) -> str:
         """Say what is chosen, and for how long."""
-        section = chosen(self.section, (await self._fresh(agent)).config.approvals)
+        section = chosen(self._live.now.approvals, (await self._fresh(agent)).config.approvals)
         policies = [section.of(tool) for tool in CHANGES]
         each = "; ".join(f"{tool}: {policy}" for tool, policy in zip(CHANGES, policies, strict=True))
         means = _MEANS[policies[0]] if len(set(policies)) == 1 else f"It depends on the tool ({each})"

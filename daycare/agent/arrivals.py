@@ -26,6 +26,7 @@ from daycare.base.limits import CONTEXT_MAX_CHARS, KEY_MAX_CHARS, NAME_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.base.path import Kind, Path, owner_of
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Arrival, Knock, Scrap, User
 
@@ -60,7 +61,7 @@ class Arrivals:
     pace: Pace
     clock: Clock
     desk: Desk
-    default_agent: str = ""
+    live: Live
 
     async def admit(self, inbound: Inbound) -> Arrival:
         """Return the message that somebody's words become.
@@ -174,7 +175,7 @@ class Arrivals:
     async def _who_answers(self, user: User, own: Path, origin: Origin) -> Path:
         """Return the conversation itself, or the lasting agent that its person chose to answer in it."""
         agent = await self.directory.find(str(own))
-        name = (agent.config.answers if agent else "") or self.default_agent
+        name = (agent.config.answers if agent else "") or self.live.now.agents.default
         chosen = Path.agent(user.id, name) if name and own.kind is Kind.CONNECTOR else own
         if chosen == own or await self.directory.find(str(chosen)) is None:
             return own

@@ -36,7 +36,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
 from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
-from daycare.settings import OFFLINE, BudgetsSection
+from daycare.settings import OFFLINE, BudgetsSection, Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Spend, User
 from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
@@ -61,9 +61,7 @@ class Notify(Protocol):
 class Budgets:
     """Reserves before calls, and knows what limits there are. See `inference.metering.Gate`."""
 
-    def __init__(
-        self, store: Store, notify: Notify, bus: Bus, clock: Clock, section: BudgetsSection, owner: str
-    ) -> None:
+    def __init__(self, store: Store, notify: Notify, bus: Bus, clock: Clock, live: Live, owner: str) -> None:
         self._store = store
         self._notify = notify
         self._bus = bus
@@ -73,12 +71,8 @@ class Budgets:
         self._users: Bounded[str, _Known] = Bounded(BUDGET_TOLD_MAX)
         self._news = trio.Event()
         self._told: Bounded[tuple[str, str, str, int, int], None] = Bounded(BUDGET_TOLD_MAX)
-        self.apply(section)
-
-    def apply(self, section: BudgetsSection) -> None:
-        """Let these be the limits of whom nothing was set."""
-        self._defaults = {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
-        self.settled()
+        self._defaults = live.made(lambda settings: _limits(settings.budgets))  # of whom nothing was set
+        live.watch(lambda settings: settings.budgets, self.settled)
 
     # -- the gate ----------------------------------------------------------------------------------------------------
 
@@ -208,7 +202,7 @@ class Budgets:
             scope = f"/{above.id}"
             found = [it for it in found if it.path != scope]
             found.append(Scope(scope, rules.effective(rows.get(scope), self.default(above), day)))
-        found.append(Scope(EVERYTHING, rules.effective(rows.get(EVERYTHING), self._defaults["everything"], day)))
+        found.append(Scope(EVERYTHING, rules.effective(rows.get(EVERYTHING), self._defaults()["everything"], day)))
         return found
 
     def default(self, user: User) -> Limits:
@@ -216,14 +210,14 @@ class Budgets:
         if user.parent is not None:
             return {}
         if user.operator:
-            return self._defaults["operator"]
-        return self._defaults[user.kind]
+            return self._defaults()["operator"]
+        return self._defaults()[user.kind]
 
     def _default_of(self, scope: str, user: User) -> Limits:
         """Return what holds for a scope below which a user's call is made, as long as nothing was set."""
         if scope == f"/{user.id}":
             return self.default(user)
-        return self._defaults["person"] if rules.is_subusers(scope) else {}
+        return self._defaults()["person"] if rules.is_subusers(scope) else {}
 
     async def user(self, user_id: str) -> User | None:
         """Return a user, from memory if they were asked for just now."""
@@ -358,6 +352,10 @@ def payer_of(agent: Agent, turn: int, trace: str = "", *, background: bool = Fal
         background=background,
         ratio=ratio,
     )
+
+
+def _limits(section: BudgetsSection) -> dict[str, Limits]:
+    return {who: read_limits(texts) for who, texts in msgspec.structs.asdict(section).items()}
 
 
 def _may_bind(scopes: Sequence[Scope], facts: ModelFacts) -> bool:

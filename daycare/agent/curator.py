@@ -22,7 +22,6 @@ from daycare.base.errors import AwayError, DaycareError, InvalidError
 from daycare.base.events import MemoryLearned
 from daycare.base.limits import CURATE_COMPARABLE_MAX, CURATE_KNOWN_MAX, CURATE_MAX_CHARS, CURATE_OUTPUT_TOKENS
 from daycare.base.messages import Message, Origin, Text
-from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.inference.names import Choice
@@ -32,6 +31,7 @@ from daycare.memory.loading import RULES, loaded
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Turn, User
 from daycare.store.records_memories import Comparable, Lesson, Memory
@@ -50,7 +50,7 @@ class Curator:
     store: Store
     directory: Directory
     pool: Pool
-    section: IngestionSection
+    live: Live
     bus: Bus
     clock: Clock
     # Agents of one person learn of the same people: what is known may not change between the look and the commit.
@@ -201,10 +201,11 @@ class Curator:
         return answer.completion.message.text, str(answer.choice)
 
     def _kept(self, learned: Learned) -> Learned:
+        section = self.live.now.memory.ingestion
         return replace(
             learned,
-            facts=learned.facts if self.section.facts else (),
-            entities=learned.entities if self.section.entities else (),
+            facts=learned.facts if section.facts else (),
+            entities=learned.entities if section.entities else (),
         )
 
     async def _known(self, scope: str, learned: Learned) -> list[Memory]:

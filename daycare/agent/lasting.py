@@ -16,6 +16,7 @@ from daycare.base.clock import Clock
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import StructTool
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig
 
@@ -30,7 +31,7 @@ class Lives(Protocol):
 
 
 class Lasting:
-    """All of it. Those that have ended can be taken back for `keep_days`."""
+    """All of it. Those that have ended can be taken back for `[store] keep_days`."""
 
     def __init__(
         self,
@@ -42,9 +43,9 @@ class Lasting:
         pool: Pool,
         bus: Bus,
         clock: Clock,
-        keep_days: int,
+        live: Live,
     ) -> None:
-        self.controls = LastingAgents(store, directory, router, permits, budgets, pool, bus, clock, keep_days)
+        self.controls = LastingAgents(store, directory, router, permits, budgets, pool, bus, clock, live)
 
     def tools(self) -> Sequence[StructTool[Any]]:
         """Return the tools by which agents make and change lasting ones."""

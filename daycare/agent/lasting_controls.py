@@ -28,10 +28,10 @@ from daycare.base.permission import KILL, SPAWN
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolContext
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig
 
-_DAY_MS: Final = 86_400_000
 _MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself, and people talk with
 
 
@@ -45,7 +45,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastingAgents:
-    """Does it. One that has ended can be taken back for `keep_days`.
+    """Does it. One that has ended can be taken back for `[store] keep_days`.
 
     `check` raises for settings there are not; `awake` tells the ids of agents at work. Both come with the parts that
     know it.
@@ -61,7 +61,7 @@ class LastingAgents:
         pool: Pool,
         bus: Bus,
         clock: Clock,
-        keep_days: int,
+        live: Live,
     ) -> None:
         self.directory = directory
         self.store = store
@@ -73,7 +73,7 @@ class LastingAgents:
         self._clock = clock
         self.check: Callable[[AgentConfig], None] = _unchecked
         self.awake: Callable[[], Collection[str]] = tuple
-        self.keep_days = keep_days
+        self._live = live
         self._changing = trio.Lock()  # a change reads the settings before it writes them
 
     # -- for agents ----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class LastingAgents:
 
     async def restore(self, path: str) -> Agent:
         """Let an agent that has ended live again, as long as it is kept."""
-        return await self.store.agents.revive(path, self._clock.now_ms() - self.keep_days * _DAY_MS)
+        return await self.store.agents.revive(path, self._clock.now_ms() - self._live.now.store.keep_ms)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

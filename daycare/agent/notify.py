@@ -19,6 +19,7 @@ from daycare.base.messages import Choice, Origin
 from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, User
 from daycare.store.retry import with_retry
@@ -49,14 +50,14 @@ class Notifier:
     """
 
     def __init__(
-        self, store: Store, directory: Directory, bus: Bus, clock: Clock, connectors: Collection[str], quiet: str = ""
+        self, store: Store, directory: Directory, bus: Bus, clock: Clock, connectors: Collection[str], live: Live
     ) -> None:
         self._store = store
         self._directory = directory
         self._bus = bus
         self._clock = clock
         self._connectors = connectors
-        self.quiet = quiet_hours(quiet)
+        self._live = live
         self._held: dict[tuple[str, str], _Held] = {}
         self.worker = Worker(self._send_held, gather_s=NOTIFY_LOOK_S)
         self._sent: dict[tuple[str, str], float] = {}
@@ -149,11 +150,12 @@ class Notifier:
         return next((name for name in names if name in self._connectors), "")
 
     async def _is_quiet(self, user: str) -> bool:
-        if self.quiet is None:
+        hours = quiet_hours(self._live.now.notify.quiet)
+        if hours is None:
             return False
         person = await with_retry(lambda: self._store.people.get(user))
         here = local_time(self._clock.now_ms(), ZoneInfo(person.zone if person else "UTC")).time()
-        begin, end = self.quiet
+        begin, end = hours
         return begin <= here < end if begin <= end else here >= begin or here < end
 
 

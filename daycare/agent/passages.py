@@ -15,13 +15,14 @@ from daycare.base.limits import (
     PROMPTS_KEPT_MAX,
     RECALL_LINE_MAX_CHARS,
 )
-from daycare.base.recollection import DocumentsSection
+from daycare.base.recollection import NO_EMBEDDER, DocumentsSection
 from daycare.memory.address import MEMORY
 from daycare.memory.chunking import Chunking
 from daycare.memory.chunks import Chunk, cut
 from daycare.memory.documents import Documents
 from daycare.memory.embedding import Embedding
 from daycare.memory.loading import WORDS, loaded
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import Place
@@ -44,10 +45,7 @@ class Processed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Passages:
-    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`.
-
-    `similar` is from which similarity on a passage fits that has no word of a question.
-    """
+    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`."""
 
     def __init__(
         self,
@@ -56,32 +54,30 @@ class Passages:
         shelf: Shelf,
         chunking: Chunking,
         embedding: Embedding | None,
-        section: DocumentsSection,
-        similar: float,
+        live: Live,
     ) -> None:
         self._memories = store.memories
         self._documents = documents
         self._shelf = shelf
         self._chunking = chunking
         self._embedding = embedding
-        self.section = section
-        self.similar = similar
-        # by agent: of which version
-        self._kept: Bounded[str, tuple[int, dict[str, list[Chunk]]]] = Bounded(PROMPTS_KEPT_MAX)
+        self._live = live
+        # By agent: of which version, and by which settings.
+        self._kept: Bounded[str, tuple[int, DocumentsSection, dict[str, list[Chunk]]]] = Bounded(PROMPTS_KEPT_MAX)
 
     async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
         """Return of each document that does not stand whole in a prompt what fits what was said."""
         if is_helper(agent):
             return _NONE
-        found = []
-        for name, passages in (await self._cut(agent)).items():
-            fits = await self._fitting(passages, text, vector)
+        found, section = [], self._live.now.memory.documents
+        for name, passages in (await self._cut(agent, section)).items():
+            fits = await self._fitting(passages, text, vector, section)
             if name == MEMORY:
-                best = sorted((it.chunk for it in fits[: self.section.chat_top]), key=lambda it: it.start)
+                best = sorted((it.chunk for it in fits[: section.chat_top]), key=lambda it: it.start)
                 told = "\n".join(f"{name}: {_line(chunk)}" for chunk in best)
             else:  # who somebody is has to be said in any case
                 order = dict.fromkeys([*(it.chunk for it in fits), *passages])
-                best = sorted(list(order)[: int(self.section.identity)], key=lambda it: it.start)
+                best = sorted(list(order)[: int(section.identity)], key=lambda it: it.start)
                 told = "\n\n".join(chunk.told for chunk in best)
             found.append((name, told))
         return tuple(found)
@@ -103,21 +99,23 @@ class Passages:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    async def _cut(self, agent: Agent) -> dict[str, list[Chunk]]:
+    async def _cut(self, agent: Agent, section: DocumentsSection) -> dict[str, list[Chunk]]:
         """Return the documents of an agent that do not stand whole, in passages; kept until some document changes."""
         version = await self._shelf.version()
         kept = self._kept.get(agent.id)
-        if kept is None or kept[0] != version:
+        if kept is None or kept[:2] != (version, section):
             found = {}
-            for name in (*(() if self.section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
+            for name in (*(() if section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
                 passage = await self._shelf.passage(agent, name)
-                if passage is not None and (name != MEMORY or is_long(passage, self.section)):
+                if passage is not None and (name != MEMORY or is_long(passage, section)):
                     found[name] = await cut(passage.text)
-            kept = version, found
+            kept = version, section, found
         self._kept[agent.id] = kept
-        return kept[1]
+        return kept[2]
 
-    async def _fitting(self, passages: list[Chunk], question: str, vector: "Floats | None") -> "list[Fitting]":
+    async def _fitting(
+        self, passages: list[Chunk], question: str, vector: "Floats | None", section: DocumentsSection
+    ) -> "list[Fitting]":
         await loaded(WORDS)
         from daycare.memory import fitting
 
@@ -126,7 +124,8 @@ class Passages:
             hashes = [fitting.hash_of(chunk) for chunk in passages]
             known = await self._memories.known_vectors(self._embedding.model, hashes)
             near = fitting.similarities(vector, known)
-        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=self.similar)
+        least = section.similar(self._embedding.name if self._embedding is not None else NO_EMBEDDER)
+        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
 
     async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
         found: list[Memory] = []

@@ -93,16 +93,16 @@ class Sections(msgspec.Struct, frozen=True, kw_only=True):
     room: int = ROOM
 
 
-class Persona:
+class Persona(msgspec.Struct, frozen=True):
     """The installation's agent as its settings have it: its name and tone, for as long as there is no IDENTITY.md."""
 
-    def __init__(self, name: str, tone: str) -> None:
-        self.be(name, tone)
+    name: str
+    tone: str
 
-    def be(self, name: str, tone: str) -> None:
-        """Be this one from now on."""
-        self.name = name
-        self.text = f"Your name is {one_line(name, NAME_MAX_CHARS)}.\nYour tone is {one_line(tone, 500)}."
+    @property
+    def text(self) -> str:
+        """What stands for IDENTITY.md."""
+        return f"Your name is {one_line(self.name, NAME_MAX_CHARS)}.\nYour tone is {one_line(self.tone, 500)}."
 
 
 def is_helper(agent: Agent) -> bool:

@@ -41,6 +41,7 @@ from daycare.memory.queries import Hit, Query
 from daycare.memory.small_talk import is_small_talk
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Receipt, Step, Turn, User
 from daycare.store.records_memories import Memory, Tier
@@ -93,31 +94,32 @@ NOTHING: Final = Recollection()
 
 
 class Recaller:
-    """Recalls for turns. `ask` embeds a question; None: there is no embedder. `top` passages of documents at most."""
+    """Recalls for turns. `ask` embeds a question; None: there is no embedder."""
 
     def __init__(
         self,
         store: Store,
         search: Search,
         ask: Ask | None,
-        section: RetrievalSection,
+        live: Live,
         bus: Bus,
         clock: Clock,
         passages: Passages,
-        *,
-        top: int,
     ) -> None:
         self._store = store
         self._search = search
         self._ask = ask
-        self.section = section
+        self._live = live
         self._passages = passages
-        self.top = top
         self._bus = bus
         self._clock = clock
         self._nursery: trio.Nursery | None = None
         self._questions: Bounded[str, _Question] = Bounded(RECALL_QUESTIONS_MAX)  # by text
         self._shown: Bounded[str, frozenset[int]] = Bounded(RECALL_AGENTS_MAX)  # by agent: what its last prompt showed
+
+    @property
+    def _section(self) -> RetrievalSection:
+        return self._live.now.memory.retrieval
 
     async def run(self) -> None:
         """Let questions be embedded while their messages are on their way; until cancelled."""
@@ -146,7 +148,7 @@ class Recaller:
         """Return what fits what a turn reads; no memories for what is not looked up, for courtesies, on any failure."""
         text = self._asked(agent, turn, rows)
         found, vector = NOTHING, None
-        if self.section.enabled and text and not is_small_talk(text):
+        if self._section.enabled and text and not is_small_talk(text):
             found, vector = await self._recall(agent, user, turn, text)
         words = text or "\n".join(message.text for message in messages_of(rows))
         return replace(found, excerpts=await self._passages.standing(agent, words, vector))
@@ -157,7 +159,7 @@ class Recaller:
         without = "it took too long"
         vector: Floats | None = None
         hits: Sequence[Hit] = ()
-        with trio.move_on_after(self.section.deadline_ms / 1000) as scope:
+        with trio.move_on_after(self._section.deadline_ms / 1000) as scope:
             vector, without = await self._vector(text, scope.deadline)
             try:
                 hits = await self._found(agent, user, turn, text, vector)
@@ -181,7 +183,7 @@ class Recaller:
 
     def _asked(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow]) -> str:
         """Return the words of a turn that are looked up, by `recall_for`."""
-        wanted, named = self.section.recall_for, set(turn.seqs)
+        wanted, named = self._section.recall_for, set(turn.seqs)
         rows = [row for row in rows if row.seq in named or "steered" in wanted]
         words = []
         if "people" in wanted and agent.kind in PEOPLES:
@@ -195,7 +197,7 @@ class Recaller:
         return "\n".join(words).strip()
 
     def _begin(self, text: str) -> "_Question | None":
-        if self._ask is None or self._nursery is None or not self.section.enabled:
+        if self._ask is None or self._nursery is None or not self._section.enabled:
             return None
         question = self._questions.get(text)
         if question is None:
@@ -221,15 +223,15 @@ class Recaller:
             return await self._search(await self._query(agent, user, turn, text, vector))
 
     async def _query(self, agent: Agent, user: User, turn: Turn, text: str, vector: "Floats | None") -> Query:
-        section = self.section
+        memory, section = self._live.now.memory, self._section
         summary = await self._store.summaries.latest(agent.id, turn.session)
         through = summary.through if summary else 0
         recent = await self._store.turns.history(agent.id, turn.session, RECALL_RECENT)
         kept = {
-            Tier.LOG: section.include_logs,
+            Tier.LOG: section.include_logs and memory.ingestion.daily_logs,  # old ones may lie there still
             Tier.FACT: section.include_facts,
             Tier.ENTITY: section.include_entities,
-            Tier.CHUNK: self.top > 0,
+            Tier.CHUNK: memory.documents.chat_top > 0,
         }
         return Query(
             scope=scope_of(agent.path),
@@ -252,11 +254,12 @@ class Recaller:
         """Return the hits that fit: the best half, then what was shown last time and still ranks, then others."""
         hits = self._without_read(hits)
         before = self._shown.get(agent.id, frozenset())
-        must = {hit.memory.no for hit in hits[: -(-self.section.max_results // 2)]}
+        section = self._section
+        must = {hit.memory.no for hit in hits[: -(-section.max_results // 2)]}
         ranked = sorted(hits, key=lambda hit: 0 if hit.memory.no in must else 1 if hit.memory.no in before else 2)
         chosen: list[Hit] = []
-        left = self.section.max_tokens
-        for hit in ranked[: self.section.max_results]:
+        left = section.max_tokens
+        for hit in ranked[: section.max_results]:
             left -= tokens.of_text(line(hit.memory, user.zone)) + 1
             if left < 0:
                 break
@@ -276,7 +279,7 @@ class Recaller:
         for hit in hits:
             if hit.memory.tier is Tier.CHUNK:
                 passages += not _stands_anyway(hit.memory)
-                if _stands_anyway(hit.memory) or passages > self.top:
+                if _stands_anyway(hit.memory) or passages > self._live.now.memory.documents.chat_top:
                     continue
             kept.append(hit)
         return kept

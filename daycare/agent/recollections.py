@@ -19,7 +19,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER, MemorySection, RetrievalSection
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
@@ -32,6 +32,7 @@ from daycare.memory.search import Search
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import Plugin
+from daycare.settings import Live
 from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
 from daycare.store.records_memories import Tier
@@ -46,7 +47,7 @@ class Recollections:
         store: Store,
         directory: Directory,
         pool: Pool,
-        section: MemorySection,
+        live: Live,
         load: Callable[[], Awaitable[Model]] | None,
         documents: Documents,
         shelf: Shelf,
@@ -56,41 +57,23 @@ class Recollections:
         self._store = store
         self._bus = bus
         self._clock = clock
-        self._section = section
-        self.embedding = Embedding(store.memories, section.embedder, load, self._trouble) if load is not None else None
-        self.search = Search(store, section.retrieval, self.embedding)
+        self._live = live
+        self._embedder = live.now.memory.embedder  # the one that there is until the next start
+        self.embedding = Embedding(store.memories, self._embedder, load, self._trouble) if load is not None else None
+        self.search = Search(store, live, self.embedding)
         if self.embedding is not None:
             self.embedding.on_made = self.search.embedded
         aside = partial(SetAside, bus, clock)
         at_once = self.embedding.at_once if self.embedding is not None else None
-        self.scribe = Scribe(store, directory, section.ingestion, partial(aside, "conversation log"), at_once)
+        self.scribe = Scribe(store, directory, live, partial(aside, "conversation log"), at_once)
         self.chunking = Chunking(store, directory.get, partial(aside, "document chunks"))
-        self.curator = Curator(store, directory, pool, section.ingestion, bus, clock)
-        self.passages = Passages(
-            store, documents, shelf, self.chunking, self.embedding, section.documents, section.similar
-        )
+        self.curator = Curator(store, directory, pool, live, bus, clock)
+        self.passages = Passages(store, documents, shelf, self.chunking, self.embedding, live)
         ask = self.embedding.question if self.embedding is not None else None
-        self.recaller = Recaller(
-            store,
-            self.search.find,
-            ask,
-            _recalled(section),
-            bus,
-            clock,
-            self.passages,
-            top=section.documents.chat_top,
-        )
+        self.recaller = Recaller(store, self.search.find, ask, live, bus, clock, self.passages)
         self.lookup = Lookup(store, self.find, clock)
         self.forgetting = Forgetting(store, self._forgotten)
         self.on_forgotten: Callable[[], None] = lambda: None
-
-    def apply(self, section: MemorySection) -> None:
-        """Remember and recall by these settings from now on, with the embedder that there is."""
-        self._section = replace(section, embedder=self._section.embedder, model_dir=self._section.model_dir)
-        self.search.apply(section.retrieval)
-        self.scribe.section = self.curator.section = section.ingestion
-        self.passages.section, self.passages.similar = section.documents, self._section.similar
-        self.recaller.section, self.recaller.top = _recalled(section), section.documents.chat_top
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what works until cancelled, by name."""
@@ -114,7 +97,7 @@ class Recollections:
 
     async def find(self, query: Query) -> list[Hit]:
         """Return what fits a question best, by its vector, too, if that comes in time."""
-        if not self._section.ingestion.daily_logs:
+        if not self._live.now.memory.ingestion.daily_logs:
             query = replace(query, tiers=tuple(tier for tier in query.tiers if tier is not Tier.LOG))
         if query.vector is None and self.embedding is not None:
             with suppress(DaycareError), trio.move_on_after(EMBED_QUESTION_S):
@@ -133,7 +116,7 @@ class Recollections:
 
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
-        shown: dict[str, Any] = {"embedder": self._section.embedder}
+        shown: dict[str, Any] = {"embedder": self._embedder}
         if self.embedding is not None:
             state = await self.embedding.state()
             shown |= {
@@ -155,9 +138,7 @@ class Recollections:
     def _trouble(self, error: DaycareError | None) -> None:
         reason = error.message if error is not None else ""
         self._bus.publish(
-            EmbedderAway(
-                at_ms=self._clock.now_ms(), embedder=self._section.embedder, reason=reason, cleared=error is None
-            )
+            EmbedderAway(at_ms=self._clock.now_ms(), embedder=self._embedder, reason=reason, cleared=error is None)
         )
 
     def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
@@ -166,12 +147,6 @@ class Recollections:
         self.recaller.forget()
         self._bus.forget(traces)
         self.on_forgotten()
-
-
-def _recalled(section: MemorySection) -> RetrievalSection:
-    """Return what comes back into prompts; words that are not kept do not, even where some still lie there."""
-    logs = section.retrieval.include_logs and section.ingestion.daily_logs
-    return replace(section.retrieval, include_logs=logs)
 
 
 def loader(

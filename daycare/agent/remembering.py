@@ -21,7 +21,7 @@ from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base import foreign
 from daycare.base.clock import Clock
-from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, ApprovalsSection, Consent, chosen
+from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, Consent, chosen
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import (
     APPROVALS_PAGE,
@@ -40,6 +40,7 @@ from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
 from daycare.rules.consent import Need, needed, within
 from daycare.rules.taint import Sources
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
@@ -77,7 +78,7 @@ class Remembering:
         documents: Documents,
         desk: ApprovalDesk,
         scan: Scan,
-        section: ApprovalsSection,
+        live: Live,
         clock: Clock,
         lookup: Callable[[], Lookup],
         *,
@@ -88,7 +89,7 @@ class Remembering:
         self.documents = documents
         self.desk = desk
         self.scan = scan
-        self.section = section
+        self.live = live
         self.clock = clock
         self.lookup = lookup
         self.permits = permits
@@ -189,7 +190,7 @@ class TurnMemory(TurnReading):
         before = await self._home.provenance.before(self._agent, self._user, self._turn, steps)
         direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
         call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
-        need = needed(chosen(self._home.section, self._agent.config.approvals), *call, direct=direct)
+        need = needed(chosen(self._home.live.now.approvals, self._agent.config.approvals), *call, direct=direct)
         if draft.approver != "user" or self._permission is not Decision.ALLOW:
             need = Need(Consent.ALWAYS)  # what concerns everybody, or a rule has asked for
         approver = await self._approver(tool, draft, action, need)

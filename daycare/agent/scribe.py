@@ -24,13 +24,13 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
-from daycare.base.recollection import IngestionSection
 from daycare.base.scope import scope_of
 from daycare.memory.chunks import cut
 from daycare.memory.echo import repeats
 from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.rules.taint import worst
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
@@ -51,7 +51,7 @@ class Scribe:
         self,
         store: Store,
         directory: Directory,
-        section: IngestionSection,
+        live: Live,
         aside: Callable[[str], SetAside],
         embed: EmbedAtOnce | None = None,
     ) -> None:
@@ -59,7 +59,7 @@ class Scribe:
         self._store = store
         self._directory = directory
         self._embed = embed
-        self.section = section
+        self._live = live
         self.worker = Worker(self._write, gather_s=SCRIBE_PAUSE_S)
 
     async def _write(self) -> float:
@@ -91,7 +91,8 @@ class Scribe:
     async def _log(self, turns: Sequence[EndedTurn]) -> None:
         people: dict[str, User] = {}
         entries: list[NewMemory] = []
-        keeps = self.section.daily_logs or self.section.facts or self.section.entities
+        section = self._live.now.memory.ingestion
+        keeps = section.daily_logs or section.facts or section.entities
         for turn in turns:
             agent = await self._directory.get(turn.agent_id)
             if not keeps or agent.kind not in LOGGED or has_behaviour(agent):  # a program remembers by itself

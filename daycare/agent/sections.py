@@ -41,6 +41,7 @@ from daycare.memory.documents import Documents, is_apart
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, User
@@ -240,33 +241,29 @@ def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:
 class Prompts:
     """Makes the prompts of turns; the last ones are kept for as long as nothing has changed that stands in them.
 
-    `personality` is the installation's, `room_for` tells how many tokens documents may take in an agent's prompt,
-    `secret` is the installation's, for the marks of data, `manners` tells how words arrive over a
-    connector. `forget` is called when rows of agents have changed.
+    `room_for` tells how many tokens documents may take in an agent's prompt, `secret` is the installation's, for the
+    marks of data, `manners` tells how words arrive over a connector. `forget` is called when rows of agents have
+    changed.
     """
 
     def __init__(
         self,
         store: Store,
         shelf: Shelf,
-        persona: Persona,
         personalities: Personalities,
-        personality: str,
+        live: Live,
         room_for: Callable[[Agent], Awaitable[int]],
         secret: bytes,
         clock: Clock,
-        documents: DocumentsSection = DocumentsSection(),  # noqa: B008  # immutable
         manners: Callable[[str], str] = lambda connector: "",
     ) -> None:
         self._store = store
         self._shelf = shelf
-        self.persona = persona
         self._personalities = personalities
-        self.personality = personality
+        self._live = live
         self._room_for = room_for
         self._secret = secret
         self._clock = clock
-        self.documents = documents
         self._manners = manners
         self._agents: dict[str, Sequence[Agent]] = {}
         self._changes = 0
@@ -283,11 +280,12 @@ class Prompts:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
         changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
-        now = local_time(self._clock.now_ms(), UTC)
+        settings, now = self._live.now, local_time(self._clock.now_ms(), UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
-        personality = self._personalities.chosen(*filter(None, (agent.config.personality, self.personality)))
+        personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
         room = await self._room_for(agent)
-        state = (agent, user, session, today, personality, room, changes, version, recalled, excerpts)
+        set_by = (settings.agent, settings.memory.documents)
+        state = (agent, user, session, today, personality, set_by, room, changes, version, recalled, excerpts)
         kept = self._kept.get(agent.id)
         if kept is not None and kept[0] == state:
             self._kept[agent.id] = kept
@@ -298,12 +296,12 @@ class Prompts:
             user,
             mark=mark_of(self._secret, agent.id, session),
             today=today,
-            persona=self.persona,
+            persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
             others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
             recalled=recalled,
             excerpts=excerpts,
-            documents=self.documents,
+            documents=settings.memory.documents,
             room=room,
             manner=self._manners(agent.path.rpartition("/")[2]) if agent.kind == Kind.CONNECTOR else "",
         )

@@ -11,7 +11,6 @@ from daycare.actors.directory import Directory
 from daycare.actors.failures import Trouble
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands
-from daycare.agent.prompt import Persona
 from daycare.base.clock import Clock
 from daycare.base.durations import duration
 from daycare.base.errors import DaycareError
@@ -20,6 +19,7 @@ from daycare.base.messages import Lane
 from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.inference.pool import Pool
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, DeadLetter, InboxRow, TraceEntry, User
 
@@ -42,7 +42,7 @@ class StatusCommands:
         store: Store,
         directory: Directory,
         pool: Pool,
-        persona: Persona,
+        live: Live,
         clock: Clock,
         status: Callable[[], Awaitable[Mapping[str, Any]]],
         life_of: Callable[[Agent], str],
@@ -51,7 +51,7 @@ class StatusCommands:
         self._store = store
         self._directory = directory
         self._pool = pool
-        self.persona = persona
+        self._live = live
         self._clock = clock
         self._now = status
         self._life_of = life_of
@@ -69,7 +69,7 @@ class StatusCommands:
     async def _start(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         user = await self._user(agent)
         return Answer(
-            f"Hello {user.name}, I am {agent.config.name or self.persona.name}.\n"
+            f"Hello {user.name}, I am {agent.config.name or self._live.now.agent.name}.\n"
             "Ask me things, give me work, send me files: I read it in the order it comes and answer here.\n"
             "What you write is kept, also while I am busy or away for a while.\n"
             "/help shows what else can be said."

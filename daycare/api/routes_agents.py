@@ -17,7 +17,6 @@ from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind
 from daycare.store.records import Agent, AgentConfig
 
-_DAY_MS = 86_400_000
 _SHOWN_ROWS = 20  # of each list that an agent's page shows
 
 
@@ -153,7 +152,7 @@ class Agents:
     async def restore(self, request: Request) -> Response:
         """Let an agent that has ended live again, as long as it is kept."""
         path = query(request, PathQuery).path
-        since_ms = self._services.clock.now_ms() - self._services.keep_days() * _DAY_MS
+        since_ms = self._services.clock.now_ms() - self._services.live.now.store.keep_ms
         return answer(agent_view(self._services, await self._store.agents.revive(path, since_ms)))
 
     async def end(self, request: Request) -> Response:

@@ -31,6 +31,7 @@ from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus
 from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Receipt
 from daycare.store.vault import Vault
@@ -73,7 +74,7 @@ class Services:
     program); `owner` is the operator's user id; `health` looks at how everything is; `mode` is `run`, `chat` or `tool`;
     `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check` raises
     for settings of an agent that name what there is not. `connectors` are all there are, by name. `process` makes the
-    passages of a document anew, `reembed` all vectors. For `keep_days` an agent that has ended can be restored.
+    passages of a document anew, `reembed` all vectors. `live` has the settings in force;
     `reload` takes config.toml anew and returns what came of it. `features` bring routes of their own. `metrics` is
     Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
     """
@@ -94,7 +95,7 @@ class Services:
     stop: Callable[[bool, str], None]
     owner: str
     mode: str
-    keep_days: Callable[[], int]
+    live: Live
     documents: Documents
     sharing: Sharing
     exports: Exports

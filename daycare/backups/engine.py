@@ -21,10 +21,10 @@ from daycare.base.errors import BrokenError, DaycareError, InvalidError, NotFoun
 from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
-from daycare.config import BackupSection, Config, load
 from daycare.exports.archive import anonymous
 from daycare.exports.kept import Kept
 from daycare.observe import log
+from daycare.settings import BackupSection, Live
 from daycare.store.contract import Store
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite.copies import RESTORED, decode_restored
@@ -45,31 +45,26 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backups:
-    """Makes them, one at a time. `[backup]` is read anew at each look, so that it can be changed meanwhile."""
+    """Makes them, one at a time."""
 
-    def __init__(self, home: Home, config: Config, store: Store, clock: Clock) -> None:
+    def __init__(self, home: Home, live: Live, store: Store, clock: Clock) -> None:
         self._home = home
-        self._config = config
+        self._live = live
         self._store = store
         self._clock = clock
-        self._section = config.backup
         self._started_at = clock.now_ms()
         self._turn = trio.Lock()
         self._kept = Kept()
         self._failed_at = _NEVER  # by the clock that nobody sets
         self._failure: DaycareError | None = None
         self._hide_passphrase()
-
-    def apply(self, config: Config) -> None:
-        """Make them by these settings from now on."""
-        self._config, self._section = config, config.backup
-        self._hide_passphrase()
+        live.watch(lambda settings: settings.backup, self._hide_passphrase)
 
     def _hide_passphrase(self) -> None:
         """Let nothing show it from now on, however long it is until it is used."""
-        if self._section.passphrase_file:
+        if self.section.passphrase_file:
             with suppress(InvalidError):
-                _ = _first_line(self._home.path / self._section.passphrase_file)
+                _ = _first_line(self._home.path / self.section.passphrase_file)
 
     # -- asked for -----------------------------------------------------------------------------------------------------
 
@@ -133,8 +128,7 @@ class Backups:
 
     async def look(self) -> None:
         """Make one if it is due."""
-        self._read()
-        every, now_ms, now_s = self._section.every_ms, self._clock.now_ms(), self._clock.steady_s()
+        every, now_ms, now_s = self.section.every_ms, self._clock.now_ms(), self._clock.steady_s()
         if not every or self._store.location == MEMORY or now_s < self._failed_at + BACKUP_RETRY_S:
             return
         last = self._last()
@@ -148,7 +142,7 @@ class Backups:
             log.logger().warning("backup.failed", code=error.code, reason=error.message)
 
     async def _make_due(self) -> None:
-        folder, section = self.folder, self._section
+        folder, section = self.folder, self.section
         if section.folder and not folder.is_dir():
             raise NotFoundError(
                 "BACKUP_FOLDER", f"making a backup: there is no folder {folder}", hint="make it, or mount its disk"
@@ -170,23 +164,17 @@ class Backups:
             manifest, gone = await _apart(work)
         log.logger().info("backup.made", file=str(target), number=manifest.number, removed=gone)
 
-    def _read(self) -> None:
-        try:
-            self._section = load(self._home.path).backup if self._home.config.exists() else self._config.backup
-        except DaycareError:
-            pass  # as it was: `daycare config check` tells what is wrong
-
     # -- how they are --------------------------------------------------------------------------------------------------
 
     @property
     def section(self) -> BackupSection:
-        """What is set, as of the last look."""
-        return self._section
+        """What is set."""
+        return self._live.now.backup
 
     @property
     def folder(self) -> Path:
         """Where the schedule's backups lie."""
-        return folder_of(self._home, self._section)
+        return folder_of(self._home, self.section)
 
     def _last(self) -> tuple[int, Path] | None:
         try:
@@ -200,10 +188,10 @@ class Backups:
         """Return what `GET /v1/status` shows: what is set, the last one, its failure, and where the home came from."""
         last, restored = self._last(), decode_restored(await self._store.intake.recall(*RESTORED))
         return {
-            "every": self._section.every,
-            "keep": self._section.keep,
+            "every": self.section.every,
+            "keep": self.section.keep,
             "folder": str(self.folder),
-            "encrypted": bool(self._section.passphrase_file),
+            "encrypted": bool(self.section.passphrase_file),
             "last_at": last[0] if last else None,
             "last": str(last[1]) if last else None,
             "failure": self._failure.message if self._failure else None,
@@ -213,7 +201,7 @@ class Backups:
 
     def finding(self) -> Finding:
         """Return how they are, for who watches."""
-        every, last = self._section.every_ms, self._last()
+        every, last = self.section.every_ms, self._last()
         if not every:
             return Finding(name="backup", ok=True, text="none is scheduled (daycare backup --every 24h)", watched=True)
         age_ms = self._clock.now_ms() - max(last[0] if last else 0, 0)

@@ -81,6 +81,11 @@ class DocumentsSection(msgspec.Struct, frozen=True, kw_only=True):
     chat_top: Annotated[int, Meta(ge=0, le=50)] = 5
     min_similarity: Annotated[float, Meta(ge=-1, le=1)] | None = None
 
+    def similar(self, embedder: str) -> float:
+        """Return from which similarity on a passage fits, for an embedder: static vectors are further apart."""
+        least = self.min_similarity
+        return SIMILAR.get(embedder, SIMILAR_ELSEWHERE) if least is None else least
+
 
 class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
     """`[memory]`: what is remembered of conversations.
@@ -95,9 +100,3 @@ class MemorySection(msgspec.Struct, frozen=True, kw_only=True):
     ingestion: IngestionSection = IngestionSection()
     retrieval: RetrievalSection = RetrievalSection()
     documents: DocumentsSection = DocumentsSection()
-
-    @property
-    def similar(self) -> float:
-        """The similarity from which on a passage fits, for this embedder: static vectors are further apart."""
-        least = self.documents.min_similarity
-        return SIMILAR.get(self.embedder, SIMILAR_ELSEWHERE) if least is None else least

@@ -26,20 +26,10 @@ FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; 
 class Scene:
     """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
 
-    def __init__(self, store: MemoryStore, scope: str, model: Callable[[], str], section: RetrievalSection) -> None:
+    def __init__(self, store: MemoryStore, scope: str, model: Callable[[], str]) -> None:
         self._store = store
         self._scope = scope
         self._model = model
-        self._section = section
-        factors = {
-            Tier.LOG: section.weights.logs,
-            Tier.FACT: section.weights.facts,
-            Tier.ENTITY: section.weights.entities,
-        }
-        changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
-        self._weights = Weights(recency=section.weights.recency, tiers=changed).scaled(
-            text=section.weights.text / TEXT_WEIGHT, vector=section.weights.vector / VECTOR_WEIGHT
-        )
         self._structure = Structure()
         self._words = InvertedIndex()
         self._looked = 0  # places before it were looked at ahead of the questions, and have their words in the index
@@ -101,8 +91,8 @@ class Scene:
         if len(self._fresh) > FRESH_MAX:
             self._block, self._fresh = None, []
 
-    def find(self, query: Query, count: int) -> Sequence[Scored]:
-        """Return the best memories for a question, the best first. Blocks for some milliseconds."""
+    def find(self, query: Query, section: RetrievalSection, count: int) -> Sequence[Scored]:
+        """Return the best memories for a question by these settings, the best first. Blocks for some milliseconds."""
         structure = self._structure
         people = People(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
         question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
@@ -120,18 +110,17 @@ class Scene:
             under=query.under,
             among=None if query.among is None else structure.among(query.among),
         )
-        if self._section.merge == "plain":
-            weights = self._section.weights
+        if section.merge == "plain":
+            shares = section.weights
             found = ranking.plain(
-                structure, groups, question, near=near, limits=limits, text=weights.text, vector=weights.vector
+                structure, groups, question, near=near, limits=limits, text=shares.text, vector=shares.vector
             )
             return found[:count]
-        ranked = ranking.rank(
-            structure, groups, question, query.now_ms, near=near, limits=limits, weights=self._weights
-        )
+        weights = _weights(section)
+        ranked = ranking.rank(structure, groups, question, query.now_ms, near=near, limits=limits, weights=weights)
         if unread := ranking.unread(structure, ranked):
             structure.look(self._store.texts(self._scope, unread))
-        return ranking.finish(structure, ranked, question, count, self._weights, least=query.least)
+        return ranking.finish(structure, ranked, question, count, weights, least=query.least)
 
     def look_ahead(self) -> bool:
         """Look at some texts that no question has led to yet, and index their words; return whether there are more.
@@ -229,3 +218,12 @@ class Scene:
 
     def _is_mine(self, number: int) -> bool:
         return self._last >> 32 == number >> 32
+
+
+def _weights(section: RetrievalSection) -> Weights:
+    """Return what the ranking goes by."""
+    shares = section.weights
+    factors = {Tier.LOG: shares.logs, Tier.FACT: shares.facts, Tier.ENTITY: shares.entities}
+    changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
+    weights = Weights(recency=shares.recency, tiers=changed)
+    return weights.scaled(text=shares.text / TEXT_WEIGHT, vector=shares.vector / VECTOR_WEIGHT)

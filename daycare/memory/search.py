@@ -24,6 +24,7 @@ from daycare.memory.embedding import Embedding
 from daycare.memory.loading import SEARCH, loaded
 from daycare.memory.queries import Hit, Query
 from daycare.memory.traits import words_in
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO, EVERYBODY, Memory, Tier
 
@@ -41,9 +42,9 @@ _MORE: Final = 5  # rows read at first beyond those that are wanted: most questi
 class Search:
     """Searches the memories of scopes. Without an `embedding` by words and structure alone."""
 
-    def __init__(self, store: Store, section: RetrievalSection, embedding: Embedding | None) -> None:
+    def __init__(self, store: Store, live: Live, embedding: Embedding | None) -> None:
         self._store = store
-        self.section = section
+        self._live = live
         self._embedding = embedding
         self._scenes: OrderedDict[str, _Kept] = OrderedDict()
         self._taken = 0  # bytes of all scenes, as each was when it was last asked
@@ -57,13 +58,6 @@ class Search:
             scopes.append(EVERYBODY)
             found = sorted([*found, *await self._find(query, EVERYBODY)], key=lambda it: -it.score)
         return await self._read(scopes, found, query.limit)
-
-    def apply(self, section: RetrievalSection) -> None:
-        """Search by these settings from now on."""
-        if section != self.section:
-            self.section = section
-            self._scenes.clear()
-            self._taken = 0
 
     def drop(self, scope: str) -> None:
         """Keep nothing of a scope in memory."""
@@ -102,7 +96,7 @@ class Search:
         try:
             aside = not _at_hand(kept.scene, query)
             if not aside:
-                return kept.scene.find(query, _count(query))
+                return kept.scene.find(query, self._live.now.memory.retrieval, _count(query))
         finally:
             if not aside:
                 self._answered(scope, kept)
@@ -113,7 +107,8 @@ class Search:
         return answer.found.unwrap()
 
     async def _answer(self, query: Query, scope: str, kept: "_Kept", answer: "_Answer") -> None:
-        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query)
+        section = self._live.now.memory.retrieval
+        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query, section)
         answer.there.set()
         self._answered(scope, kept)
 
@@ -136,7 +131,7 @@ class Search:
 
         kept = self._scenes.get(scope)
         if kept is None:
-            kept = self._scenes[scope] = _Kept(Scene(self._store.memories, scope, self._model, self.section))
+            kept = self._scenes[scope] = _Kept(Scene(self._store.memories, scope, self._model))
         self._scenes.move_to_end(scope)
         kept.asked += 1
         return kept
@@ -155,9 +150,9 @@ def _at_hand(scene: "Scene", query: Query) -> bool:
     return not scene.catch_up() and scene.size <= SEARCH_INLINE_ROWS and scene.at_hand(query)
 
 
-def _found(scene: "Scene", query: Query) -> Sequence["Scored"]:
+def _found(scene: "Scene", query: Query, section: RetrievalSection) -> Sequence["Scored"]:
     scene.catch_up_all()
-    return scene.find(query, _count(query))
+    return scene.find(query, section, _count(query))
 
 
 def _count(query: Query) -> int:

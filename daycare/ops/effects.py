@@ -3,25 +3,13 @@
 Each is named here, once: a new key is told of as one that needs a restart until somebody has decided.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from daycare.agent.notify import quiet_hours
-from daycare.observe import log
-from daycare.rules.permissions import Rules
 from daycare.settings import Config
-from daycare.store.records import Policy
-
-if TYPE_CHECKING:
-    from daycare.daemon import Daemon
-
-Take = Callable[["Daemon", Config], None]
 
 
 class Effect(StrEnum):
@@ -38,14 +26,6 @@ class Leaf(NamedTuple):
     key: str
     kind: str
     value: Any
-
-
-@dataclass(frozen=True)
-class Part:
-    """Keys that count at once, and how they are handed to who goes by them; `take` None: they are read at each use."""
-
-    keys: tuple[str, ...]
-    take: Take | None = None
 
 
 def leaves(section: msgspec.Struct, at: str = "") -> Iterator[Leaf]:
@@ -73,71 +53,12 @@ def changed(before: Config, after: Config) -> list[Leaf]:
 
 def effect(kind: str) -> Effect:
     """Return when a key counts, given as a leaf's `kind`."""
-    if kind in _AT_ONCE:
+    if kind in AT_ONCE:
         return Effect.AT_ONCE
     return Effect.PLUGIN if kind in PLUGINS else Effect.RESTART
 
 
-# -- who takes what ----------------------------------------------------------------------------------------------------
-
-
-def _log(_: Daemon, config: Config) -> None:
-    log.adjust(config.daemon.log_level, config.daemon.log_max_mb)
-
-
-def _turns(daemon: Daemon, config: Config) -> None:
-    daemon.supervisor.room.total_tokens = config.daemon.turns_max_running
-    daemon.supervisor.idle_s = config.daemon.idle_s
-    daemon.supervisor.policy = Policy(config.agent.policy)
-
-
-def _keep(daemon: Daemon, config: Config) -> None:
-    days = config.store.keep_days
-    daemon.clockwork.schedule.keep_days = daemon.tasks.keep_days = daemon.signals.keep_days = days
-    daemon.lasting.controls.keep_days = daemon.upkeep.keep_days = days
-
-
-def _persona(daemon: Daemon, config: Config) -> None:
-    daemon.persona.be(config.agent.name, config.agent.tone)
-    daemon.prompts.personality = config.agent.personality
-    daemon.prompts.drop()
-
-
-def _default_agent(daemon: Daemon, config: Config) -> None:
-    daemon.flow.arrivals.default_agent = config.agents.default
-
-
-def _rights(daemon: Daemon, config: Config) -> None:
-    daemon.permits.rules = Rules(config.rules, config.tools.by_role())
-    daemon.runner.allow(config.tools.by_role())
-
-
-def _memory(daemon: Daemon, config: Config) -> None:
-    daemon.recollections.apply(config.memory)
-    daemon.curation.section, daemon.curation.keep_days = config.memory.ingestion, config.memory.keep_days
-    daemon.curation.worker.wake()
-    daemon.prompts.documents = config.memory.documents
-    daemon.prompts.drop()
-
-
-def _approvals(daemon: Daemon, config: Config) -> None:
-    daemon.remembering.section = daemon.approving.section = config.approvals
-
-
-def _budgets(daemon: Daemon, config: Config) -> None:
-    daemon.budgets.apply(config.budgets)
-
-
-def _cron(daemon: Daemon, config: Config) -> None:
-    daemon.clockwork.sources.apply(config.cron)
-
-
-def _notify(daemon: Daemon, config: Config) -> None:
-    daemon.notifier.quiet = quiet_hours(config.notify.quiet)
-
-
-def _backup(daemon: Daemon, config: Config) -> None:
-    daemon.upkeep.backups.apply(config)
+# -- when each counts --------------------------------------------------------------------------------------------------
 
 
 def _of(section: str, *keys: str) -> tuple[str, ...]:
@@ -147,40 +68,25 @@ def _of(section: str, *keys: str) -> tuple[str, ...]:
 _ROLES: Final = ("default", "user", "subagent", "memory", "memorySearch", "task")
 MODELS: Final = (*_of("models", *_ROLES, "fallbacks"), "providers.NAME")  # the pool gets them all together
 PLUGINS: Final = ("plugins.NAME",)
-PARTS: Final = (
-    Part(_of("daemon", "log_level", "log_max_mb"), _log),
-    Part(("daemon.shutdown_grace_s",)),
-    Part(("daemon.turns_max_running", "daemon.idle_s", "agent.policy"), _turns),
-    Part(("store.keep_days",), _keep),
-    Part(_of("agent", "name", "tone", "personality"), _persona),
-    Part(("agents.default",), _default_agent),
-    Part(MODELS),
-    Part((*_of("tools", *_ROLES), "rules"), _rights),
-    Part(
-        (
-            "memory.keep_days",
-            *_of("memory.ingestion", "daily_logs", "entities", "facts", "background", "every_turns", "idle_minutes"),
-            *_of(
-                "memory.retrieval",
-                "enabled",
-                "max_results",
-                "max_tokens",
-                "deadline_ms",
-                "min_score",
-                "recall_for",
-                "merge",
-            ),
-            *_of("memory.retrieval", "include_entities", "include_facts", "include_logs"),
-            *_of("memory.retrieval.weights", "logs", "facts", "entities", "recency", "text", "vector"),
-            *_of("memory.documents", "identity", "chat_max_tokens", "chat_top", "min_similarity"),
-        ),
-        _memory,
-    ),
-    Part(_of("approvals", "memory_write", "memory_append", "memory_delete", "memory_append_daily", "NAME"), _approvals),
-    Part(_of("budgets", "person", "group", "operator", "everything"), _budgets),
-    Part(("cron.NAME",), _cron),
-    Part(("notify.quiet",), _notify),
-    Part(_of("backup", "every", "keep", "folder", "passphrase_file"), _backup),
+AT_ONCE: Final = (
+    *_of("daemon", "log_level", "log_max_mb", "shutdown_grace_s", "turns_max_running", "idle_s"),
+    "store.keep_days",
+    *_of("agent", "name", "tone", "personality", "policy"),
+    "agents.default",
+    *MODELS,
+    *_of("tools", *_ROLES),
+    "rules",
+    "memory.keep_days",
+    *_of("memory.ingestion", "daily_logs", "entities", "facts", "background", "every_turns", "idle_minutes"),
+    *_of("memory.retrieval", "enabled", "max_results", "max_tokens", "deadline_ms", "min_score", "recall_for", "merge"),
+    *_of("memory.retrieval", "include_entities", "include_facts", "include_logs"),
+    *_of("memory.retrieval.weights", "logs", "facts", "entities", "recency", "text", "vector"),
+    *_of("memory.documents", "identity", "chat_max_tokens", "chat_top", "min_similarity"),
+    *_of("approvals", "memory_write", "memory_append", "memory_delete", "memory_append_daily", "NAME"),
+    *_of("budgets", "person", "group", "operator", "everything"),
+    "cron.NAME",
+    "notify.quiet",
+    *_of("backup", "every", "keep", "folder", "passphrase_file"),
 )
 AFTER_RESTART: Final = (
     "daemon.breaker",  # it judges starts
@@ -192,4 +98,3 @@ AFTER_RESTART: Final = (
     "metrics.listen",
     *_of("tracing", "endpoint", "ratio"),
 )
-_AT_ONCE: Final = frozenset(key for part in PARTS for key in part.keys)

@@ -109,7 +109,7 @@ class Life:
                     nursery.start_soon(Watchdog(self._notify, pulses, partial(_described, daemon)).run)
                 task_status.started()
                 await daemon.stop.event.wait()
-                self._leaving.arm(daemon.config.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
+                self._leaving.arm(daemon.live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
                 if daemon.stop.restart:
                     self._leaving.again = self._again
                     self._notify.reloading(daemon.stop.reason)
@@ -145,7 +145,7 @@ class Life:
             if asked:
                 self._leaving.at_once(128 + number, f"{name} came twice")
             asked = True
-            self._leaving.arm(daemon.config.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
+            self._leaving.arm(daemon.live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(daemon.stop.ask, False, name)
 

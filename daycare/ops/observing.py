@@ -27,14 +27,14 @@ class Observation:
         self._exporter: Exporter | None = None
         self._spans: Spans | None = None
         self.port = 0  # on which metrics are served
-        if daemon.config.tracing.endpoint:
+        if daemon.live.now.tracing.endpoint:
             self._trace(daemon)
 
     def _trace(self, daemon: "Daemon") -> None:
         from daycare.observe.otlp import Exporter
         from daycare.observe.spans import Spans
 
-        tracing = daemon.config.tracing
+        tracing = daemon.live.now.tracing
         self._exporter = Exporter(tracing.endpoint, daemon.home.path.name)
         self._spans = Spans(daemon.bus, self._exporter.take, tracing.ratio)
 
@@ -59,8 +59,8 @@ class Observation:
     async def run(self, closed: trio.Event) -> None:
         """Serve metrics and send spans until `closed`."""
         async with trio.open_nursery() as nursery:
-            if self._daemon.config.metrics.listen:
-                nursery.start_soon(self._serve, self._daemon.config.metrics.listen)
+            if self._daemon.live.now.metrics.listen:
+                nursery.start_soon(self._serve, self._daemon.live.now.metrics.listen)
             if self._exporter is not None:
                 nursery.start_soon(self._exporter.run)
             await closed.wait()

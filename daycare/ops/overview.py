@@ -11,7 +11,6 @@ from daycare.agent.recollections import Recollections
 from daycare.base.clock import Clock
 from daycare.base.limits import STRANGERS_MAX
 from daycare.base.pairing import is_out
-from daycare.config import Config
 from daycare.connectors.host import Host
 from daycare.feature import Feature
 from daycare.inference.pool import Pool
@@ -20,6 +19,7 @@ from daycare.ops.reloading import Reloading
 from daycare.plugin import Connector
 from daycare.plugins.extensions import Extensions
 from daycare.schedule.upkeep import Upkeep
+from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.store import SqliteStore
 
@@ -28,7 +28,7 @@ class Parts(Protocol):
     """What is looked at of a daemon, which is wired on a floor with this."""
 
     home: Home
-    config: Config
+    live: Live
     store: SqliteStore
     clock: Clock
     mode: str
@@ -76,7 +76,7 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
             "trouble": daemon.announcer.trouble,
             "lost": str(daemon.store.lost) if daemon.store.lost is not None else None,
         },
-        "models": daemon.config.models.by_role(),
+        "models": daemon.live.now.models.by_role(),
         "providers": daemon.pool.configured,
         "connectors": daemon.host.status(daemon.connectors, {} if daemon.working else daemon.extensions.at_rest()),
         "config": daemon.reloading.status(),

@@ -22,7 +22,8 @@ from daycare.base.secrecy import without_secrets
 from daycare.config import load
 from daycare.inference.configured import sources
 from daycare.inference.sources import Source
-from daycare.ops.effects import MODELS, PARTS, Effect, changed, effect
+from daycare.observe import log
+from daycare.ops.effects import MODELS, Effect, changed, effect
 from daycare.ops.replugging import replug
 from daycare.ops.watching import Watched
 from daycare.ops.watching import stamp as watched_stamp
@@ -59,7 +60,8 @@ class Reloading:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._file = daemon.home.config
-        self._started = daemon.config
+        self._started = daemon.live.now
+        daemon.live.watch(lambda settings: (settings.daemon.log_level, settings.daemon.log_max_mb), self._adjust_log)
         self._watched = Watched(self._file)
         self._had_file = watched_stamp(self._file).there
         self._wishes: list[_Wish] = []
@@ -138,20 +140,17 @@ class Reloading:
         return found
 
     async def _go_by(self, config: Config) -> Reloaded:
-        """Check what no file alone can tell, then let everybody have it. Raises before anything is changed."""
-        daemon, before = self._daemon, self._daemon.config
+        """Check what no file alone can tell, then put it in force. Raises before anything is changed."""
+        daemon, before = self._daemon, self._daemon.live.now
         keys = changed(before, config)
         kinds = {leaf.kind for leaf in keys}
         plugins = any(effect(leaf.kind) is Effect.PLUGIN for leaf in keys)
         with blamed("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
             changes = daemon.extensions.prepare(before, config)
             providers = self._providers(config, changes) if kinds.intersection(MODELS) or changes else None
-        daemon.config = config
         try:
             with blamed("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
-                for part in PARTS:
-                    if part.take is not None and kinds.intersection(part.keys):
-                        part.take(daemon, config)
+                daemon.live.take(config)
                 for change in changes:
                     await replug(daemon, change)
                 if plugins:
@@ -159,7 +158,7 @@ class Reloading:
                 if providers is not None:
                     await daemon.pool.take(providers, config.models.by_role(), config.models.fallbacks)
         except DaycareError:
-            daemon.config = before  # the next reading tries all of it again
+            daemon.live.take(before)  # the next reading tries all of it again
             raise
         if keys or changes:
             daemon.supervisor.failures.changed()
@@ -185,7 +184,7 @@ class Reloading:
             raise BrokenError("CONFIG_INVALID", "\n".join(map(str, located(self._file, wrong))))
         made = sources(config, plugins, daemon.store.secrets, daemon.vault)
         fresh = {kind for it in changes for kind in (*it.before.providers, *it.new.plugin.providers)}
-        before = daemon.config.providers
+        before = daemon.live.now.providers
         for name, source in daemon.pool.sources.items():
             section = config.providers.get(name)
             if name in made and before.get(name) == section and (section is None or section.kind not in fresh):
@@ -202,6 +201,10 @@ class Reloading:
         kind = section.kind if section is not None else ""
         waiting += [f"plugins.{it.name} for memory.embedder" for it in changes if kind in it.new.plugin.embedders]
         return tuple(waiting)
+
+    def _adjust_log(self) -> None:
+        section = self._daemon.live.now.daemon
+        log.adjust(section.log_level, section.log_max_mb)
 
     async def _refuse(self, error: DaycareError, *, told: bool) -> None:
         reason = without_secrets(error.message)[:CONFIG_REASON_MAX_CHARS]

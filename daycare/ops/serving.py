@@ -40,7 +40,7 @@ def services(daemon: Daemon) -> Services:
             daemon.home.path,
             f"direct:{owner}",
             rules=lambda: daemon.permits.rules,
-            approvals=lambda: daemon.remembering.section,
+            approvals=lambda: daemon.live.now.approvals,
             spending=daemon.budgets.forget,
         ),
         backups=daemon.upkeep.backups,
@@ -63,6 +63,6 @@ def services(daemon: Daemon) -> Services:
         owner=owner,
         features=daemon.features,
         mode=daemon.mode,
-        keep_days=lambda: daemon.config.store.keep_days,
+        live=daemon.live,
         reload=daemon.reloading.reload,
     )

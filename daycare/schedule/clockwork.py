@@ -16,7 +16,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import StructTool
 from daycare.schedule.cron import Schedule
 from daycare.schedule.cron_sources import CronSources
-from daycare.settings import CronSection
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Commit
 from daycare.store.records_cron import CronNews
@@ -44,16 +44,15 @@ class Clockwork(Feature):
         tell: Callable[[str, str, str, str], Awaitable[None]],
         *,
         folder: Path,
-        sections: Mapping[str, CronSection],
+        live: Live,
         owner: str,
-        keep_days: int,
     ) -> None:
         self._store = store
         self._owner = owner
         self.controls = CronControls(store, directory, clock, may)
-        self.sources = CronSources(store, directory, self.controls, bus, clock, folder, sections, owner)
+        self.sources = CronSources(store, directory, self.controls, bus, clock, folder, live, owner)
         self.controls.refresh = self.sources.read
-        self.schedule = Schedule(store, directory, router, bus, clock, keep_days, self.sources.read, tell)
+        self.schedule = Schedule(store, directory, router, bus, clock, live, self.sources.read, tell)
 
     def tools(self) -> list[StructTool[Any]]:
         """Return the tools by which agents schedule."""

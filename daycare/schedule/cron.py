@@ -27,6 +27,7 @@ from daycare.base.zones import zone_of
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.schedule.cron_plan import compose, deadline_of, plan
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Policy
 from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
@@ -34,7 +35,6 @@ from daycare.store.records_tasks import NewTask
 from daycare.store.worker import Worker
 from daycare.tools.context import shortened
 
-_DAY_MS: Final = 86_400_000
 _EXPIRE_ROWS: Final = 1_000
 _PAGE: Final = 16  # jobs read at a time when the clock was set back: some 2 ms
 
@@ -51,7 +51,7 @@ class Schedule:
     router: Router
     bus: Bus
     clock: Clock
-    keep_days: int
+    live: Live
     read: Callable[[], Awaitable[None]]
     tell: Callable[[str, str, str, str], Awaitable[None]]
     _seen_ms: int = 0  # the wall time of the last look
@@ -278,4 +278,4 @@ class Schedule:
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of old runs, and removed jobs; return how many."""
-        return await self.store.cron.expire(now_ms - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
+        return await self.store.cron.expire(now_ms - self.live.now.store.keep_ms, _EXPIRE_ROWS)

@@ -21,7 +21,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.events import CronBroken
 from daycare.base.limits import CRON_FILE_MAX_BYTES, CRON_FILES_MAX
 from daycare.observe.bus import Bus
-from daycare.settings import CronSection
+from daycare.settings import CronSection, Live
 from daycare.store.contract import Store
 from daycare.store.records_cron import NewCronJob, Source
 
@@ -58,7 +58,7 @@ class CronSources:
         bus: Bus,
         clock: Clock,
         folder: Path,
-        sections: Mapping[str, CronSection],
+        live: Live,
         owner: str,
     ) -> None:
         self._store = store
@@ -67,20 +67,17 @@ class CronSources:
         self._bus = bus
         self._clock = clock
         self._folder = folder
-        self._sections = sections
+        self._live = live
         self._owner = owner
-        self._config: list[CronProblem] | None = None
+        self._sections: Mapping[str, CronSection] | None = None  # of config.toml, as they were read last
+        self._in_config: list[CronProblem] = []
         self._in_files: list[CronProblem] = []
         self._state: object = None
 
-    def apply(self, sections: Mapping[str, CronSection]) -> None:
-        """Let these be the jobs of config.toml, from the next reading on."""
-        self._sections, self._config = sections, None
-
     async def read(self) -> None:
         """Read what is new: the settings, and the files whenever one has changed."""
-        sections = self._sections
-        if self._config is None:
+        sections = self._live.now.cron
+        if sections != self._sections:
             written = [
                 _Written(name, each.user or self._owner, each.spec(), f"config.toml [cron.{name}]")
                 for name, each in sections.items()
@@ -88,7 +85,7 @@ class CronSources:
             problems: list[CronProblem] = []
             await self._keep("config", written, problems, keep=set())
             self._tell(problems)
-            self._config = problems if sections is self._sections else None  # they changed meanwhile
+            self._sections, self._in_config = sections, problems
             self._controls.problems = (*problems, *self._in_files)
         state = self._look()
         if state != self._state:
@@ -97,7 +94,7 @@ class CronSources:
             await self._keep("file", self._files(problems, keep), problems, keep)
             self._tell(problems)
             self._state, self._in_files = state, problems
-            self._controls.problems = (*(self._config or ()), *problems)
+            self._controls.problems = (*self._in_config, *problems)
 
     async def _keep(self, source: Source, written: list[_Written], problems: list[CronProblem], keep: set[str]) -> None:
         wanted = []

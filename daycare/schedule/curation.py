@@ -20,6 +20,7 @@ from daycare.base.limits import CURATION_PAGE, HANDOFF_LOOK_S, HANDOFF_OLDEST_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Uncurated
 from daycare.store.worker import IDLE_S, Worker
@@ -30,23 +31,23 @@ _PAUSE_S = 0.1  # between pages, which take some milliseconds: nobody waits for 
 
 @dataclass
 class Curation:
-    """Posts hand-offs, and tells which log entries are curated and older than `keep_days`."""
+    """Posts hand-offs, and tells which log entries are curated and older than `[memory] keep_days`."""
 
     store: Store
     directory: Directory
     router: Router
     clock: Clock
-    section: IngestionSection
-    keep_days: int
+    live: Live
     # agent id -> (key of the last hand-off, wall ms when it was posted): not each look asks the store for what it knows
     _posted: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Have it looked when something is added to the log, and now and then."""
+        """Have it looked when something is added to the log, when it may be wanted, and now and then."""
         self.worker = Worker(self._look)
+        self.live.watch(lambda settings: settings.memory.ingestion, self.worker.wake)
 
     async def _look(self) -> float:
-        if not self.section.background:
+        if not self.live.now.memory.ingestion.background:
             return IDLE_S
         await self.look()
         return HANDOFF_LOOK_S
@@ -55,11 +56,12 @@ class Curation:
         """Hand off what is due, or all that is `wanted`; return how many workers were woken."""
         now_ms = self.clock.now_ms()
         self._posted = {agent: it for agent, it in self._posted.items() if is_within(it[1], now_ms, HANDOFF_LOOK_S)}
+        section = self.live.now.memory.ingestion
         woken = 0
         after = ""
         while page := await self.store.memories.uncurated(CURATION_PAGE, after=after):
             for each in page:
-                why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, self.section, now_ms)
+                why = "asked for" if wanted and wanted(each) else "" if wanted else due(each, section, now_ms)
                 if why:
                     with suppress(DaycareError):  # the agent died meanwhile, or its worker's inbox is full
                         woken += await self._hand_off(each, why, now_ms, asked=wanted is not None)
@@ -101,7 +103,8 @@ class Curation:
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of log entries that are curated and old; return how many."""
-        before_ms = now_ms - (self.keep_days * _DAY_MS if self.section.daily_logs else 0)
+        memory = self.live.now.memory
+        before_ms = now_ms - (memory.keep_days * _DAY_MS if memory.ingestion.daily_logs else 0)
         return await self.store.memories.expire(before_ms, CURATION_PAGE)
 
 

@@ -28,13 +28,13 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import StructTool
 from daycare.schedule.heartbeats import Heartbeats
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit
 from daycare.store.records_signals import PlannedDelivery, Signal, SignalNews, Subscription
 from daycare.store.worker import Worker
 
 May = Callable[[str, str, str], Awaitable[object]]
-_DAY_MS = 86_400_000
 
 
 class Signals(Feature):
@@ -52,7 +52,7 @@ class Signals(Feature):
         documents: Callable[[], Documents],
         bus: Bus,
         clock: Clock,
-        keep_days: int,
+        live: Live,
     ) -> None:
         self.controls = SignalControls(store, directory, clock, router.count)
         self.heartbeats = HeartbeatControls(store, budgets, clock)
@@ -63,7 +63,7 @@ class Signals(Feature):
         self._may = may
         self._bus = bus
         self._clock = clock
-        self.keep_days = keep_days
+        self._live = live
         self.worker = Worker(self._look)
 
     def tools(self) -> Sequence[StructTool[Any]]:
@@ -97,7 +97,7 @@ class Signals(Feature):
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""
-        return await self._store.signals.expire(now_ms - self.keep_days * _DAY_MS)
+        return await self._store.signals.expire(now_ms - self._live.now.store.keep_ms)
 
     async def _fire(self, it: Signal) -> None:
         planned = [await self._plan(it, to) for to in await self._wanted(it)]

@@ -23,18 +23,18 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import StructTool
 from daycare.rules.taint import spoken_in
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
 from daycare.store.records_tasks import Task, TaskNews
 from daycare.store.worker import Worker
 
-_DAY_MS = 86_400_000
 _EXPIRE_ROWS = 1_000
 _SAID_MAX = 10  # messages of a task that are looked at: each carries what all before it had read
 
 
 class Tasks(Feature):
-    """All of it. Tasks are kept for `keep_days` after their end.
+    """All of it. Tasks are kept for `[store] keep_days` after their end.
 
     `may(subject, action, object)` raises what keeps an agent from starting or cancelling one.
     """
@@ -42,14 +42,14 @@ class Tasks(Feature):
     name = "tasks"
 
     def __init__(
-        self, store: Store, deliveries: Deliveries, router: Router, may: May, bus: Bus, clock: Clock, keep_days: int
+        self, store: Store, deliveries: Deliveries, router: Router, may: May, bus: Bus, clock: Clock, live: Live
     ) -> None:
         self.controls = TaskControls(store, deliveries.directory, router, clock, may)
         self._deliveries = deliveries
         self._store = store
         self._clock = clock
         self._bus = bus
-        self.keep_days = keep_days
+        self._live = live
         self.worker = Worker(self._look)
 
     def tools(self) -> Sequence[StructTool[Any]]:
@@ -128,7 +128,7 @@ class Tasks(Feature):
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""
-        return await self._store.tasks.expire(now_ms - self.keep_days * _DAY_MS, _EXPIRE_ROWS)
+        return await self._store.tasks.expire(now_ms - self._live.now.store.keep_ms, _EXPIRE_ROWS)
 
 
 def _dismissal(task: Task) -> Envelope:

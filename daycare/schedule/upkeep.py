@@ -20,11 +20,10 @@ from daycare.base.path import Path
 from daycare.schedule.gc import GC, Gc, Sweep
 from daycare.schedule.health import HEALTH, Health, Look, Tell
 from daycare.schedule.horizon import Horizon
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.retry import with_retry
 from daycare.store.worker import Worker
-
-_DAY_MS = 86_400_000
 
 
 class Upkeep:
@@ -40,7 +39,7 @@ class Upkeep:
         directory: Directory,
         router: Router,
         clock: Clock,
-        keep_days: int,
+        live: Live,
         sweeps: Mapping[str, Sweep],
         look: Look,
         tell: Tell,
@@ -50,7 +49,7 @@ class Upkeep:
         self.directory = directory
         self.router = router
         self.clock = clock
-        self.keep_days = keep_days
+        self._live = live
         ours: dict[str, Sweep] = {
             "messages, events and files": lambda now_ms: store.ledger.expire(self._before(now_ms), now_ms),
             "rows of agents that have ended": lambda now_ms: store.upkeep.expire_agents(self._before(now_ms)),
@@ -63,7 +62,7 @@ class Upkeep:
         self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock, self.horizon), HEALTH: self.health}
 
     def _before(self, now_ms: int) -> int:
-        return now_ms - self.keep_days * _DAY_MS
+        return now_ms - self._live.now.store.keep_ms
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps up until cancelled, by name."""

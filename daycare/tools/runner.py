@@ -3,7 +3,7 @@
 It never raises for what the model did wrong, nor for what a tool does wrong: both come back as words for the model.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +18,7 @@ from daycare.base.path import PEOPLES, Kind
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
+from daycare.settings import Live
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.context import Context, Reach
@@ -56,9 +57,9 @@ async def unasked(agent: Agent, user: User, turn: Turn, step: int, call: ToolCal
 class Runner:
     """Knows every tool and runs calls of them.
 
-    `roles` maps a role to the tools its agents may use; a role that is missing may use all. `permit` is asked before a
-    call and returns why not, or "". `gate` is asked before one that outlasts its turn, and returns what the model is to
-    read in place of a result, or "". `keep` stores a result that is too long for a prompt, once for each key.
+    Agents of a role that `[tools]` names use its tools only. `permit` is asked before a call and returns why not, or
+    "". `gate` is asked before one that outlasts its turn, and returns what the model is to read in place of a result,
+    or "". `keep` stores a result that is too long for a prompt, once for each key.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Runner:
         reach: Reach,
         clock: Clock,
         keep: Keep,
-        roles: Mapping[str, Sequence[str]] | None = None,
+        live: Live,
         permit: Permit = everything,
         gate: Gate = unasked,
     ) -> None:
@@ -75,14 +76,9 @@ class Runner:
         self._reach = reach
         self._clock = clock
         self._keep = keep
-        self._roles: Mapping[str, frozenset[str]] = {}
-        self.allow(roles or {})
+        self._roles = live.made(lambda settings: settings.tools.by_role())
         self._permit = permit
         self._gate = gate
-
-    def allow(self, roles: Mapping[str, Sequence[str]]) -> None:
-        """Let agents of these roles use these tools only, and those of all others all."""
-        self._roles = {role: frozenset(names) for role, names in roles.items()}
 
     def change(self, gone: Sequence[Tool], new: Sequence[Tool]) -> None:
         """Know these tools in place of those."""
@@ -93,7 +89,7 @@ class Runner:
     def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """Return the tools an agent may use: what its role may, and of these what it was given."""
         own = agent.config.tools
-        of_role = self._roles.get(agent.role or "default")
+        of_role = self._roles().get(agent.role or "default")
         return tuple(
             tool.spec
             for name, tool in self._tools.items()

@@ -42,8 +42,6 @@ from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
-from daycare.base.recollection import IngestionSection, RetrievalSection
-from daycare.config import Config
 from daycare.exports.engine import Exports
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
@@ -54,10 +52,9 @@ from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper, SetAside
 from daycare.plugin import Inbound
-from daycare.rules.permissions import Rules
 from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.curation import Curation
-from daycare.settings import BudgetsSection
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
@@ -241,7 +238,7 @@ async def open_api(
     folder: Path, *, mode: str = "run", bus: Bus | None = None, work: bool = True, pool: Pool | None = None
 ) -> AsyncIterator[Api]:
     """Serve the API on a socket in `folder`; with `work`, agents take turns."""
-    clock = SystemClock()
+    clock, live = SystemClock(), Live()
     bus = bus or Bus(1_000)
     socket = folder / "daycare.sock"
     async with open_store(str(folder / "daycare.db"), clock) as store, trio.open_nursery() as nursery:
@@ -249,7 +246,7 @@ async def open_api(
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock, Keeper(bus, clock))
+        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock, Keeper(bus, clock), live)
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)
@@ -308,19 +305,19 @@ async def open_api(
 
         reach: Any = None  # nobody acts here
         stops: list[tuple[bool, str]] = []
-        search = Search(store, RetrievalSection(), None)
-        curation = Curation(store, directory, router, clock, IngestionSection(), keep_days=30)
+        search = Search(store, live, None)
+        curation = Curation(store, directory, router, clock, live)
         memories = MemoryControls(
             store,
             Lookup(store, search.find, clock),
             router.post,
             Forgetting(store, lambda scope, traces: None),
-            Scribe(store, directory, IngestionSection(), partial(SetAside, bus, clock, "log")).catch_up,
+            Scribe(store, directory, live, partial(SetAside, bus, clock, "log")).catch_up,
             curation.look,
             bus,
             clock,
         )
-        budgets = Budgets(store, tell, bus, clock, BudgetsSection(), "ann")
+        budgets = Budgets(store, tell, bus, clock, live, "ann")
         services = Services(
             store=store,
             directory=directory,
@@ -331,7 +328,7 @@ async def open_api(
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
             desk=Desk(store, bus, clock, "ann", nobody, tell),
-            permits=Permits(directory, Rules(), bus, clock),
+            permits=Permits(directory, live, bus, clock),
             budgets=BudgetControls(store, directory, budgets, clock, "ann"),
             newcomers=Newcomers(store, directory, "ann"),
             behaviours=Behaviours(store, clock, reach, {}),
@@ -342,11 +339,11 @@ async def open_api(
             stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",
             mode=mode,
-            keep_days=lambda: 30,
+            live=live,
             documents=Documents(store, directory.all_of, lambda agent: ()),
             sharing=Sharing(store, folder / "memory"),
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
-            backups=Backups(Home(folder), Config(), store, clock),
+            backups=Backups(Home(folder), live, store, clock),
             memories=memories,
             features=[
                 Clockwork(
@@ -355,17 +352,16 @@ async def open_api(
                     router,
                     bus,
                     clock,
-                    Permits(directory, Rules(), bus, clock).check,
+                    Permits(directory, live, bus, clock).check,
                     quiet,
                     folder=folder / "cron",
-                    sections={},
+                    live=live,
                     owner="ann",
-                    keep_days=30,
                 )
             ],
             signals=SignalControls(store, directory, clock, router.count),
             heartbeats=HeartbeatControls(store, budgets, clock),
-            tasks=TaskControls(store, directory, router, clock, Permits(directory, Rules(), bus, clock).check),
+            tasks=TaskControls(store, directory, router, clock, Permits(directory, live, bus, clock).check),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from stat import S_IMODE
+from typing import Any
 
 import pytest
 import trio
@@ -13,7 +14,8 @@ from daycare.backups.schedule import set_backup
 from daycare.backups.shelf import rotate, scheduled_in
 from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
-from daycare.config import Config, load
+from daycare.config import BackupSection, Config, load
+from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint
 from daycare.store.sqlite.store import SqliteStore, open_store
@@ -31,13 +33,22 @@ def clock() -> HandClock:
 
 
 @pytest.fixture
-async def backups(tmp_path: Path, clock: HandClock) -> AsyncIterator[Backups]:
+def live() -> Live:
+    return Live(of(every="24h", keep=2))
+
+
+def of(**backup: Any) -> Config:
+    return Config(backup=BackupSection(**backup))
+
+
+@pytest.fixture
+async def backups(tmp_path: Path, clock: HandClock, live: Live) -> AsyncIterator[Backups]:
     home = Home(tmp_path / "home")
     home.prepare()
-    home.config.write_text('[backup]\nevery = "24h"\nkeep = 2\n')
+    home.config.write_text("")
     async with open_store(home.database("daycare.db"), clock) as store:
         await post(store, "k")
-        yield Backups(home, load(home.path), store, clock)
+        yield Backups(home, live, store, clock)
 
 
 def kept(backups: Backups) -> list[Path]:
@@ -79,13 +90,13 @@ async def test_one_of_a_clock_that_was_ahead_makes_neither_none_nor_many(
 
 
 async def test_a_failure_is_told_tried_again_later_and_costs_no_backup_that_is_there(
-    backups: Backups, clock: HandClock, tmp_path: Path
+    backups: Backups, clock: HandClock, live: Live, tmp_path: Path
 ) -> None:
     await backups.look()
     [first] = kept(backups)
     folder, away = backups.folder, tmp_path / "away"
     folder.rename(away)
-    (tmp_path / "home" / "config.toml").write_text(f'[backup]\nevery = "24h"\nfolder = "{folder}"\nkeep = 1\n')
+    live.take(of(every="24h", folder=str(folder), keep=1))
     clock.ms += 24 * HOUR_MS
     await backups.look()
     finding = backups.finding()
@@ -110,24 +121,20 @@ async def test_none_for_long_is_something_wrong_even_without_a_failure(backups: 
     assert not backups.finding().ok
 
 
-async def test_settings_that_change_hold_at_the_next_look_and_broken_ones_do_not(
-    backups: Backups, clock: HandClock, tmp_path: Path
-) -> None:
-    config = tmp_path / "home" / "config.toml"
-    config.write_text("[backup]\nevery = 3\n")
+async def test_settings_that_change_hold_at_the_next_look(backups: Backups, clock: HandClock, live: Live) -> None:
     await backups.look()
-    assert len(kept(backups)) == 1, "as it was before"
-    config.write_text('[backup]\nevery = "off"\n')
+    assert len(kept(backups)) == 1
+    live.take(of(every="off"))
     clock.ms += 48 * HOUR_MS
     await backups.look()
     assert len(kept(backups)) == 1 and backups.finding().ok and "none is scheduled" in backups.finding().text
 
 
-async def test_with_a_passphrase_they_are_sealed_and_have_the_key(backups: Backups, tmp_path: Path) -> None:
+async def test_with_a_passphrase_they_are_sealed_and_have_the_key(backups: Backups, live: Live, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "daycare.key").write_text("a key\n")
     (home / "words").write_text(WORDS + "\n")
-    (home / "config.toml").write_text('[backup]\nevery = "1h"\npassphrase_file = "words"\n')
+    live.take(of(every="1h", passphrase_file="words"))
     await backups.look()
     assert contents(kept(backups)[0], WORDS)["daycare.key"] == b"a key\n"
     (home / "words").unlink()
@@ -168,7 +175,7 @@ async def test_the_operator_is_told_once_that_backups_fail(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     (tmp_path / "config.toml").write_text(f'[backup]\nevery = "1h"\nfolder = "{tmp_path / "nowhere"}"\n')
-    async with open_house(tmp_path, location="daycare.db", config=None) as house:
+    async with open_house(tmp_path, location="daycare.db", config=load(tmp_path)) as house:
         await house.talk("hello")
         await trio.sleep(7_200)
         told = [event for event in house.events("notice") if "backup" in str(event["text"])]

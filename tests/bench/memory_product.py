@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import trio
 
-from daycare.base.recollection import RetrievalSection
 from daycare.memory.embedding import Embedding, Model
 from daycare.memory.queries import Query
 from daycare.memory.search import Search
 from daycare.memory.vectors import VectorBlock
 from daycare.ops.process import tune
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import VectorPage
 from daycare.store.sqlite.store import open_store
@@ -134,7 +134,7 @@ async def open_search(store: Store, dimensions: int) -> Callable[[str, Floats], 
 
     embedding = Embedding(store.memories, "bench", load)
     await embedding.catch_up()  # there is nothing to be made; now it knows its model
-    search = Search(store, RetrievalSection(), embedding)
+    search = Search(store, Live(), embedding)
 
     async def ask(text: str, vector: Floats) -> int:
         query = Query(scope=memories.SCOPE, text=text, now_ms=_LATE_MS, vector=vector)

@@ -20,7 +20,7 @@ import trio
 from daycare.agent import tokens
 from daycare.agent.recall import line
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, RetrievalSection
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
 from daycare.memory import analysis
 from daycare.memory.arrays import Floats
 from daycare.memory.embedding import Embedding, Model
@@ -28,6 +28,7 @@ from daycare.memory.local import LocalEmbedder, open_local, threaded
 from daycare.memory.queries import Query
 from daycare.memory.search import Search
 from daycare.memory.vectors import VectorBlock
+from daycare.settings import Config, Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Memory
 from daycare.store.sqlite.store import open_store
@@ -146,7 +147,10 @@ def _searched(
     merge: Literal["structure", "plain"] = "structure",
 ) -> Finder:
     """Return the product's search."""
-    search = Search(store, RetrievalSection(merge=merge), None if model is None else model.embedding)
+    section = RetrievalSection(merge=merge)
+    search = Search(
+        store, Live(Config(memory=MemorySection(retrieval=section))), None if model is None else model.embedding
+    )
 
     async def find(at: int, asked: Asked) -> list[int]:
         scene = scenes[at]
@@ -155,7 +159,7 @@ def _searched(
             text=asked.text,
             now_ms=scene.dialogue.asked_ms,
             limit=_HITS,
-            least=search.section.min_score,
+            least=section.min_score,
             vector=None if model is None else await model.vector(asked.text),
         )
         return scene.places(hit.memory.no for hit in await search.find(query))

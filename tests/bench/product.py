@@ -29,6 +29,7 @@ from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops import process
+from daycare.settings import Live
 from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
 from daycare.store.sqlite.store import SqliteStore, open_store
 
@@ -132,7 +133,7 @@ class _Actors:
         self.watch = watch
         self.directory = Directory(store, {"direct"})
         self.router = Router(store, self.directory, bus, clock)
-        self.supervisor = Supervisor(store, self.directory, self, self, self, bus, clock, Keeper(bus, clock))
+        self.supervisor = Supervisor(store, self.directory, self, self, self, bus, clock, Keeper(bus, clock), Live())
         self.waiting = 0
         self.quiet = trio.Event()
         store.subscribe(self._committed)

@@ -21,6 +21,7 @@ from daycare.base.limits import CRON_LOOK_S, CRON_ON_TIME_S
 from daycare.base.messages import Message, Text
 from daycare.observe.bus import Bus
 from daycare.schedule.cron import Schedule
+from daycare.settings import Config, Live, StoreSection
 from daycare.store.records import Agent, Commit, TurnEnd, User
 from daycare.store.records_cron import CronRun, NewCronJob
 from daycare.store.sqlite.store import SqliteStore, open_store
@@ -37,6 +38,7 @@ JOBS = (  # expression, misfire, overlap
     ("0 */2 * * *", "within 600", "queue"),
     ("20 8 1,15 * FRI", "run_once", "skip"),
 )
+_LIVE = Live(Config(store=StoreSection(keep_days=400)))
 STORM_PER_MINUTE = 12 + len(JOBS) * len(ZONES)  # late runs, and all that can be due in one minute
 
 
@@ -178,7 +180,7 @@ class Year:
         bus = Bus(16)
         directory = Directory(store, ())
         schedule = Schedule(
-            store, directory, Router(store, directory, bus, self._wall), bus, self._wall, 400, _nothing, _tell
+            store, directory, Router(store, directory, bus, self._wall), bus, self._wall, _LIVE, _nothing, _tell
         )
         working: list[tuple[float, Agent]] = []
         for agent_id in await store.inbox.agents_with_work():  # what a life before began

@@ -111,6 +111,11 @@ async def house_at(
         yield house
 
 
+def set_rules(house: House, *rules: Rule) -> None:
+    live = house.daemon.live
+    live.take(replace(live.now, rules=rules))
+
+
 async def lived(house: House) -> None:
     """Let a narrowed agent bring about whatever an agent can."""
     store, directory, services = house.store, house.daemon.directory, house.daemon.services
@@ -178,7 +183,7 @@ async def rights_at(house: House, path: str, root: str, agent: Agent | None = No
     named = {"itself": root, "its origin": WORK, "a helper": f"{root}/sub/0"}
     named |= {other: f"/{user}/{other}" for other in OTHERS}
     actions = {(act, name) for act in ACTIONS for name, at in named.items() if await may(act, at)}
-    section = chosen(daemon.remembering.section, agent.config.approvals)
+    section = chosen(daemon.live.now.approvals, agent.config.approvals)
     unasked = {
         tool for tool in (*CHANGES, LOG)
         if needed(section, tool, agent.path, "MEMORY.md", {Origin.PERSON}, direct=True).consent is Consent.AUTO
@@ -398,7 +403,7 @@ async def test_a_copy_is_narrowed_by_rules_of_its_own_and_follows_those_that_hol
             "deny message to /ann/agent/safe",
             "ask write_memory to all",  # as [approvals.work] says
         ]
-        house.daemon.permits.rules = type(house.daemon.permits.rules)(())
+        set_rules(house)
         verdict = await house.daemon.permits.may(twin.path, "kill", "/ann/agent/bank")
         assert verdict.decision is Decision.ALLOW, "what was said of all of Ann's is not frozen in the copy"
         verdict = await house.daemon.permits.may(twin.path, "message", "/ann/agent/bank")
@@ -471,10 +476,10 @@ async def test_what_others_may_not_read_is_copied_only_to_where_they_may_not_eit
         assert refused.value.hint.endswith(f'action = "read_history", decision = "deny", object = "{to}/**"')
         assert await house.store.agents.at(to) is None
         weaker = replace(more, decision=Decision.ASK)
-        house.daemon.permits.rules = type(house.daemon.permits.rules)((GUARD, weaker))
+        set_rules(house, GUARD, weaker)
         with pytest.raises(ConflictError, match="keeps others from it"):
             await copy(house)
-        house.daemon.permits.rules = type(house.daemon.permits.rules)((GUARD, more))
+        set_rules(house, GUARD, more)
         await copy(house)
 
 

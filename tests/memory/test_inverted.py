@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from daycare.base.recollection import RetrievalSection
 from daycare.memory import scene as scenes
 from daycare.memory.inverted import InvertedIndex
 from daycare.memory.scene import Scene
@@ -110,7 +109,7 @@ async def test_a_small_scope_has_the_postings_that_the_store_has(
 ) -> None:
     monkeypatch.setattr("daycare.memory.inverted._ASIDE_MAX", 5)
     draw = random.Random(seed)
-    scene = Scene(store.memories, SCOPE, lambda: "", RetrievalSection())
+    scene = Scene(store.memories, SCOPE, lambda: "")
     numbers: list[int] = []
     for _ in range(40):
         for _ in range(draw.randrange(1, 4)):
@@ -138,7 +137,7 @@ async def test_a_large_scope_asks_the_store_and_a_small_one_until_its_words_are_
         return postings(scope, terms, postings_max=postings_max)
 
     monkeypatch.setattr(store.memories, "postings", noted)
-    scene = Scene(store.memories, SCOPE, lambda: "", RetrievalSection())
+    scene = Scene(store.memories, SCOPE, lambda: "")
     scene.catch_up()
 
     def look_up() -> bool:

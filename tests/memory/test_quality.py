@@ -9,6 +9,7 @@ from daycare.base.recollection import RetrievalSection
 from daycare.memory.analysis import indexed
 from daycare.memory.queries import Query
 from daycare.memory.search import Search
+from daycare.settings import Live
 from daycare.store.sqlite.store import open_store
 from tests.bench import locomo, memories, memory_quality
 from tests.memory import spaceless
@@ -30,7 +31,7 @@ async def test_in_a_script_without_spaces_a_short_question_finds_its_memory(lang
             ended, entry = memories.said(turn, text)
             entry = msgspec.structs.replace(entry, index=indexed(text), session=turn, speaker="")
             numbers += await store.memories.log([ended], [entry])
-        search = Search(store, RetrievalSection(), None)
+        search = Search(store, Live(), None)
         ranks = []
         for place, question in spaceless.questions(language):
             hits = await search.find(Query(scope=memories.SCOPE, text=question, now_ms=LATER_MS))

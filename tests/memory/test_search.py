@@ -9,11 +9,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daycare.base.recollection import RetrievalSection
 from daycare.memory import search as searching
 from daycare.memory.queries import Hit, Query
 from daycare.memory.scene import Scene
 from daycare.memory.search import ALIKE, Search, _Said
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO
 from daycare.store.sqlite.store import open_store
@@ -32,7 +32,7 @@ def ask(text: str, **more: Any) -> Query:
 
 
 async def found(store: Store, text: str, **more: Any) -> list[str]:
-    hits = await Search(store, RetrievalSection(), None).find(ask(text, **more))
+    hits = await Search(store, Live(), None).find(ask(text, **more))
     return [hit.memory.text for hit in hits]
 
 
@@ -82,7 +82,7 @@ async def test_what_a_word_may_mean_is_looked_for_after_the_words_themselves(
     await logged(store, "pets are noisy", *("some talk" for _ in range(20)), "the puppy sleeps", "one more puppy")
 
     async def with_words() -> set[str]:
-        hits = await Search(store, RetrievalSection(), None).find(ask("How are the pets?", limit=30))
+        hits = await Search(store, Live(), None).find(ask("How are the pets?", limit=30))
         return {hit.memory.text for hit in hits if hit.parts.get("words")}
 
     assert await with_words() == {"pets are noisy", "the puppy sleeps", "one more puppy"}
@@ -98,13 +98,13 @@ async def test_who_stops_waiting_is_not_held_up_and_the_next_gets_an_answer(
     go_on, at_once = threading.Event(), []
     find = Scene.find
 
-    def slow(scene: Scene, query: Query, count: int) -> Any:
+    def slow(*asked: Any) -> Any:
         at_once.append(go_on.is_set())
         assert go_on.wait(30)
-        return find(scene, query, count)
+        return find(*asked)
 
     monkeypatch.setattr(Scene, "find", slow)
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
     with trio.fail_after(20):
         for _ in range(2):  # the second one waits for its turn
             with trio.move_on_after(0.05) as waiting:
@@ -118,7 +118,7 @@ async def test_who_stops_waiting_is_not_held_up_and_the_next_gets_an_answer(
 
 async def test_an_error_of_a_search_reaches_who_asked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await logged(store, "the piano stands in the hall")
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
 
     def broken(*_: Any) -> Any:
         raise ValueError("broken")
@@ -137,7 +137,7 @@ async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
     monkeypatch.setattr(searching, "SEARCH_INLINE_ROWS", 0)
     await logged(store, "the piano stands in the hall")
     await logged(store, "the piano stands in the attic", to="/u2/telegram", scope="u2", user="u2")
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
     texts: dict[str, set[str]] = {SCOPE: set(), "u2": set()}
 
     async def find(scope: str) -> None:
@@ -153,7 +153,7 @@ async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
 
 
 async def test_what_was_added_changed_and_forgotten_meanwhile_counts(store: Store) -> None:
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
 
     async def texts() -> set[str]:
         return {hit.memory.text for hit in await search.find(ask("Where is the piano?"))}
@@ -179,7 +179,7 @@ async def test_between_questions_texts_are_looked_at_so_that_later_ones_need_not
     store: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
 ) -> None:
     await logged(store, *(f"word{number} and some talk about the piano number {number}" for number in range(200)))
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
     await search.find(ask("Where is word7?"))
     await trio.sleep(1)
     read: list[int] = []
@@ -207,7 +207,7 @@ async def test_scopes_that_take_too_much_memory_make_room_for_the_one_that_is_as
 ) -> None:
     for user in ("u1", "u2", "u3"):
         await logged(store, *(f"the piano {number}" for number in range(50)), to=f"/{user}/telegram", scope=user)
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
 
     async def asked(*scopes: str) -> list[str]:
         for scope in scopes:
@@ -227,7 +227,7 @@ async def test_scopes_that_grow_while_they_are_asked_make_room_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(searching, "SEARCH_MAX_BYTES", 100_000)
-    search = Search(store, RetrievalSection(), None)
+    search = Search(store, Live(), None)
     users = [f"u{number}" for number in range(6)]
     kept = []
     for round_ in range(20):

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.config import load
 from daycare.ops.reloading import Reloaded
@@ -22,11 +23,17 @@ background = false
 
 @asynccontextmanager
 async def open_home(
-    tmp: Path, more: str = "", *, base: str = BASE, plugins: Sequence[Plugin] = (), location: str = "memory:"
+    tmp: Path,
+    more: str = "",
+    *,
+    base: str = BASE,
+    plugins: Sequence[Plugin] = (),
+    location: str = "memory:",
+    clock: Clock | None = None,
 ) -> AsyncIterator[House]:
     """Open a house whose settings are those of its file."""
     write(tmp, more, base=base)
-    async with open_house(tmp, config=load(tmp), plugins=plugins, location=location) as house:
+    async with open_house(tmp, config=load(tmp), plugins=plugins, location=location, clock=clock) as house:
         yield house
 
 
@@ -47,9 +54,9 @@ async def change(house: House, tmp: Path, more: str = "", *, base: str = BASE) -
 
 async def refused(house: House, tmp: Path, more: str = "", *, base: str = BASE) -> DaycareError:
     """Write and have it read; it is refused, and nothing else is in force than before."""
-    before = house.daemon.config
+    before = house.daemon.live.now
     write(tmp, more, base=base)
     found = await house.daemon.reloading.read()
     assert isinstance(found, DaycareError), found
-    assert house.daemon.config is before
+    assert house.daemon.live.now is before
     return found

@@ -1,19 +1,19 @@
 """What is changed in config.toml counts from the next turn, call or look on; what runs is not disturbed."""
 
 from collections.abc import AsyncGenerator
-from datetime import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 
-from daycare.base.consent import Consent
 from daycare.base.errors import AwayError, ConflictError
-from daycare.base.limits import TURN_DEADLINE_S
+from daycare.base.limits import NOTIFY_LOOK_S, SWEEP_S, TURN_DEADLINE_S
+from daycare.base.messages import Origin
+from daycare.memory.queries import Query
 from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
-from daycare.store.records import Policy
+from daycare.store.records_documents import Attribution
+from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted, call, say
 from tests.reload.homes import BASE, change, open_home, refused, write
@@ -178,9 +178,17 @@ async def test_a_rule_counts_from_the_next_call_on(tmp_path: Path, autojump_cloc
 
 async def test_approvals_are_taken(tmp_path: Path, autojump_clock: object) -> None:
     async with open_home(tmp_path) as house:
-        await change(house, tmp_path, '[approvals]\nmemory_write = "auto"\n')
-        assert house.daemon.remembering.section.memory_write is Consent.AUTO
-        assert house.daemon.approving.section is house.daemon.remembering.section
+        written = []
+        for policy in ("always", "auto"):
+            await change(house, tmp_path, f'[approvals]\nmemory_write = "{policy}"\n')
+            house.model.enqueue(
+                call(("memory_write", {"path": "knowledge/dog.md", "text": "Rex", "reason": "x"})), say("done")
+            )
+            await house.talk("write that down")
+            agent = await house.daemon.directory.at("/ann/direct")
+            written.append("knowledge/dog.md" in {it.path for it in await house.daemon.documents.listing(agent)})
+            assert ("memory_write: auto" in await house.talk("/approvals")) is written[-1]
+        assert written == [False, True]
 
 
 async def test_a_new_budget_bounds_the_next_call(tmp_path: Path, autojump_clock: object) -> None:
@@ -214,9 +222,29 @@ async def test_policy_room_and_sleep_are_taken(tmp_path: Path, autojump_clock: o
             '[agent]\npolicy = "collect"\n[daemon]\nturns_max_running = 1\nidle_s = 5.0\n[agents]\ndefault = "aide"\n'
         )
         await change(house, tmp_path, more)
-        supervisor = house.daemon.supervisor
-        assert (supervisor.policy, supervisor.idle_s, supervisor.room.total_tokens) == (Policy.COLLECT, 5.0, 1)
-        assert house.daemon.flow.arrivals.default_agent == "aide"
+        assert house.daemon.supervisor.room.total_tokens == 1
+        await house.agent("/ann/agent/aide")
+        said = [await house.say("one"), await house.say("two")]
+        assert [await house.hear(each) for each in said] == ["echo: two"] * 2, "one turn for both"
+        assert {event["path"] for event in house.events("message.accepted")} == {"/ann/agent/aide"}
+        assert house.daemon.supervisor.awake
+        await trio.sleep(5 + 2 * SWEEP_S)
+        assert not house.daemon.supervisor.awake
+
+
+async def test_a_running_turn_goes_on_with_the_policy_it_began_with(tmp_path: Path, autojump_clock: object) -> None:
+    async with open_home(tmp_path) as house:
+        house.model.enqueue(SLOW_S, say("a long story"))
+        first = await house.say("tell me")
+        await trio.sleep(1)
+        await change(house, tmp_path, '[agent]\npolicy = "interrupt"\n')
+        second = await house.say("shorter")
+        assert await house.hear(first) == "a long story" and await house.hear(second) == "echo: shorter"
+        house.model.enqueue(SLOW_S, say("another one"))
+        third = await house.say("tell me more")
+        await trio.sleep(1)
+        await house.say("stop it")
+        assert await house.hear(third) == "", "the next turn goes by the new one"
 
 
 async def test_fewer_turns_at_once_end_none_that_runs(tmp_path: Path, autojump_clock: object) -> None:
@@ -236,19 +264,43 @@ async def test_fewer_turns_at_once_end_none_that_runs(tmp_path: Path, autojump_c
 
 async def test_memory_goes_by_the_new_settings_with_the_embedder_it_has(tmp_path: Path, autojump_clock: object) -> None:
     async with open_home(tmp_path) as house:
-        more = "daily_logs = false\nevery_turns = 3\n[memory.retrieval]\nenabled = false\nmax_results = 7\n"
-        more += "[memory.documents]\nchat_top = 2\n"
-        found = await change(house, tmp_path, more)
-        kept = house.daemon.recollections
-        assert not kept.recaller.section.enabled and not kept.recaller.section.include_logs and kept.recaller.top == 2
-        assert kept.search.section.max_results == 7 and kept.passages.section.chat_top == 2
-        assert kept.scribe.section is kept.curator.section is house.daemon.curation.section
-        assert house.daemon.curation.section.every_turns == 3 and house.daemon.prompts.documents.chat_top == 2
-        assert not found.pending
-        found = await change(house, tmp_path, base=BASE + '[memory]\nembedder = "local"\nkeep_days = 3\n')
-        assert found.pending == ("memory.embedder",)
-        assert (await house.daemon.status())["memory"]["embedder"] == "none"
-        assert house.daemon.curation.keep_days == 3
+        daemon, query = house.daemon, Query(scope="ann", text="the dog Rex", now_ms=0)
+
+        async def recalled(text: str) -> int:
+            """Say something in a new conversation; return how often memories were recalled for it."""
+            await house.talk("/new")
+            before = len(house.events("memory.recalled"))
+            await house.talk(text)
+            await trio.sleep(60)  # it is written
+            return len(house.events("memory.recalled")) - before
+
+        await recalled("My dog is called Rex")
+        assert await recalled("What is the dog Rex like?") and await daemon.recollections.find(query)
+        await change(house, tmp_path, "[memory.retrieval]\nenabled = false\n")
+        assert not await recalled("What is the dog Rex like, I ask?") and await daemon.recollections.find(query)
+        await change(house, tmp_path, "daily_logs = false\n")
+        assert not await daemon.recollections.find(query), "what is not kept is not found, even if it is still there"
+        result = await change(house, tmp_path, base=BASE + '[memory]\nembedder = "local"\nkeep_days = 3\n')
+        assert result.pending == ("memory.embedder",)
+        assert (await daemon.status())["memory"]["embedder"] == "none"
+
+
+async def test_a_document_is_in_passages_from_the_turn_on_that_has_no_room_for_it(
+    tmp_path: Path, autojump_clock: object
+) -> None:
+    async with open_home(tmp_path) as house:
+        for most in (4_000, 5, 4_000):
+            await change(house, tmp_path, f"[memory.documents]\nchat_max_tokens = {most}\n")
+            if most == 4_000 and not house.model.history:
+                await house.talk("hello")
+                agent = await house.daemon.directory.at("/ann/direct")
+                text = "# Memory\n\n## The boiler\n\nThe boiler is in the cellar.\n\n## The piano\n\nIt is upstairs.\n"
+                by = Attribution(origin=Origin.PERSON, author="ann", approver="ann", reason="")
+                await house.daemon.documents.write(agent, "MEMORY.md", text, by)
+            await house.talk("Where is the boiler?")
+            system = house.model.history[-1].system
+            assert ("It is upstairs." in system) is (most == 4_000)
+            assert "The boiler is in the cellar." in system
 
 
 async def test_memory_workers_wake_once_that_is_wanted(tmp_path: Path, autojump_clock: object) -> None:
@@ -284,16 +336,35 @@ async def test_jobs_come_change_and_go(tmp_path: Path, autojump_clock: object) -
         assert await jobs() == {} and not (await house.daemon.status())["cron"]["problems"]
 
 
-async def test_quiet_hours_keeping_and_backups_are_taken(tmp_path: Path, autojump_clock: object) -> None:
+async def test_quiet_hours_and_backups_are_taken(tmp_path: Path, autojump_clock: object) -> None:
     async with open_home(tmp_path) as house:
-        more = '[notify]\nquiet = "22:00-07:00"\n[store]\nkeep_days = 9\n[backup]\nevery = "24h"\nkeep = 3\n'
-        found = await change(house, tmp_path, more + "[daemon]\nshutdown_grace_s = 2.0\n")
+        await house.talk("hello")
         daemon = house.daemon
-        assert not found.pending and daemon.config.daemon.shutdown_grace_s == 2.0
-        assert daemon.notifier.quiet == (time(22), time(7))
-        assert daemon.upkeep.backups.section.keep == 3
-        kept: list[Any] = [daemon.clockwork.schedule, daemon.tasks, daemon.signals, daemon.upkeep]
-        assert {part.keep_days for part in (*kept, daemon.lasting.controls)} == {9} == {daemon.services.keep_days()}
+        more = '[notify]\nquiet = "00:00-23:59"\n[backup]\nevery = "24h"\nkeep = 3\n'
+        found = await change(house, tmp_path, more + "[daemon]\nshutdown_grace_s = 2.0\n")
+        assert not found.pending and (await daemon.upkeep.backups.status())["keep"] == 3
+
+        async def told() -> bool:
+            await trio.sleep(2 * NOTIFY_LOOK_S)
+            return "the cellar is wet" in [it.text for it in await house.store.outbox.unread("/ann/direct")]
+
+        await daemon.notifier.notify("ann", "the cellar is wet")
+        assert not await told()
+        await change(house, tmp_path)
+        assert await told()
+
+
+async def test_an_agent_is_kept_for_as_long_as_is_said_now(tmp_path: Path, autojump_clock: object) -> None:
+    clock = VirtualClock()
+    async with open_home(tmp_path, clock=clock) as house:
+        await house.agent("/ann/agent/aide")
+        await house.talk("/agents rm aide yes")
+        await trio.sleep(5)
+        clock.shift(10 * 86_400)
+        await change(house, tmp_path, "[store]\nkeep_days = 9\n")
+        assert "lives again" not in await house.talk("/agents restore aide")
+        await change(house, tmp_path, "[store]\nkeep_days = 11\n")
+        assert "lives again" in await house.talk("/agents restore aide")
 
 
 async def test_the_log_tells_more(tmp_path: Path, autojump_clock: object) -> None:

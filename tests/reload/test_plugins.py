@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import COURIER_QUIET_S
+from daycare.ops import reloading
 from daycare.plugin import (
     BeforeTurn,
     ChatCommand,
@@ -175,10 +176,27 @@ async def test_a_setup_that_fails_leaves_the_plugin_as_it_is(tmp_path: Path, aut
         await trio.sleep(1)
         error = await refused(house, tmp_path, loft("broken = true") + "[daemon]\nidle_s = 3\n")
         assert "cannot be built" in error.message
-        assert mine.ended == 0 and len(mine.started) == 1 and house.daemon.supervisor.idle_s == 30
+        assert mine.ended == 0 and len(mine.started) == 1 and house.daemon.live.now.daemon.idle_s == 30
         error = await refused(house, tmp_path, loft("wrod = 1"))
         assert f"{tmp_path}/config.toml:9: plugins.loft.wrod: unknown key" in error.message
         assert mine.ended == 0
+
+
+async def test_a_change_that_fails_on_the_way_puts_the_settings_back(
+    tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise OSError("no more files")
+
+    async with open_home(tmp_path, plugins=[Loft().plugin()]) as house:
+        room, more = house.daemon.supervisor.room, loft('word = "croo"') + "[daemon]\nturns_max_running = 3\n"
+        before = room.total_tokens
+        with monkeypatch.context() as patched:
+            patched.setattr(reloading, "replug", fail)
+            error = await refused(house, tmp_path, more)
+        assert error.code == "RELOAD_FAILED" and room.total_tokens == before
+        await change(house, tmp_path, more)
+        assert room.total_tokens == 3
 
 
 async def test_a_plugin_that_was_left_out_starts_once_its_settings_are_right(

@@ -12,6 +12,7 @@ from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
 from daycare.ops.reloading import Reloaded
 from daycare.ops.watching import Watched
+from daycare.settings import Config
 from daycare.testing.house import House
 from tests.reload.homes import BASE, open_home, refused, write
 
@@ -30,7 +31,7 @@ async def watched(tmp: Path, more: str = "") -> AsyncIterator[House]:
 
 
 def quiet(house: House) -> bool:
-    return house.daemon.notifier.quiet is not None
+    return house.daemon.live.now.notify.quiet != ""
 
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------
@@ -136,7 +137,7 @@ async def test_a_home_without_a_file_has_none_to_miss(tmp_path: Path, autojump_c
     async with open_home(tmp_path) as house:
         (tmp_path / "config.toml").unlink()
         house.daemon.reloading._had_file = False
-        house.daemon.config = type(house.daemon.config)()
+        house.daemon.live.take(Config())
         assert await house.daemon.reloading.read() == Reloaded()
 
 
@@ -177,7 +178,7 @@ async def test_a_hundred_edits_in_a_second_lead_to_one_reading(tmp_path: Path, a
             write(tmp_path, f"[daemon]\nidle_s = {number + 1}\n")
             await trio.sleep(0.01)
         await trio.sleep(SEEN_S)
-        assert len(house.events("config.reloaded")) == 1 and house.daemon.supervisor.idle_s == 100
+        assert len(house.events("config.reloaded")) == 1 and house.daemon.live.now.daemon.idle_s == 100
 
 
 async def test_an_idle_file_costs_a_look_every_two_seconds_and_then_every_fifteen(

@@ -121,10 +121,8 @@ async def test_a_passage_without_the_words_stands_if_its_vector_is_near_enough(
 
 @pytest.mark.parametrize(("embedder", "least"), [("local", 0.25), ("dir", 0.35), ("openai/any", 0.5)])
 def test_how_near_a_passage_has_to_be_depends_on_the_embedder(embedder: str, least: float) -> None:
-    section = MemorySection(embedder=embedder)
-    assert section.similar == least
-    own = MemorySection(embedder=embedder, documents=DocumentsSection(min_similarity=0.1))
-    assert own.similar == 0.1
+    assert DocumentsSection().similar(embedder) == least
+    assert DocumentsSection(min_similarity=0.1).similar(embedder) == 0.1
 
 
 async def test_words_alone_choose_where_nothing_is_recalled(tmp_path: Path, autojump_clock: object) -> None:

@@ -11,11 +11,11 @@ from daycare.actors.directory import Directory
 from daycare.agent.scribe import Scribe
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
-from daycare.base.recollection import IngestionSection
 from daycare.memory.embedding import Embedding, Model
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Tier
 from daycare.store.sqlite.store import open_store
@@ -50,7 +50,7 @@ async def hear(store: Store, embedding: Embedding, *texts: str) -> list[str]:
         await said(store, text, answer="")
     aside = partial(SetAside, Bus(), VirtualClock(), "log")
     directory = Directory(store, ["telegram"])
-    await Scribe(store, directory, IngestionSection(), aside, embedding.at_once).catch_up()
+    await Scribe(store, directory, Live(), aside, embedding.at_once).catch_up()
     assert {it.text for it in await store.memories.find(SCOPE, Tier.LOG)} >= set(texts)
     return [text for _, _, text in await store.memories.unembedded(NAME, 10)]
 

@@ -74,7 +74,7 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
         daemon = house.daemon
         daemon.supervisor = supervisor(
             *(daemon.store, daemon.directory, daemon.flow, daemon.endings, daemon.control),
-            *(daemon.bus, daemon.clock, daemon.keeper),
+            *(daemon.bus, daemon.clock, daemon.keeper, daemon.live),
         )
         for number in range(AGENTS):
             await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))
