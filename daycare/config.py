@@ -52,6 +52,7 @@ NAME: Final = "config.toml"
 WELL_KNOWN: Final = {"openai": "openai", "anthropic": "anthropic", "openrouter": "openai", "ollama": "openai"}
 
 _SLIP: Final = 0.75  # how alike an unknown key of a provider and a known one are, of 1, to be taken for a slip
+_GONE: Final[Mapping[str, Any]] = {"api": {}}  # sections that config.example.toml had before: an empty one stays right
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -145,6 +146,8 @@ def _fill(table: Mapping[str, Any], sections: dict[str, Any]) -> _Found:
     """Convert each section key by key, so that one wrong value hides no other; what is wrong stays default."""
     types = {field.encode_name: field.type for field in msgspec.structs.fields(Config)}
     for name, value in table.items():
+        if value == _GONE.get(name):
+            continue
         if name not in types:
             yield (name,), _secret((name,)) if names_secret(name) else _unknown((name,), types)
         elif name == "rules":

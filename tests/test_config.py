@@ -39,6 +39,11 @@ def test_missing_file_means_defaults(tmp_path: Path) -> None:
     assert check(tmp_path) == []
 
 
+def test_an_empty_section_that_the_example_had_before_is_read_past(tmp_path: Path) -> None:
+    assert problems(tmp_path, '[agent]\nname = "Ann"\n\n[api]\n#tcp = ""\n') == []
+    assert "api" in problems(tmp_path, '[api]\ntcp = "0.0.0.0:80"\n')[0]
+
+
 def test_what_is_set_is_read_and_the_rest_stays_default(tmp_path: Path) -> None:
     found = load(
         write(
