@@ -34,7 +34,7 @@ def no_secrets_of_others() -> Iterator[None]:
 
 def pytest_collection_finish() -> None:
     """Run as the daemon's process does; what was imported and collected is there to stay, and not looked at again."""
-    load()  # else it happens in a thread in the midst of some test, and virtual time jumps meanwhile
+    load()
     tune()
 
 
@@ -45,9 +45,8 @@ _THREADED_OF: Final = int(os.environ.get("THREADED_OF", "24"))  # tests, one run
 @pytest.fixture
 def autojump_clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> trio.testing.MockClock:
     """Virtual time. With real `threads` the house's store writes in its own, as a daemon's does."""
-    if getattr(request, "param", "") != THREADS:
-        return trio.testing.MockClock(autojump_threshold=0)
-    monkeypatch.setattr("daycare.testing.house.INLINE", False)
+    if getattr(request, "param", "") == THREADS:
+        monkeypatch.setattr("daycare.testing.house.INLINE", False)
     return patient_clock()
 
 

@@ -1,11 +1,12 @@
 """A wall clock that follows trio's clock: under `trio.testing.MockClock` days pass in milliseconds."""
 
+import time
 from typing import Final
 
 import trio
 import trio.testing
 
-_LOOK_S: Final = 0.0005  # of real time: how often it is looked whether a thread still works
+_LOOK_S: Final = 0.0002  # of real time: how often it is looked whether a thread still works
 EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
 
 
@@ -43,11 +44,13 @@ class VirtualClock:
 
 def patient_clock() -> trio.testing.MockClock:
     """Return virtual time that does not pass while a thread works, however slow the machine is."""
-    clock = trio.testing.MockClock(autojump_threshold=_LOOK_S)
+    clock = trio.testing.MockClock(autojump_threshold=0)
     jump = clock._autojump
 
     def jump_when_all_wait() -> None:
-        if not trio.testing.active_thread_count():
+        if trio.testing.active_thread_count():
+            time.sleep(_LOOK_S)
+        else:
             jump()
 
     clock._autojump = jump_when_all_wait  # type: ignore[method-assign]

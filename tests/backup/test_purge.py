@@ -22,6 +22,7 @@ from daycare.store.records_cron import NewCronJob
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import SqliteStore
+from daycare.testing.clock import patient_clock
 from daycare.testing.house import House, open_house
 from tests.backup.homes import Death, dies, numbers, rows, tree
 from tests.backup.samples import everything, leave, tables
@@ -89,7 +90,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
         async with open_house(folder, config=CONFIG, location="daycare.db", curates=True) as house:
             await lived(house)
 
-    trio.run(live, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(live, clock=patient_clock())
     (folder / "daycare.log").write_text(
         '{"event": "turn.finished", "path": "/ben/direct", "user": "ben"}\n'
         '{"event": "turn.finished", "path": "/ann/direct", "user": "ann"}\n'
@@ -207,7 +208,7 @@ def test_life_goes_on_after_it_under_new_numbers(home: Home) -> None:
             agent = await house.daemon.directory.at("/ben/direct")
             assert (await house.store.inbox.waiting(agent.id)) == []
 
-    trio.run(go_on, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(go_on, clock=patient_clock())
     for table, number in NUMBERS.items():
         [(first,)] = rows(database, f"SELECT min({number}) FROM {table} WHERE user = 'ben'")
         assert int(str(first or 10**9)) > int(str(newest[table])), f"{table} gives a number twice"

@@ -21,7 +21,7 @@ from daycare.store.records import Reply, User
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import migrations
 from daycare.store.sqlite.store import open_store
-from daycare.testing.clock import EPOCH_MS, VirtualClock
+from daycare.testing.clock import EPOCH_MS, VirtualClock, patient_clock
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, Death, dies, home_at, make, numbers, rows, tree
 from tests.store.samples import begin, post
@@ -275,11 +275,11 @@ def test_jobs_of_a_home_that_is_restored_ten_days_later_catch_up_by_their_own_ru
             await trio.sleep(1_800)
             assert (await house.store.inbox.counts())["waiting"] == 0
 
-    trio.run(before, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(before, clock=patient_clock())
     ran = "SELECT count(*) FROM cron_runs WHERE state IN ('ran', 'late')"
     assert rows(home.path / "daycare.db", ran) == [(2,)]
     make(home, tmp_path / "b")
     new = empty(tmp_path / "new")
     restoring.restore(tmp_path / "b", new, str, force=False, now_ms=NOW_MS)
-    trio.run(after, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(after, clock=patient_clock())
     assert rows(new.path / "daycare.db", ran) == [(3,)], "one for all that were missed"

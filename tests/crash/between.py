@@ -255,7 +255,7 @@ def _fork(folder: Path, operation: Operation, moment: Moment | None, threads: bo
         folder.mkdir(exist_ok=True)
         outside = Outside(folder / "outside")
         os.environ["DAYCARE_TEST_LEDGER"] = str(folder / "tools")
-        clock = patient_clock() if threads else trio.testing.MockClock(autojump_threshold=0)
+        clock = patient_clock()
 
         def watch(db: apsw.Connection, now_ms: Callable[[], int]) -> None:
             _Guillotine(db, moment, outside, now_ms, near)

@@ -18,7 +18,7 @@ import trio.testing
 from daycare.agent.provenance import Provenance
 from daycare.base.limits import PAIR_PER_MINUTE
 from daycare.plugin import InferRequest, StreamEvent
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import VirtualClock, patient_clock
 from daycare.testing.daemon_process import DaemonProcess
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted
@@ -123,7 +123,7 @@ def _lived(verbs: Sequence[str], folder: Path) -> Past:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DAYCARE_TEST_LEDGER", str(folder / "tools"))
         patch.setattr(Provenance, "__init__", mind.trusting(Provenance.__init__))
-        return trio.run(_live, verbs, folder, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_live, verbs, folder, clock=patient_clock())
 
 
 async def _live(verbs: Sequence[str], folder: Path) -> Past:
@@ -245,7 +245,7 @@ def one_killed(tmp_path_factory: pytest.TempPathFactory) -> Past:
         patch.setenv("DAYCARE_TEST_LEDGER", str(folder / "tools"))
         patch.setattr(Provenance, "__init__", mind.trusting(Provenance.__init__))
         patch.setattr(Runner, "run", _hangs)
-        return trio.run(_die, folder, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_die, folder, clock=patient_clock())
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from daycare.settings import Config, Live, StoreSection
 from daycare.store.records import Agent, Commit, TurnEnd, User
 from daycare.store.records_cron import CronRun, NewCronJob
 from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.testing.clock import patient_clock
 from daycare.testing.faults import Killed, Switch
 from tests.cron import oracle
 from tests.cron.oracle import ZONES
@@ -318,5 +319,5 @@ async def _tell(user: str, text: str, topic: str, path: str) -> None:
 
 def simulate(seed: int, days: float, folder: Path, *, begin: datetime = BEGIN) -> Figures:
     """Run one simulation; everything in it follows from `seed`."""
-    clock = trio.testing.MockClock(autojump_threshold=0)
+    clock = patient_clock()
     return trio.run(Year(seed, days, folder, begin=begin).run, clock=clock)

@@ -7,6 +7,7 @@ import pytest
 import trio
 import trio.testing
 
+from daycare.testing.clock import patient_clock
 from tests.exports.houses import exported, house_at, lived
 
 
@@ -21,5 +22,5 @@ def life() -> bytes:
                 await lived(house)
                 found.append((await exported(house, shared=True))[1])
 
-    trio.run(live, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(live, clock=patient_clock())
     return found[0]

@@ -34,6 +34,7 @@ from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
 from daycare.store.records_approvals import Grant
 from daycare.store.records_budgets import BudgetRow
+from daycare.testing.clock import patient_clock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import call, say
 from tests.backup.homes import make
@@ -344,7 +345,7 @@ def found(way: str) -> Found:
             it = WAYS[way] if way else STAYS
             return await it.go(Path(folder), it.roots)
 
-    result: Found = trio.run(go, clock=trio.testing.MockClock(autojump_threshold=0))
+    result: Found = trio.run(go, clock=patient_clock())
     return result
 
 
@@ -378,7 +379,7 @@ def test_what_is_compared_is_narrowed_at_all() -> None:
                 await house.agent(WORK)
                 return await rights_at(house, WORK, WORK)
 
-    everything = trio.run(free, clock=trio.testing.MockClock(autojump_threshold=0))
+    everything = trio.run(free, clock=patient_clock())
     for thing, its in found("")[0].items():
         assert its is not None
         more = everything.beyond(its)

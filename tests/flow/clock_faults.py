@@ -16,7 +16,7 @@ import trio
 import trio.testing
 
 from daycare.observe import log
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import VirtualClock, patient_clock
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted
@@ -79,7 +79,7 @@ def run(seed: int) -> None:
     """Run one episode in virtual time."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            trio.run(episode, seed, Path(folder), clock=trio.testing.MockClock(autojump_threshold=0))
+            trio.run(episode, seed, Path(folder), clock=patient_clock())
         except* AssertionError as group:
             error: BaseException = group
             while isinstance(error, BaseExceptionGroup):

@@ -13,6 +13,7 @@ import trio.testing
 
 from daycare.base.errors import DaycareError
 from daycare.exports.archive import PARTS
+from daycare.testing.clock import patient_clock
 from tests.exports.houses import exported, house_at, imported, lived
 from tests.exports.test_hostile import Members, packed, unpacked
 from tests.hostile import texts, values
@@ -37,7 +38,7 @@ def life() -> bytes:
                 await lived(house)
                 found.append((await exported(house, shared=True))[1])
 
-    trio.run(live, clock=trio.testing.MockClock(autojump_threshold=0))
+    trio.run(live, clock=patient_clock())
     return found[0]
 
 

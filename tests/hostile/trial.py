@@ -16,6 +16,7 @@ import trio
 import trio.testing
 
 from daycare.base.secrecy import forget_hidden
+from daycare.testing.clock import patient_clock
 from tests.hostile.held import HELD_MAX_MS, Hold, HungError, Watch
 
 Ending = Literal["answered", "refused", "dead"]
@@ -109,7 +110,7 @@ class Trial:
                 with self._scope, trio.fail_after(within):
                     await self.kind.play(self, Path(folder))
 
-            clock = trio.testing.MockClock(autojump_threshold=0) if self.kind.virtual else None
+            clock = patient_clock() if self.kind.virtual else None
             try:
                 with watch.on(), _standing(clock):
                     trio.run(play, clock=clock, instruments=[watch])

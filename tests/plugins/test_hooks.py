@@ -17,7 +17,7 @@ from daycare.observe.bus import Bus
 from daycare.plugin import BeforeTurn, HookSet, MessageSeen, PluginContext, SessionEnded, TurnEnded
 from daycare.plugins.context import Context
 from daycare.store.records import InboxRow, Receipt
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import VirtualClock, patient_clock
 from tests.plugins.helpers import agent, envelope, events, said, stubborn, surroundings, turn
 
 
@@ -242,7 +242,7 @@ async def test_slow_listener_loses_the_oldest_and_delays_nobody(
 
 
 async def test_stop_is_bounded_although_a_hook_hangs(tmp_path: Path) -> None:
-    clock = trio.testing.MockClock(autojump_threshold=0)
+    clock = patient_clock()
 
     async def main() -> None:
         for hook, ends in ((_hangs, True), (_stubborn, False)):

@@ -75,7 +75,7 @@ def simulate(seed: int, days: float, folder: Path, *, threads: bool = False) -> 
     trusted = patch.object(Provenance, "__init__", trusting(Provenance.__init__, *TOOLS))  # no errand asks
     with deterministic(seed), _counted_ids(), _ledger(folder / "ledger"), trusted:
         try:
-            trio.run(simulation.run, clock=patient_clock() if threads else trio.testing.MockClock(autojump_threshold=0))
+            trio.run(simulation.run, clock=patient_clock())
         except* UnsoundError as group:
             raise UnsoundError(_first(group)) from None
     return simulation.figures

@@ -24,6 +24,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.events import AgentSlept, AgentWoke, LaneBroke, TurnFinished
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records import AgentConfig, Commit, Policy
+from daycare.testing.clock import patient_clock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted
 
@@ -61,9 +62,7 @@ class Figures:
 def interleave(seed: int, count: int, supervisor: type[Supervisor] = Supervisor) -> Figures:
     """Post `count` messages and return what happened to them; everything follows from `seed`."""
     with deterministic(seed), tempfile.TemporaryDirectory() as folder:
-        return trio.run(
-            _interleave, seed, count, supervisor, Path(folder), clock=trio.testing.MockClock(autojump_threshold=0)
-        )
+        return trio.run(_interleave, seed, count, supervisor, Path(folder), clock=patient_clock())
 
 
 async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folder: Path) -> Figures:

@@ -18,7 +18,7 @@ import msgspec
 import trio
 import trio.testing
 
-from daycare.testing.clock import VirtualClock
+from daycare.testing.clock import VirtualClock, patient_clock
 from tests.storefaults.places import Disk, Fault, Place
 from tests.storefaults.story import FAILED, Story, plain
 
@@ -140,7 +140,7 @@ def live(disk: Callable[[VirtualClock], Disk]) -> Day:
     before = os.environ.get("DAYCARE_TEST_LEDGER")
     os.environ["DAYCARE_TEST_LEDGER"] = str(folder / "ledger")
     try:
-        return trio.run(_live, folder, disk, clock=trio.testing.MockClock(autojump_threshold=0))
+        return trio.run(_live, folder, disk, clock=patient_clock())
     finally:
         if before is None:
             del os.environ["DAYCARE_TEST_LEDGER"]

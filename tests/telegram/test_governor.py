@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from daycare.testing.clock import patient_clock
 from daycare_plugins.telegram.governor import ASKED_S, CHATS_MAX, PERSON, Governor, Rate
 
 PEOPLE_CHATS = (1, 2, 3)
@@ -27,7 +28,7 @@ FREEZES = st.lists(
 
 
 def run(main: Callable[[], Awaitable[Any]]) -> Any:
-    return trio.run(main, clock=MockClock(autojump_threshold=0))
+    return trio.run(main, clock=patient_clock())
 
 
 async def carried_out(governor: Governor, calls: Any, freezes: Any = ()) -> list[tuple[float, float, int, bool]]:

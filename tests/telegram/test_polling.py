@@ -13,6 +13,7 @@ from trio.testing import MockClock
 from daycare.base.connector import Health, Inbound, Unreadable
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Choice
+from daycare.testing.clock import patient_clock
 from daycare.testing.http_server import RefusedError
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
@@ -100,7 +101,7 @@ def test_whatever_happens_each_update_is_handled_once_and_in_order(host: Host, s
     """Faults of the network, the server and the store, restarts of ids and of the daemon, all at random."""
     print(f"seed {seed}")
     chance = random.Random(seed)
-    clock = MockClock(autojump_threshold=0)
+    clock = patient_clock()
     said: dict[int, list[str]] = {chat: [] for chat in range(1, 9)}
 
     async def play() -> None:
