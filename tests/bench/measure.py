@@ -48,6 +48,7 @@ def say(text: str) -> None:
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
     """Make a folder on the disk under test and remove it at the end."""
+    parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="bench-", dir=parent))
     try:
         yield folder
