@@ -53,7 +53,7 @@ from daycare.base.limits import (
     RETRY_MAX_S,
     SPLIT_INLINE_MAX_CHARS,
 )
-from daycare.base.messages import Envelope, EnvelopeKind
+from daycare.base.messages import Envelope
 from daycare.base.path import Fetch
 from daycare.base.permission import READ_MEMORY, Decision
 from daycare.observe.about import about, about_row
@@ -440,6 +440,5 @@ class Flow:
 
 def _is_stale(row: InboxRow, turn: Turn) -> bool:
     """Whether nobody wants this answer: it only says that none came, or belongs to an earlier conversation."""
-    envelope = row.envelope
-    earlier = envelope.meta.get("session", "") not in ("", str(turn.session))
-    return envelope.kind is EnvelopeKind.RESULT and ("late" in envelope.meta or earlier)
+    it = row.envelope.answers
+    return it is not None and (it.late or it.session not in (None, turn.session))

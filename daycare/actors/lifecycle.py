@@ -206,9 +206,7 @@ class Activation:
         """Take what corrects these rows, whoever wrote in between: they are to be read in their last words."""
         keys = {row.envelope.key for row in rows}
         found = [
-            row
-            for row in self.rows
-            if row.envelope.meta.get("edits") in keys and row.envelope.kind is EnvelopeKind.TEXT
+            row for row in self.rows if row.envelope.person.edits in keys and row.envelope.kind is EnvelopeKind.TEXT
         ]
         if found:
             self.drop({row.seq for row in found})

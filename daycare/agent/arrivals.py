@@ -18,6 +18,7 @@ from daycare.agent.commands import is_command
 from daycare.agent.kinds import conversation
 from daycare.agent.pace import Pace
 from daycare.approvals.desk import Desk
+from daycare.base.causes import Person
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Unreadable, well_formed
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError, UnavailableError
@@ -228,13 +229,14 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         raise InvalidError("MESSAGE_EMPTY", f"posting to {path}: there is no text", hint="say something")
     note = inbound.kind == "note"
     command = not note and inbound.origin in (Origin.PERSON, Origin.GROUP) and is_command(text)
-    about = {
-        "name": inbound.name[:KEY_MAX_CHARS],
-        "chat": inbound.chat,
-        "album": inbound.album,
-        "context": inbound.context[:CONTEXT_MAX_CHARS],
-        "message": inbound.message,
-    }
+    about = Person(
+        name=inbound.name[:KEY_MAX_CHARS],
+        chat=inbound.chat,
+        album=inbound.album,
+        context=inbound.context[:CONTEXT_MAX_CHARS],
+        message=inbound.message,
+        more=dict(inbound.meta),
+    )
     return Envelope(
         to=str(path),
         user=user.id,
@@ -247,7 +249,7 @@ def _envelope(user: User, path: Path, inbound: Inbound, files: tuple[File, ...])
         lane=Lane.CONTROL if command else Lane.MESSAGES,
         files=files,
         reply_target=inbound.reply_target or _own_address(user, inbound),
-        meta=dict(inbound.meta) | {name: value for name, value in about.items() if value},
+        cause=about,
     )
 
 

@@ -15,6 +15,7 @@ from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.steps import Thought
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage, Sort
 from daycare.base.blame import blamed
+from daycare.base.causes import Signalled
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, InvalidError, NotFoundError
 from daycare.base.limits import BEHAVIOUR_STATE_MAX_BYTES, REPLY_MAX_CHARS
@@ -168,7 +169,7 @@ def _heard(row: InboxRow) -> BehaviourMessage:
     return BehaviourMessage(
         number=row.seq,
         sort=sort,
-        signal=envelope.meta.get("signal", "") if sort == "notice" else "",
+        signal=envelope.cause.signal if isinstance(envelope.cause, Signalled) else "",
         text=envelope.text,
         sender=envelope.sender,
         origin=envelope.origin,

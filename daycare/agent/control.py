@@ -13,6 +13,7 @@ from daycare.actors.router import Router
 from daycare.agent.commands import Answer, Commands
 from daycare.agent.endings import Endings
 from daycare.agent.kinds import route
+from daycare.base.causes import Ending
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError
 from daycare.base.events import AgentDied
@@ -114,7 +115,8 @@ class Control:
     async def _die(self, agent: Agent, row: InboxRow) -> None:
         parent = await self.directory.get(agent.parent) if agent.parent else None
         told = parent is not None and row.envelope.sender == parent.path  # it has said so itself
-        quiet = told or "quiet" in row.envelope.meta
+        how = row.envelope.cause if isinstance(row.envelope.cause, Ending) else Ending()
+        quiet = told or how.quiet
         if parent is not None and parent.state != "dead" and not quiet:
             await self.router.post(
                 Envelope(
@@ -130,7 +132,7 @@ class Control:
                     origins=(),  # only daemon and people give a reason here, or a call of a tool that was allowed
                 )
             )
-        untold = agent.parent if told else row.envelope.meta.get("untold")
+        untold = agent.parent if told else how.untold or None
         await self.store.agents.set_state(agent.id, "dead", row.envelope.text or "dismissed", untold=untold)
         self.endings.hooks.session_ended(agent, agent.session, row.envelope.text or "dismissed")
         self.bus.publish(

@@ -17,6 +17,7 @@ from daycare.agent import tokens
 from daycare.agent.budgets import payer_of
 from daycare.agent.kinds import messages_of
 from daycare.agent.steps import Thought
+from daycare.base.causes import Handoff
 from daycare.base.clock import Clock
 from daycare.base.errors import AwayError, DaycareError, InvalidError
 from daycare.base.events import MemoryLearned
@@ -61,9 +62,8 @@ class Curator:
         await loaded(RULES)
         wanted: dict[str, int] = {}
         for row in rows:
-            meta = row.envelope.meta
-            if meta.get("agent"):
-                wanted[meta["agent"]] = max(wanted.get(meta["agent"], 0), int(meta["through"]))
+            if isinstance(it := row.envelope.cause, Handoff):
+                wanted[it.agent] = max(wanted.get(it.agent, 0), it.through)
         calls = _Calls(worker, turn)
         told = [await self._curate(worker, await self.directory.get(of), to, calls) for of, to in wanted.items()]
         reply = "; ".join(told) or "nothing was handed off"

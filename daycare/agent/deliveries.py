@@ -9,6 +9,7 @@ from daycare.actors.directory import Directory
 from daycare.agent.kinds import is_background, is_heartbeat, is_lasting_agents, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
+from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import NOBODY, is_silence
 from daycare.base.limits import CRON_TOLD_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins
@@ -57,12 +58,14 @@ class Deliveries:
     async def _way(self, agent: Agent, row: InboxRow) -> tuple[Agent, str, str | None] | None:
         """Return in which conversation, over which connector and where; None: as other answers go, or nowhere."""
         envelope = row.envelope
-        wish = envelope.meta.get("deliver", "")
+        cause = envelope.cause
+        wish = cause.deliver if isinstance(cause, JobRun | TaskWork) else ""
         if not wish:
             own = await self.notifier.own_connector(agent)
             if route(agent, envelope, self.connectors, own) is not None:
                 return None
-        return await self.way(envelope.user, wish, envelope.meta.get("connector", ""), envelope.meta.get("target"))
+        asked = (cause.connector, cause.target) if isinstance(cause, TaskWork) else ("", None)
+        return await self.way(envelope.user, wish, *asked)
 
     async def way(
         self, user: str, wish: str, asked_by: str = "", target: str | None = None
@@ -82,7 +85,7 @@ class Deliveries:
 
 def goes_elsewhere(row: InboxRow) -> bool:
     """Return whether the answer to a row is wanted in a place of its own."""
-    return is_scheduled(row) and bool(row.envelope.meta.get("deliver"))
+    return isinstance(cause := row.envelope.cause, JobRun) and bool(cause.deliver)
 
 
 def is_silent(thought: Thought) -> bool:
@@ -91,10 +94,12 @@ def is_silent(thought: Thought) -> bool:
 
 
 def _note(to: Agent, agent: Agent, turn: Turn, row: InboxRow, text: str) -> Envelope:
-    meta = row.envelope.meta
-    what = f"the task {meta['task']}" if is_task(row) else f"the scheduled job {meta.get('job')}"
-    if is_heartbeat(row):
-        what = f"a heartbeat of {agent.path}"
+    what = f"a heartbeat of {agent.path}"
+    match row.envelope.cause:
+        case TaskWork(task=task):
+            what = f"the task {task}"
+        case JobRun(job=job):
+            what = f"the scheduled job {job}"
     return Envelope(
         to=to.path,
         agent_id=to.id,

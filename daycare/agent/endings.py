@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.actors.lifecycle import Activation
 from daycare.agent.deliveries import Deliveries, goes_elsewhere, is_silent
 from daycare.agent.hooks import Hooks
-from daycare.agent.kinds import is_task, route, sender_connector
+from daycare.agent.kinds import route, sender_connector
 from daycare.agent.notify import Notifier
 from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import reactions
@@ -17,6 +17,7 @@ from daycare.agent.steps import Aside, Thought, recorded
 from daycare.agent.task_endings import cut_short
 from daycare.agent.tool_results import answers_among
 from daycare.base.bounded import Bounded
+from daycare.base.causes import TaskWork
 from daycare.base.clock import Clock
 from daycare.base.cron import is_silence
 from daycare.base.errors import BudgetError, DaycareError, SetupError
@@ -147,7 +148,7 @@ class Endings:
             texts = [""]
         own = await self.notifier.own_connector(agent) if agent.kind != Kind.CONNECTOR else ""
         questions = {
-            address: row.envelope.meta.get("message", "")
+            address: row.envelope.person.message
             for row in thought.rows
             if not goes_elsewhere(row)
             if (address := route(agent, row.envelope, self.connectors, own)) is not None
@@ -353,8 +354,8 @@ def _answers(thought: Thought, text: str, status: Literal["ok", "error"], origin
     found = []
     for row in thought.rows:
         said = text or "[no words]"
-        if silent and is_task(row):
-            if "waits" not in row.envelope.meta:
+        if silent and isinstance(work := row.envelope.cause, TaskWork):
+            if not work.waits:
                 continue
             said = "[nothing to tell]"
         found.append(row.envelope.answer(said, status, origins))

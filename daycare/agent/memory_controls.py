@@ -112,7 +112,7 @@ class MemoryControls:
         )
         if asked is not None:
             it = asked.envelope
-            envelope = replace(envelope, origin=it.origin, reply_target=it.reply_target, meta=it.meta)
+            envelope = replace(envelope, origin=it.origin, reply_target=it.reply_target, cause=it.cause)
         return await self._post(envelope)
 
     async def sources(self, agent: Agent, labels: Sequence[str]) -> list[Shown]:

@@ -6,6 +6,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from daycare.agent.readings import Readings, look
+from daycare.base.causes import Approved
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
@@ -17,7 +18,7 @@ from daycare.memory.documents import Documents
 from daycare.rules.taint import Source, Sources, sources_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
-from daycare.store.records_approvals import APPROVED, DESK, ApprovalState, CallAction
+from daycare.store.records_approvals import ApprovalState, CallAction
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
 
@@ -122,10 +123,9 @@ async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -
     """Return the calls that a turn is there to make, as a person has approved them. Nobody else speaks as the desk."""
     calls = []
     for row in rows:
-        envelope = row.envelope
-        if (envelope.origin, envelope.sender) != (Origin.SYSTEM, DESK) or APPROVED not in envelope.meta:
+        if not isinstance(consent := row.envelope.cause, Approved):
             continue
-        it = await store.approvals.get(int(envelope.meta[APPROVED]))
+        it = await store.approvals.get(consent.no)
         if it is None or it.agent_id != agent.id or it.state is not ApprovalState.APPROVED:
             continue
         if isinstance(it.action, CallAction):

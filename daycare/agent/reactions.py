@@ -31,7 +31,7 @@ class Reacting:
         able = False
         for row in rows:
             address = route(agent, row.envelope, self._connectors)
-            if address is None or not row.envelope.meta.get("message"):
+            if address is None or not row.envelope.person.message:
                 continue
             name, target = address
             if target is None:

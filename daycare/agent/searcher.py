@@ -20,6 +20,7 @@ from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, o
 from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
+from daycare.base.causes import Question
 from daycare.base.clock import Clock
 from daycare.base.clues import SEARCHER, clues
 from daycare.base.limits import SEARCH_ANSWER_MAX_CHARS, SEARCH_CALLS_MAX, SEARCH_DEADLINE_S, SEARCH_SOURCES_MAX
@@ -31,7 +32,6 @@ from daycare.base.messages import (
     Text,
     ToolCall,
     ToolResult,
-    asking,
     dismissal,
 )
 from daycare.base.path import Kind
@@ -132,7 +132,7 @@ class Searcher:
             return Aside((asked,))
         now_ms, envelope = self.clock.now_ms(), answer.envelope
         questions = tuple(row for row in rows if row is not answer)
-        status = "ok" if envelope.meta.get("status") == "ok" else "error"
+        status = "ok" if envelope.answers and envelope.answers.ok else "error"
         call = ToolCall(asked.call_id, _TOOL, asked.arguments)
         said = tool_message(call, envelope.text, status, now_ms, envelope.origins)
         await with_retry(lambda: self.store.turns.journal([replace(asked, state="done", message=said)]))
@@ -158,7 +158,7 @@ class Searcher:
             trace=turn.trace,
             chain=(*row.envelope.chain, agent.path),
             via=(*row.envelope.via, agent.path),
-            meta=asking(wait, agent.id, turn.session),
+            cause=Question(wait, agent.id, turn.session),
             origins=sources_of([row], (), ()).others,
         )
         await self.directory.help(agent, searching(told_of(question)), wait, question, Kind.SEARCH)

@@ -11,12 +11,13 @@ from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.agent.bounds import bounds_of
 from daycare.base import crontab
+from daycare.base.causes import Question, TaskWork
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.ids import new_agent_id, new_trace_id
 from daycare.base.limits import ASK_CHAIN_MAX
-from daycare.base.messages import Envelope, Origin, asking, dismissal
+from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path, Role, owner_of
 from daycare.base.permission import KILL, SPAWN
 from daycare.base.task import TaskSpec
@@ -61,9 +62,7 @@ class TaskControls:
         """
         if deliver not in ("", NOBODY):
             self._check_place(deliver, user, by_hand=not connector)
-        meta = {"deliver": deliver, "connector": connector}
-        if target is not None:
-            meta["target"] = target
+        work = TaskWork(deliver=deliver, connector=connector, target=target)
         message = Envelope(
             to="",
             user=user,
@@ -72,9 +71,8 @@ class TaskControls:
             key="task",
             text="",
             trace=new_trace_id(),
-            meta=meta,
         )
-        new = await self._new(user, spec, name, f"{user}:{key}", message, AgentConfig())
+        new = await self._new(user, spec, name, f"{user}:{key}", message, work, AgentConfig())
         return await self.store.tasks.start(
             replace(new, deliver=deliver, connector=connector, target=target),
         )
@@ -87,11 +85,9 @@ class TaskControls:
             return known
         await self._check_asker(context, asker, name, wait)
         chains = context.chains
-        meta = asking(wait or f"{key}:task", asker.id, asker.session)
-        if wait:
-            meta["waits"] = "1"
-        else:
-            del meta["session"]  # it goes on when a new conversation begins, and its answer is wanted there
+        # One that nobody waits for goes on when a new conversation begins, and its answer is wanted there.
+        question = Question(wait or f"{key}:task", asker.id, asker.session if wait else None)
+        work = TaskWork(question=question, waits=bool(wait))
         message = Envelope(
             to="",
             user=asker.user,
@@ -102,11 +98,10 @@ class TaskControls:
             trace=context.trace,
             chain=chains.waiting if wait else (),
             via=chains.via,
-            meta=meta,
             origins=await context.origins(),
         )
         config = replace(await bounds_of(self.directory, asker), tools=(*context.allowed, TASKS_ONLY))
-        new = await self._new(asker.user, spec, name, key, message, config)
+        new = await self._new(asker.user, spec, name, key, message, work, config)
         await self.router.count(new.message)
         return await self.store.tasks.start(replace(new, asker=asker.path, waits=bool(wait)))
 
@@ -171,7 +166,7 @@ class TaskControls:
         return person.zone
 
     async def _new(
-        self, user: str, spec: TaskSpec, name: str, key: str, message: Envelope, config: AgentConfig
+        self, user: str, spec: TaskSpec, name: str, key: str, message: Envelope, work: TaskWork, config: AgentConfig
     ) -> NewTask:
         text, values = spec.said(), spec.values()
         path = Path.task(user, name or _NAMELESS)  # a wrong name is refused here
@@ -185,7 +180,7 @@ class TaskControls:
             prompt=text,
             parameters=values,
             deadline_at=deadline_at,
-            message=replace(message, text=text, meta=message.meta | {"due": due}),
+            message=replace(message, text=text, cause=replace(work, due=due)),
             create=NewAgent(
                 id=new_agent_id(),
                 path=str(path),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from daycare.agent.steps import Thought
+from daycare.base.causes import Ending
 from daycare.base.limits import TASK_HAD_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin
 from daycare.base.path import Kind
@@ -24,7 +25,7 @@ def cut_short(
     stops = [row.envelope for row in control if row.envelope.kind is EnvelopeKind.DISMISS]
     why = next((stop.text for stop in stops if stop.text), reason)
     had = _had(thought.history)
-    untold = {stop.meta.get("untold") for stop in stops} - {None}
+    untold: set[str | None] = {stop.cause.untold or None for stop in stops if isinstance(stop.cause, Ending)}
     return replace(thought, reply=had), f"{why}. What it had:\n{had}" if had else why, untold
 
 

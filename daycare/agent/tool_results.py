@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from daycare.base.messages import EnvelopeKind, Message, Origin, Origins, ToolCall, ToolResult
+from daycare.base.messages import Message, Origin, Origins, ToolCall, ToolResult
 from daycare.store.records import InboxRow, Step
 
 
@@ -40,15 +40,15 @@ def answers_among(rows: Sequence[InboxRow], steps: Sequence[Step]) -> list[Inbox
 
 def answer_to(call: ToolCall, step: Step, rows: Sequence[InboxRow], at_ms: int) -> tuple[Message, str] | None:
     """Return the answer to a step's call as its result, and its status; None if it is not among the rows."""
-    answers = sorted((row for row in rows if is_answer(row, step)), key=lambda row: "late" in row.envelope.meta)
-    if not answers:
+    found = [(it, row.envelope) for row in rows if (it := row.envelope.answers) and it.wait == step.wait]
+    if not found or not step.wait:
         return None
-    answer = answers[0].envelope  # one that came goes before the word that none came in time
-    status = "ok" if answer.meta.get("status") == "ok" else "error"
+    it, answer = min(found, key=lambda each: each[0].late)  # one that came goes before the word that none came in time
+    status = "ok" if it.ok else "error"
     return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins), status
 
 
 def is_answer(row: InboxRow, step: Step) -> bool:
     """Return whether a row holds the result of a step's call."""
-    envelope = row.envelope
-    return envelope.kind is EnvelopeKind.RESULT and step.wait != "" and envelope.meta.get("wait") == step.wait
+    it = row.envelope.answers
+    return it is not None and step.wait != "" and it.wait == step.wait

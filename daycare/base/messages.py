@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from daycare.base import causes
 from daycare.base.scope import user_in
 
 
@@ -42,10 +43,10 @@ class EnvelopeKind(StrEnum):
     TEXT = "text"  # read it and answer
     COMMAND = "command"  # a chat command such as `/stop`: body is the command line
     QUERY = "query"  # a question of a person to the agent's memory: a search answers it, no model of the agent's own
-    RESULT = "result"  # what became of something asked for: `meta["wait"]` names the call that may wait for it
+    RESULT = "result"  # what became of something asked for, for the call that may wait for it
     NOTE = "note"  # keep it in the conversation for later; no turn of the model is worth it
     NOTICE = "notice"  # read it, answer only if that helps (a result, a failure, a reminder)
-    HANDOFF = "handoff"  # to a memory worker: what it is to look at, up to entry `meta["through"]`
+    HANDOFF = "handoff"  # to a memory worker: what it is to look at
     DISMISS = "dismiss"  # finish and die with a last word to the parent (the actors' poison pill)
 
 
@@ -55,8 +56,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `to` is a path; `agent_id`, when set, pins one incarnation of it: a reply to a dead incarnation does not reach the
     next. `sender` is a path or a connector key (`telegram:42`). `key` is unique per recipient; a repeat is answered
     with the first one's result. `chain` lists the agents that wait for this answer, outermost first; `via` those by
-    whose turns it came about since a person, a timer or a schedule began it. `origins` is the daemon's own note of what
-    others said that went into the words of an agent: none of it, or None where nobody knows.
+    whose turns it came about since a person, a timer or a schedule began it. `cause` says what came about.
+    `origins` is the daemon's own note of what others said that went into the words of an agent: none of it, or None
+    where nobody knows.
     """
 
     to: str
@@ -73,26 +75,43 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     via: tuple[str, ...] = ()
     files: tuple["File", ...] = ()
     reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
-    meta: dict[str, str] = msgspec.field(default_factory=dict)
+    cause: causes.Cause | None = None
     origins: Origins = None
 
+    @property
+    def person(self) -> causes.Person:
+        """What a connector said of it; nothing, if it came over none."""
+        return self.cause if isinstance(self.cause, causes.Person) else causes.NOBODY_IN_PARTICULAR
+
+    @property
+    def question(self) -> causes.Question | None:
+        """Who gets an answer to it as a result, and None if nobody."""
+        asked = self.cause.question if isinstance(self.cause, causes.TaskWork) else self.cause
+        return asked if isinstance(asked, causes.Question) else None
+
+    @property
+    def answers(self) -> causes.Answer | None:
+        """Which call it answers, of a result."""
+        return self.cause if isinstance(self.cause, causes.Answer) else None
+
     def answer(self, text: str, status: Literal["ok", "error"], origins: Origins) -> "Envelope | None":
-        """Return what tells the asker the answer, or None if nobody asked for one by way of `asking`."""
-        if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or "wait" not in self.meta:
+        """Return what tells the asker the answer, or None if nobody asked for one with a `Question`."""
+        asked = self.question
+        if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or asked is None:
             return None
         return Envelope(
             to=self.sender,
-            agent_id=self.meta["asker"],
+            agent_id=asked.asker,
             user=user_in(self.sender, self.user),
             origin=Origin.AGENT,
             sender=self.to,
-            key=f"result:{self.meta['wait']}",
+            key=f"result:{asked.wait}",
             text=text,
             trace=self.trace,
             kind=EnvelopeKind.RESULT,
             lane=Lane.CONTROL,  # it has room when the inbox is full, and goes before what waits
             via=(*self.via, self.to),
-            meta={"wait": self.meta["wait"], "status": status, "session": self.meta.get("session", "")},
+            cause=causes.Answer(asked.wait, ok=status == "ok", session=asked.session),
             origins=origins,
         )
 
@@ -102,14 +121,6 @@ class Chains(msgspec.Struct, frozen=True):
 
     waiting: tuple[str, ...] = ()
     via: tuple[str, ...] = ()
-
-
-def asking(wait: str, asker: str, session: int) -> dict[str, str]:
-    """Return the `meta` of a message whose answer the agent with the id `asker` gets as a RESULT, once.
-
-    After a new `session` has begun, it is an answer that nobody wants.
-    """
-    return {"wait": wait, "asker": asker, "session": str(session)}
 
 
 def dismissal(
@@ -139,7 +150,7 @@ def dismissal(
         trace=trace,
         kind=EnvelopeKind.DISMISS,
         lane=Lane.CONTROL,
-        meta=({"quiet": "1"} if quiet else {}) | ({"untold": untold} if untold else {}),
+        cause=causes.Ending(quiet, untold),
         origins=(),  # a reason that an agent gives had a person's yes where it needed one
     )
 
@@ -267,3 +278,21 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
         )
+
+
+class _Kept(Envelope, frozen=True, kw_only=True):
+    """An envelope as any version kept it."""
+
+    meta: dict[str, str] = {}
+
+
+_decode = msgspec.json.Decoder(_Kept).decode
+
+
+def read_envelope(text: str | bytes) -> Envelope:
+    """Return an envelope that was kept as JSON, by this version or an earlier one."""
+    kept = _decode(text)
+    fields = {name: getattr(kept, name) for name in Envelope.__struct_fields__}
+    if kept.meta:
+        fields["cause"] = causes.of_earlier(kept.meta, kept.origin, kept.kind, kept.sender)
+    return Envelope(**fields)

@@ -148,13 +148,14 @@ def _of_row(row: InboxRow) -> Iterator[Source]:
     if envelope.origin is Origin.SYSTEM and envelope.sender == DESK:
         yield Source("a decision on an earlier request", Origin.PERSON)
         return
-    name = _one_line(envelope.meta.get("name", ""), _NAME_MAX_CHARS)
+    said = envelope.person
+    name = _one_line(said.name, _NAME_MAX_CHARS)
     who = f"{name} ({envelope.sender})" if name else envelope.sender
     what = "answer" if envelope.kind is EnvelopeKind.RESULT else _WHAT.get(envelope.origin, "message")
     yield from _said(f"{what} {row.seq} of {_one_line(who)}", envelope.origin, envelope.origins)
-    if envelope.meta.get("context"):
+    if said.context:
         yield Source(f"words quoted in message {row.seq}", Origin.FORWARD)
-    if envelope.meta.get("chat") and envelope.origin is Origin.PERSON:
+    if said.chat and envelope.origin is Origin.PERSON:
         yield Source(f"group message {row.seq}", Origin.GROUP)
     for file in envelope.files:
         yield Source(f'file {file.id} "{_one_line(file.name)}"', Origin.FILE)

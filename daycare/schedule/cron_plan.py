@@ -4,7 +4,8 @@ from itertools import chain
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from daycare.base.cron import NOBODY, within
+from daycare.base.causes import JobRun
+from daycare.base.cron import within
 from daycare.base.durations import duration
 from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
@@ -60,13 +61,14 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer
         if len(answer) > CRON_ANSWER_SHOWN_CHARS:
             answer = f"{answer[:CRON_ANSWER_SHOWN_CHARS]} [cut: {len(answer)} characters in all]"
         text += f"\n\nYour answer of {_local(last.due_at, here)}, for comparison:\n{fence('earlier-answer', answer)}"
-    meta = {"job": job.path, "due": _local(run.due_at, here), "deliver": job.spec.deliver}
-    if not run.by_hand and now_ms - run.due_at > _ON_TIME_MS:
-        meta["late"] = duration((now_ms - run.due_at) / 1000)
-    if job.spec.deliver == NOBODY:
-        meta["kept"] = "1"
-    if job.spec.task:
-        meta["until"] = _local(deadline_of(job, now_ms), here)
+    late_s = (now_ms - run.due_at) / 1000
+    cause = JobRun(
+        job=job.path,
+        due=_local(run.due_at, here),
+        deliver=job.spec.deliver,
+        late=duration(late_s) if not run.by_hand and late_s * 1000 > _ON_TIME_MS else "",
+        until=_local(deadline_of(job, now_ms), here) if job.spec.task else "",
+    )
     return Envelope(
         to="" if job.spec.task else job.spec.target or job.path,
         user=job.user,
@@ -75,7 +77,7 @@ def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer
         key=f"cron:{job.no}:{run.due_at}:{run.attempt}",
         text=text,
         trace=new_trace_id(),
-        meta=meta,
+        cause=cause,
         origins=last.origins if last is not None else None,
     )
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
+from daycare.base.causes import Handoff
 from daycare.base.clock import CLOCK_OFF_S, Clock, is_within
 from daycare.base.errors import DaycareError
 from daycare.base.ids import new_trace_id
@@ -92,7 +93,7 @@ class Curation:
             text=f"{each.entries} entries of {agent.path}: {why}",
             trace=new_trace_id(),
             kind=EnvelopeKind.HANDOFF,
-            meta={"agent": agent.id, "through": str(each.through)},
+            cause=Handoff(agent.id, each.through),
         )
         worker = self.directory.new(path, origin=Origin.SYSTEM, parent=agent.id)
         receipt = await self.router.post(envelope, worker)

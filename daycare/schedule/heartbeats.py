@@ -8,6 +8,7 @@ from typing import Final
 
 from daycare.actors.router import Router
 from daycare.agent.heartbeat_controls import HeartbeatControls
+from daycare.base.causes import Beat
 from daycare.base.clock import Clock
 from daycare.base.errors import NotFoundError
 from daycare.base.ids import new_trace_id
@@ -67,7 +68,7 @@ class Heartbeats:
             text=await self._prompt(agent),
             trace=new_trace_id(),
             kind=EnvelopeKind.NOTICE,
-            meta={"heartbeat": str(agent.config.heartbeat_s)},
+            cause=Beat(agent.config.heartbeat_s),
         )
         try:
             receipt = await self._store.heartbeats.beat(agent.id, beat)

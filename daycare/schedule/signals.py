@@ -14,6 +14,7 @@ from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.signal_tools import SignalTools
 from daycare.base import signal
+from daycare.base.causes import Signalled
 from daycare.base.clock import Clock, wait_s
 from daycare.base.errors import ForbiddenError, InvalidError, NotFoundError
 from daycare.base.events import SignalFired
@@ -145,9 +146,6 @@ class Signals(Feature):
 
 
 def _message(it: Signal, agent: Agent, *, silent: bool) -> Envelope:
-    meta = {"signal": it.type}
-    if agent.kind in FOREGROUND:
-        meta["told"] = "1"
     return Envelope(
         to=agent.path,
         agent_id=agent.id,
@@ -159,6 +157,6 @@ def _message(it: Signal, agent: Agent, *, silent: bool) -> Envelope:
         trace=it.trace,
         kind=EnvelopeKind.NOTE if silent else EnvelopeKind.NOTICE,
         via=it.via,
-        meta=meta,
+        cause=Signalled(it.type, told=agent.kind in FOREGROUND),
         origins=() if it.sender_id else None,  # the daemon's, or an agent's that had a yes where it needed one
     )

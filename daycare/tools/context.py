@@ -7,9 +7,10 @@ from typing import Final
 import msgspec
 
 from daycare.base import foreign
+from daycare.base.causes import Question
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
-from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, asking
+from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.base.path import PEOPLES, Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
@@ -114,9 +115,9 @@ class Context:
                 f"asking {to}: it waits for this answer itself ({' -> '.join((*self._chain, to))})",
                 hint="send a message without waiting instead",
             )
-        question = await self._question(to, text)
+        question, wait = await self._question(to, text)
         await self._reach.post(question)
-        return Waiting(key=question.meta["wait"], deadline_s=_clipped(deadline_s))
+        return Waiting(key=wait, deadline_s=_clipped(deadline_s))
 
     async def spawn(
         self, task: str, *, prompt: str = "", tools: Sequence[str] | None = None, deadline_s: float | None = None
@@ -125,14 +126,13 @@ class Context:
         wanted = self.allowed if tools is None else foreign.items(tools, foreign.ITEMS_MAX)
         granted = tuple(name for name in wanted if name in self.allowed)
         task, prompt = foreign.text(task), foreign.text(prompt)
-        question = await self._question("", task)
+        question, wait = await self._question("", task)
         config = AgentConfig(
             description=told_of(question),
             system_prompt=prompt,
             policy=Policy.FOLLOWUP,
             tools=granted,
         )
-        wait = question.meta["wait"]
         child = await self._reach.help(self._agent, config, wait, question, Kind.SUB)
         waiting = None if deadline_s is None else Waiting(key=wait, deadline_s=_clipped(deadline_s))
         return child.path, waiting
@@ -146,8 +146,7 @@ class Context:
                 f"asking the memory of {self.path}: only agents that people talk with may",
                 hint="use memory_search",
             )
-        envelope = await self._question("", question)
-        wait = envelope.meta["wait"]
+        envelope, wait = await self._question("", question)
         await self._reach.help(self._agent, searching(told_of(envelope)), wait, envelope, Kind.SEARCH)
         return Waiting(key=wait, deadline_s=_clipped(deadline_s))
 
@@ -155,8 +154,8 @@ class Context:
         """Return where the words of others came from that this call may pass on."""
         return await self._reach.origins(*self._call)
 
-    async def _question(self, to: str, text: str) -> Envelope:
-        """Return a message whose answer comes back to this call."""
+    async def _question(self, to: str, text: str) -> tuple[Envelope, str]:
+        """Return a message whose answer comes back to this call, and the key under which that waits."""
         if len(self._chain) > ASK_CHAIN_MAX:
             raise ConflictError("ASK_CHAIN", f"asking {to}: {len(self._chain)} agents wait already", hint="ask less")
         mark = f"ask{self._asked}"
@@ -164,8 +163,9 @@ class Context:
         envelope = self._envelope(to, text, Origin.AGENT, EnvelopeKind.TEXT, mark)
         wait = f"{self._agent.id}:{self._key(mark)}"
         self.waits.add(wait)
-        meta = asking(wait, self._agent.id, self._session)
-        return msgspec.structs.replace(envelope, chain=self._chain, meta=meta, origins=await self.origins())
+        cause = Question(wait, self._agent.id, self._session)
+        origins = await self.origins()
+        return msgspec.structs.replace(envelope, chain=self._chain, cause=cause, origins=origins), wait
 
     async def read(self, file_id: int, offset: int = 0, length: int = FILE_MAX_BYTES) -> tuple[File, bytes]:
         """Return a file of this user, and bytes of it."""

@@ -15,8 +15,9 @@ import pytest
 import trio
 
 from daycare.api.app import build
+from daycare.base.causes import Question
 from daycare.base.errors import ForbiddenError
-from daycare.base.messages import Envelope, Origin, ToolResult, asking
+from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.base.path import Kind
 from daycare.base.path import Path as Address
 from daycare.base.permission import ACTIONS, Decision, OwnRule, Permissions, Rule
@@ -165,7 +166,7 @@ async def test_no_helper_is_made_below_another_users_agent(tmp_path: Path, autoj
         for target in addresses("ben"):
             task = Envelope(
                 to="", user="ben", origin=Origin.AGENT, sender="/ann/agent/x", key="k", text="x", trace="t",
-                meta=asking("w", "id", 1),
+                cause=Question("w", "id", 1),
             )  # fmt: skip
             with pytest.raises(ForbiddenError, match="one user to another"):
                 await home.house.daemon.directory.help(await home.at(target), AgentConfig(), f"born:{target}", task)

@@ -17,6 +17,7 @@ from daycare.agent.blocks import block, data, mark_of
 from daycare.agent.deliveries import told_note
 from daycare.agent.kinds import message_of, messages_of, said
 from daycare.agent.prompt import recalled
+from daycare.base.causes import Person, Signalled
 from daycare.base.cron import CronSpec
 from daycare.base.fence import NAMES, fence, unfenced
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text
@@ -64,7 +65,7 @@ HOSTILE: Final = st.one_of(
 
 
 def _row(text: str, **more: Any) -> InboxRow:
-    fields: dict[str, Any] = {"origin": Origin.PERSON, "meta": {}, "sender": "pigeon:7"} | more
+    fields: dict[str, Any] = {"origin": Origin.PERSON, "sender": "pigeon:7"} | more
     return InboxRow(1, "agent", Envelope(to="/ann/pigeon", user="ann", key="k", text=text, trace="t", **fields), 0, 0)
 
 
@@ -126,14 +127,14 @@ _SEEN: Final = File(id=1, name="a.txt", media_type="text/plain", size=1)
 KINDS: Final = {
     "file": Kind("attached", lambda text: attachments.told(_SEEN, f".{text}".encode()).text, lambda text: f".{text}"),
     "forward": Kind(
-        "forwarded", lambda text: _read(text, origin=Origin.FORWARD, meta={"context": "Eve"}), before="Eve:\n"
+        "forwarded", lambda text: _read(text, origin=Origin.FORWARD, cause=Person(context="Eve")), before="Eve:\n"
     ),
-    "quote": Kind("quoted", lambda text: _read("hi", meta={"context": text})),
-    "quote in a group": Kind("quoted", lambda text: _read("hi", origin=Origin.GROUP, meta={"context": text})),
+    "quote": Kind("quoted", lambda text: _read("hi", cause=Person(context=text))),
+    "quote in a group": Kind("quoted", lambda text: _read("hi", origin=Origin.GROUP, cause=Person(context=text))),
     "signal": Kind(
         "signal",
         lambda text: _read(
-            text, origin=Origin.SYSTEM, kind=EnvelopeKind.NOTICE, sender="/system/signals", meta={"signal": "a:b"}
+            text, origin=Origin.SYSTEM, kind=EnvelopeKind.NOTICE, sender="/system/signals", cause=Signalled("a:b")
         ),
     ),
     "agent": Kind("message", lambda text: _read(text, origin=Origin.AGENT, sender="/ann/direct/sub/0")),
@@ -192,9 +193,9 @@ def test_what_a_model_reads_has_one_block_of_a_text_and_nothing_of_it_outside(ki
 @given(text=HOSTILE, who=st.sampled_from(("", "Bob")), context=st.one_of(st.just(""), HOSTILE))
 def test_what_a_person_typed_is_read_back_as_they_typed_it(text: str, who: str, context: str) -> None:
     """Whatever it looks like: a forward, a quote, a fence of today's or of earlier versions."""
-    message = message_of(_row(text, meta={"name": who, "context": context}))
+    message = message_of(_row(text, cause=Person(name=who, context=context)))
     assert said(message) == ("", text.removeprefix("[edited an earlier message, which now reads:]\n"))
-    in_group = message_of(_row(text, origin=Origin.GROUP, meta={"name": "Bob", "context": context}))
+    in_group = message_of(_row(text, origin=Origin.GROUP, cause=Person(name="Bob", context=context)))
     assert said(in_group) == ("Bob", said(message)[1])
     kept = msgspec.json.decode(msgspec.json.encode(message), type=Message)
     assert kept == message
@@ -203,7 +204,7 @@ def test_what_a_person_typed_is_read_back_as_they_typed_it(text: str, who: str, 
 
 @given(text=HOSTILE, context=HOSTILE)
 def test_a_forward_is_read_back_as_who_said_it_and_what(text: str, context: str) -> None:
-    who, words = said(message_of(_row(text, origin=Origin.FORWARD, meta={"name": "Bob", "context": context})))
+    who, words = said(message_of(_row(text, origin=Origin.FORWARD, cause=Person(name="Bob", context=context))))
     assert "\n" not in who and words.replace("&lt;", "<") == text.replace("&lt;", "<")
 
 
@@ -235,7 +236,7 @@ def test_forwards_of_one_album_are_read_back_together() -> None:
         _row(
             text,
             origin=Origin.FORWARD,
-            meta={"context": "Eve", "album": "a"},
+            cause=Person(context="Eve", album="a"),
             files=(File(id=1, name="p", media_type="image/png", size=1),),
         )
         for text in ("one:\nx", "", "two")

@@ -146,7 +146,7 @@ def interrupted(db: apsw.Connection) -> Iterator[str]:
     )
     waiting = f"SELECT agent_id, key FROM inbox WHERE state = 0 AND agent_id IN ({of_workers})"
     open_ = (
-        "SELECT a.parent, (SELECT max(CAST(i.extra ->> '$.meta.through' AS INTEGER)) FROM inbox i, json_each(t.seqs) s"
+        "SELECT a.parent, (SELECT max(CAST(i.extra ->> '$.cause.through' AS INTEGER)) FROM inbox i, json_each(t.seqs) s"
         " WHERE i.seq = s.value) FROM turns t JOIN agents a ON a.id = t.agent_id WHERE a.kind = 'memory'"
         " AND t.turn NOT IN (SELECT turn FROM history)"
     )

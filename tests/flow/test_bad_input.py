@@ -88,4 +88,4 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail_wherever_it_stands(
         inbound = Inbound(connector="direct", sender="direct:ann", key=half, text=half, name=half, meta={half: half})
         receipt = await house.daemon.flow.accept(inbound)
         (row,) = await house.store.inbox.rows([receipt.seq])
-        assert (row.envelope.text, row.envelope.meta["a\ufffdb"]) == ("a\ufffdb", "a\ufffdb")
+        assert (row.envelope.text, row.envelope.person.more["a\ufffdb"]) == ("a\ufffdb", "a\ufffdb")

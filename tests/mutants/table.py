@@ -393,7 +393,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "answer-to-nobody",
         "the answer of a helper is sent to the helper",
         "daycare.base.messages:Envelope.answer",
-        (Swap("self.meta['asker']", "None"), Swap("self.sender", "self.to")),
+        (Swap("asked.asker", "None"), Swap("self.sender", "self.to")),
         test("actors/test_delegation.py::test_a_helper_s_answer_is_the_result_of_the_call"),
     ),
     Mutant(

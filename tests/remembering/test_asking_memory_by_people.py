@@ -7,9 +7,10 @@ import trio
 import trio.testing
 
 from daycare.agent.lookup import label
+from daycare.base.causes import Question
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
-from daycare.base.messages import Envelope, Origin, asking
+from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
 from daycare.store.records import AgentConfig, User
@@ -166,7 +167,7 @@ async def test_fifty_searches_at_once_have_fifty_indexes_in_a_row(tmp_path: Path
                 key=f"q{number}",
                 text="?",
                 trace="t",
-                meta=asking(f"w{number}", agent.id, 1),
+                cause=Question(f"w{number}", agent.id, 1),
             )
             child = await house.daemon.directory.help(agent, searching("?"), f"w{number}", question, Kind.SEARCH)
             born.append(child.path)

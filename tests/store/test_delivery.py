@@ -2,6 +2,7 @@
 
 import pytest
 
+from daycare.base.causes import Person
 from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
 from daycare.store.contract import Store
@@ -107,7 +108,7 @@ async def test_a_replay_touches_only_what_is_dead(store: Store, state: int) -> N
 
 
 async def test_a_dead_message_is_replayed_once_also_to_the_next_incarnation(store: Store) -> None:
-    first = await post(store, "a", meta={"x": "y"})
+    first = await post(store, "a", cause=Person(name="y"))
     await store.agents.set_state(first.agent_id, "dead")
     [dead] = await store.dead.find()
     with pytest.raises(NotFoundError):
@@ -116,7 +117,10 @@ async def test_a_dead_message_is_replayed_once_also_to_the_next_incarnation(stor
     second = await store.inbox.post(letter("b"), new_agent(agent_id="second"))
     seq = await store.dead.replay(dead.no)
     rows = await store.inbox.waiting(second.agent_id)
-    assert [(row.envelope.text, row.envelope.meta) for row in rows] == [("text of b", {}), ("text of a", {"x": "y"})]
+    assert [(row.envelope.text, row.envelope.cause) for row in rows] == [
+        ("text of b", None),
+        ("text of a", Person(name="y")),
+    ]
     assert rows[1].seq == seq
     with pytest.raises(ConflictError):
         await store.dead.replay(dead.no)

@@ -6,6 +6,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 
+from daycare.base.causes import Person
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Lane
@@ -25,7 +26,7 @@ async def test_a_posted_message_waits_exactly_as_it_was_sent(store: Store) -> No
         lane=Lane.CONTROL,
         chain=("/u1/agent/a",),
         reply_target="42/7",
-        meta={"file": "é\U0001f600\0"},
+        cause=Person(name="é\U0001f600\0", more={"file": "é"}),
         text="",
     )
     receipt = await store.inbox.post(sent, new_agent())

@@ -182,7 +182,7 @@ async def test_an_edit_of_what_waits_or_is_worked_on_is_a_message_that_says_so(s
     await begin(store)
     [second] = await store.intake.take(BOT, [arrival("m:e2", edits="m")])
     for edit in (first, second):
-        assert (kind_of(edit).kind, kind_of(edit).meta) == (EnvelopeKind.TEXT, {"edits": "m"})
+        assert (kind_of(edit).kind, kind_of(edit).person.edits) == (EnvelopeKind.TEXT, "m")
 
 
 async def test_an_edit_of_what_was_answered_is_a_note_and_commands_nothing(store: Store) -> None:
@@ -190,7 +190,7 @@ async def test_an_edit_of_what_was_answered_is_a_note_and_commands_nothing(store
     command = arrival("m:e1", edits="m", text="/stop", kind=EnvelopeKind.COMMAND, lane=Lane.CONTROL)
     [edit] = await store.intake.take(BOT, [command])
     assert (kind_of(edit).kind, kind_of(edit).lane) == (EnvelopeKind.NOTE, Lane.MESSAGES)
-    assert kind_of(edit).meta == {"edits": "m"}
+    assert kind_of(edit).person.edits == "m"
 
 
 async def test_an_edit_that_asks_what_was_only_noted_so_far_is_a_message(store: Store) -> None:
@@ -205,7 +205,7 @@ async def test_an_edit_of_what_was_given_up_or_never_seen_is_a_message_of_its_ow
     agent, turn, _ = await begin(store, "m")
     await store.turns.park(agent, turn, code="X", reason="y")
     for taken in await store.intake.take(BOT, [arrival("m:e1", edits="m"), arrival("n:e1", edits="n")]):
-        assert (kind_of(taken).kind, kind_of(taken).meta) == (EnvelopeKind.TEXT, {})
+        assert (kind_of(taken).kind, kind_of(taken).cause) == (EnvelopeKind.TEXT, None)
 
 
 async def test_an_edit_looks_for_its_original_with_its_own_agent_only(store: Store) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.base.causes import Answer
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.store.contract import Store
@@ -374,7 +375,7 @@ async def test_a_turn_that_a_result_ends_is_logged_under_its_new_number(store: S
     agent, old, _ = await begin(store, "a")
     step = tool_step(old, 1, state="waiting", wait="w", wait_until=EPOCH_MS + 10**9)
     await store.turns.set_aside(agent, old, [step])
-    await post(store, "b", kind=EnvelopeKind.RESULT, meta={"wait": "w"})
+    await post(store, "b", kind=EnvelopeKind.RESULT, cause=Answer("w"))
     rows = await store.inbox.waiting(agent.id)
     new = await store.turns.begin(agent, rows)
     await store.turns.finish(agent, new, end(new, history=(Message("user", (Text("all of it"),)),)))

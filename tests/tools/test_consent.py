@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from daycare.base.causes import Person
 from daycare.base.consent import CHANGES, IDENTITY, LOG, READS, ApprovalsSection, Consent, Rule
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Origins, Text, ToolResult
 from daycare.memory.echo import ECHO_MIN_CHARS, is_echo
@@ -114,7 +115,7 @@ UNTOLD = Message("tool", (ToolResult(call_id="1", name="ask", text="12"),))  # a
 
 def test_a_persons_own_words_and_our_own_tools_are_clean() -> None:
     steps = [step("now"), step("memory_read"), step("remind"), step("spawn", wait="w"), step("ask", wait="v")]
-    read = sources_of([row(meta={"name": "Ann"})], steps, OURS)
+    read = sources_of([row(cause=Person(name="Ann"))], steps, OURS)
     assert read.clean and read.origin is Origin.PERSON
     assert read.provenance == ("message 7 of Ann (telegram:5)",)
 
@@ -124,12 +125,12 @@ def test_a_persons_own_words_and_our_own_tools_are_clean() -> None:
     [
         ([row(origin=Origin.FORWARD)], [], Origin.FORWARD, "forwarded message 7 of telegram:5"),
         ([row(origin=Origin.GROUP)], [], Origin.GROUP, "group message 7 of telegram:5"),
-        ([row(meta={"chat": "telegram:-3"})], [], Origin.GROUP, "group message 7"),
+        ([row(cause=Person(chat="telegram:-3"))], [], Origin.GROUP, "group message 7"),
         ([row(origin=Origin.AGENT, sender="/ann/agent/x")], [], Origin.AGENT, "message 7 of /ann/agent/x"),
         ([row(origin=Origin.TIMER)], [], Origin.TIMER, "reminder 7 of telegram:5"),
         ([row(origin=Origin.SYSTEM, sender="daycare")], [], Origin.SYSTEM, "message 7 of daycare"),
         ([row(origin=Origin.PERSON, sender="/system/approvals"), row(origin=Origin.CRON)], [], Origin.CRON, "schedul"),
-        ([row(meta={"context": "click here"})], [], Origin.FORWARD, "words quoted in message 7"),
+        ([row(cause=Person(context="click here"))], [], Origin.FORWARD, "words quoted in message 7"),
         (
             [row(files=(File(id=4, name="plan\n.txt", media_type="text/plain", size=3),))],
             [],
@@ -175,7 +176,7 @@ def test_the_least_trustworthy_origin_is_the_texts_and_the_chain_is_bounded() ->
     assert read.origin is Origin.FORWARD
     assert len(read.provenance) == 32
     long = sources_of(
-        [row(origin=Origin.FORWARD, meta={"name": "x" * 5_000})], [step("f", arguments={"a": "y" * 9_000})], OURS
+        [row(origin=Origin.FORWARD, cause=Person(name="x" * 5_000))], [step("f", arguments={"a": "y" * 9_000})], OURS
     )
     assert all(len(told) < 200 for told in long.provenance)
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from daycare.base.causes import Cause, Signalled
 from daycare.base.connector import Attachment
 from daycare.base.cron import CronSpec
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
@@ -197,17 +198,17 @@ async def _recalled(scene: Scene) -> dict[str, str]:
 
 
 async def _programs_signal(scene: Scene) -> dict[str, str]:
-    return await _noted(scene, SENDER, {"signal": "door:open"})
+    return await _noted(scene, SENDER, Signalled("door:open"))
 
 
 async def _agents_note(scene: Scene) -> dict[str, str]:
     """As the answer of a scheduled run is put into the conversation in which its user was told it."""
-    return await _noted(scene, "/ann/cron/news", {}, (Origin.FILE,))
+    return await _noted(scene, "/ann/cron/news", None, (Origin.FILE,))
 
 
 async def _earlier_note(scene: Scene) -> dict[str, str]:
     """Of an earlier version, which did not say what its agent had read."""
-    return await _noted(scene, "/ann/cron/news", {}, None)
+    return await _noted(scene, "/ann/cron/news", None, None)
 
 
 async def _foreign_reminder(scene: Scene) -> dict[str, str]:
@@ -219,7 +220,7 @@ async def _foreign_reminder(scene: Scene) -> dict[str, str]:
     return await all_of(scene)
 
 
-async def _noted(scene: Scene, sender: str, meta: dict[str, str], origins: Origins = None) -> dict[str, str]:
+async def _noted(scene: Scene, sender: str, cause: Cause | None, origins: Origins = None) -> dict[str, str]:
     await prepared(scene)
     note = Envelope(
         to=scene.agent.path,
@@ -231,7 +232,7 @@ async def _noted(scene: Scene, sender: str, meta: dict[str, str], origins: Origi
         text="do it",
         trace="t",
         kind=EnvelopeKind.NOTE,
-        meta=meta,
+        cause=cause,
         origins=origins,
     )
     await scene.house.daemon.router.post(note)

@@ -1,19 +1,19 @@
 """Approvals: a request with the message that shows it, a decision with all that it does, each in one transaction."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Final, Literal
 
 import apsw
 from msgspec.structs import asdict, replace
 
+from daycare.base.causes import Approved
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, GRANT_MAX_S
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.times import local_time
 from daycare.store.records_approvals import (
-    APPROVED,
     DESK,
     GRANTABLE,
     SEEN_MIN_CHARS,
@@ -247,7 +247,7 @@ def _let_call(tx: Tx, it: Approval, call: CallAction, by: str, why: str) -> Appr
     if tx.one("SELECT 1 FROM agents WHERE id = ? AND state = 'dead'", (it.agent_id,)) is not None:
         return end(tx, it, ApprovalState.STALE, by, "the agent that asked for it has ended", "")
     text = f"{_about(it)} was approved; the call is made now.{why and f' They say: {why}'}"
-    return end(tx, it, ApprovalState.APPROVED, by, why, text, EnvelopeKind.NOTICE, meta={APPROVED: str(it.no)})
+    return end(tx, it, ApprovalState.APPROVED, by, why, text, EnvelopeKind.NOTICE, cause=Approved(it.no))
 
 
 def _is_repeat(it: Approval, verdict: str, seen: str, by: str, why: str) -> bool:
@@ -333,16 +333,16 @@ def end(
     text: str,
     kind: EnvelopeKind = EnvelopeKind.NOTE,
     version: int | None = None,
-    meta: Mapping[str, str] = {},
+    cause: Approved | None = None,
 ) -> Approval:
     """Let a pending request end, and tell the agent."""
     ended = replace(it, state=state, decided_at=tx.now, decided_by=by, why=why, version=version)
     rows.save(tx, ended)
-    _tell(tx, ended, text, kind, meta=meta)
+    _tell(tx, ended, text, kind, cause=cause)
     return ended
 
 
-def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", meta: Mapping[str, str] = {}) -> None:
+def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", cause: Approved | None = None) -> None:
     """Post to the agent that asked; one that is dead is not told, an inbox that is full gives a dead letter."""
     envelope = Envelope(
         to=it.path,
@@ -354,7 +354,7 @@ def _tell(tx: Tx, it: Approval, text: str, kind: EnvelopeKind, mark: str = "", m
         text=text,
         trace=it.trace,
         kind=kind,
-        meta=dict(meta),
+        cause=cause,
     )
     try:
         inbox.post(tx, envelope)

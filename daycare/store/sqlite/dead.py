@@ -4,15 +4,13 @@ import apsw
 import msgspec
 
 from daycare.base.errors import ConflictError, NotFoundError
-from daycare.base.messages import Envelope
+from daycare.base.messages import read_envelope
 from daycare.store.records import DeadLetter
 from daycare.store.records_upkeep import DroppedLetters
 from daycare.store.sqlite import inbox, outbox, turns
 from daycare.store.sqlite.database import counted
 from daycare.store.sqlite.letters import LETTERS
 from daycare.store.sqlite.writer import Tx, Writer
-
-_decode_envelope = msgspec.json.Decoder(Envelope).decode
 
 
 class DeadLetters:
@@ -94,7 +92,7 @@ def _replay(tx: Tx, no: int) -> int:
         # A pruned letter's number comes back; with its time the key does not.
         key = f"replay:{no}:{it.created_at}"
         try:
-            envelope = _decode_envelope(it.body)
+            envelope = read_envelope(it.body)
         except msgspec.DecodeError as damage:
             what = f"replaying dead letter {no}: it cannot be read ({damage})"
             raise ConflictError("DEAD_UNREADABLE", what, hint=f"daycare dead show {no}") from damage

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from daycare.base.consent import Consent
 from daycare.base.cron import CronSpec
 from daycare.base.errors import NotFoundError
-from daycare.base.messages import Envelope, Message, Origin
+from daycare.base.messages import Message, Origin, read_envelope
 from daycare.base.scope import scope_of
 from daycare.base.times import moment
 from daycare.store.records import AgentConfig
@@ -58,7 +58,6 @@ _OF_TURNS: Final[tuple[Literal["result", "shortened", "turn"], ...]] = (
 )  # what the keys of files begin with that belong to a turn
 _decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
-_decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_lines = msgspec.json.Decoder(tuple[str, ...]).decode
 _decode_spec = msgspec.json.Decoder(CronSpec).decode
 
@@ -366,8 +365,8 @@ class Subtree:
             "SELECT e.place, due_at, created_at, envelope FROM exported e JOIN timers t ON t.agent_id = e.id"
             " ORDER BY e.place, due_at, no"
         ):
-            envelope = _decode_envelope(text)
-            if envelope.origin is not Origin.TIMER or envelope.meta:
+            envelope = read_envelope(text)
+            if envelope.origin is not Origin.TIMER or envelope.cause is not None:
                 self._leave("deadlines", 1, "of what is asked from here")
                 continue
             yield ReminderRecord(

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.causes import words_in
 from daycare.base.errors import ConflictError
-from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult
+from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult, read_envelope
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows
 from daycare.store.sqlite.memory_rows import fetch, stemmer, those
@@ -22,7 +23,6 @@ from daycare.store.sqlite.writer import Tx
 FORGOTTEN: Final = "[forgotten]"
 _EVENT_WORDS: Final = ("text", "reason", "reply", "what")  # what of an event may quote
 _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
-_decode_envelope = msgspec.json.Decoder(Envelope).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -225,8 +225,8 @@ def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shr
             shreds.append(body)
             bare = FORGOTTEN
         else:
-            envelope = _decode_envelope(body)
-            shreds += [envelope.text, *envelope.meta.values()]
+            envelope = read_envelope(body)
+            shreds += [envelope.text, *words_in(envelope.cause)]
             bare = _json(_emptied(envelope))
         tx.run(
             "UPDATE dead_letters SET body = ?, reason = ?, replayed_at = coalesce(replayed_at, ?) WHERE no = ?",
@@ -235,7 +235,7 @@ def _forget_letters(tx: Tx, seqs: list[int], replies: list[int], since: str, shr
 
 
 def _emptied(envelope: Envelope) -> Envelope:
-    return replace(envelope, text=FORGOTTEN, files=(), meta={})
+    return replace(envelope, text=FORGOTTEN, files=(), cause=None)
 
 
 def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
@@ -247,7 +247,7 @@ def _forget_timers(tx: Tx, since: str, shreds: list[str]) -> None:
         (since,),
     )
     for no, text in rows:
-        envelope = _decode_envelope(text)
+        envelope = read_envelope(text)
         shreds.append(envelope.text)
         tx.run("UPDATE timers SET envelope = ? WHERE no = ?", (_json(replace(envelope, text=FORGOTTEN)), no))
 

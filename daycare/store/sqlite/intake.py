@@ -115,10 +115,10 @@ def _as_edit(tx: Tx, entry: Arrival) -> Envelope:
     )
     if row is None or row[0] == mailbox.DEAD:
         return envelope
-    meta = envelope.meta | {"edits": entry.edits}
+    edit = replace(envelope, cause=replace(envelope.person, edits=entry.edits))
     if row[0] != mailbox.DONE or row[1] == EnvelopeKind.NOTE:  # what was only noted may yet be asked
-        return replace(envelope, meta=meta)
-    return replace(envelope, kind=EnvelopeKind.NOTE, lane=Lane.MESSAGES, meta=meta)  # it commands nothing any more
+        return edit
+    return replace(edit, kind=EnvelopeKind.NOTE, lane=Lane.MESSAGES)  # it commands nothing any more
 
 
 def _set_aside(tx: Tx, envelope: Envelope, full: DaycareError) -> Taken:

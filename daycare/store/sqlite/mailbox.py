@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
+from daycare.base.causes import NOBODY_IN_PARTICULAR, Cause, of_earlier
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Origins
 from daycare.store.records import InboxRow, Receipt
 from daycare.store.sqlite import letters
@@ -23,8 +24,9 @@ class _Extra(msgspec.Struct, omit_defaults=True):
     via: tuple[str, ...] = ()
     files: tuple[File, ...] = ()
     reply_target: str | None = None
-    meta: dict[str, str] = {}
+    cause: Cause | None = None
     origins: Origins = None
+    meta: dict[str, str] = {}  # what earlier versions kept instead of a cause
 
 
 _PLAIN = _Extra()
@@ -34,7 +36,8 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
-    more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, envelope.meta, envelope.origins)
+    cause = envelope.cause if envelope.cause != NOBODY_IN_PARTICULAR else None
+    more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins)
     extra = _encode(more).decode() if more != _PLAIN else None
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
@@ -127,7 +130,7 @@ def _row(row: tuple[Any, ...]) -> InboxRow:
         via=more.via,
         files=more.files,
         reply_target=more.reply_target,
-        meta=more.meta,
+        cause=of_earlier(more.meta, origin, kind, sender) if more.meta else more.cause,
         origins=more.origins,
     )
     return InboxRow(seq, agent_id, envelope, attempts, created_at)

@@ -7,6 +7,7 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.causes import JobRun, TaskWork
 from daycare.base.errors import BusyError, ConflictError, DaycareError
 from daycare.base.limits import TASK_PROGRESS_KEPT, TASKS_MAX
 from daycare.base.messages import Envelope, Origins, dismissal
@@ -110,8 +111,9 @@ def start(tx: Tx, new: NewTask) -> Task:
     if new.id and _is_taken(tx, path):
         raise ConflictError("TASK_EXISTS", f"starting {path}: one of this name is at work", hint=f"daycare task {path}")
     agent = agents.create(tx, replace(new.create, path=path))
-    meta = new.message.meta | {"task": path}
-    receipt = inbox.post(tx, replace(new.message, to=path, agent_id=agent.id, meta=meta))
+    assert isinstance(new.message.cause, JobRun | TaskWork), "of a task's message"
+    cause = replace(new.message.cause, task=path)
+    receipt = inbox.post(tx, replace(new.message, to=path, agent_id=agent.id, cause=cause))
     values: dict[str, Any] = {
         "path": path,
         "user": new.user,

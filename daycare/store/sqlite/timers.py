@@ -7,14 +7,13 @@ import msgspec
 
 from daycare.base.errors import BusyError, DaycareError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
-from daycare.base.messages import Envelope, Lane
+from daycare.base.messages import Envelope, Lane, read_envelope
 from daycare.store.records import NewTimer, Timer
 from daycare.store.sqlite import inbox, letters
 from daycare.store.sqlite.task_ledger import DEADLINE_KEY
 from daycare.store.sqlite.writer import Tx, Writer
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Envelope).decode
 
 
 class Timers:
@@ -82,7 +81,7 @@ def _fire(tx: Tx, now_ms: int, limit: int) -> int:
     ).fetchall()
     for no, agent_id, user, origin, text in rows:
         try:
-            envelope = _decode(str(text))
+            envelope = read_envelope(str(text))
         except msgspec.DecodeError as damage:
             what = f"a timer of agent {agent_id} cannot be read: {damage}"
             letters.insert(tx, "timer", no, agent_id, "", user, origin, "", "TIMER_UNREADABLE", what, 1, text)
@@ -116,4 +115,4 @@ def _rewind(tx: Tx, now_ms: int) -> int:
 
 
 def _timer(row: tuple[Any, ...]) -> Timer:
-    return Timer(no=row[0], agent_id=row[1], due_at=row[2], envelope=_decode(row[3]))
+    return Timer(no=row[0], agent_id=row[1], due_at=row[2], envelope=read_envelope(row[3]))

@@ -234,7 +234,7 @@ def _begin(tx: Tx, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
     seqs = tuple(row.seq for row in rows)
     trace = first.trace
     old: Turn | None = None
-    if first.kind is EnvelopeKind.RESULT and (number := waits.awaited_by(tx, agent.id, first.meta["wait"])):
+    if (answer := first.answers) and (number := waits.awaited_by(tx, agent.id, answer.wait)):
         old = _load(tx, number)[0]
         seqs, trace = (*seqs, *old.seqs), old.trace
     attempt = (rows[0].attempts if len(rows) == 1 else max(row.attempts for row in rows)) + 1

@@ -6,6 +6,7 @@ number, with its journal, its rows and the answer's.
 
 from collections.abc import Sequence
 
+from daycare.base.causes import Answer
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.store.records import Agent, InboxRow, Step, Turn
 from daycare.store.sqlite import journal, mailbox, timers
@@ -72,7 +73,7 @@ def unread(tx: Tx, turn: Turn, steps: Sequence[Step]) -> list[InboxRow]:
         "SELECT seq FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ?", (turn.agent_id, str(EnvelopeKind.RESULT))
     ).fetchall()
     found = mailbox.waiting_rows(tx, [int(str(seq)) for (seq,) in rows if seq not in turn.seqs])
-    return [row for row in found if row.envelope.meta.get("wait") in keys]
+    return [row for row in found if row.envelope.answers is not None and row.envelope.answers.wait in keys]
 
 
 def _change(tx: Tx, agent_id: str, seqs: Sequence[int], before: int, after: int) -> None:
@@ -99,6 +100,6 @@ def _late(agent: Agent, turn: Turn, step: Step) -> Envelope:
         trace=turn.trace,
         kind=EnvelopeKind.RESULT,
         lane=Lane.CONTROL,
-        meta={"wait": step.wait, "status": "error", "late": "1"},
+        cause=Answer(step.wait, late=True),
         origins=(),
     )
