@@ -79,6 +79,7 @@ class Plugins(Prepared):
                 await said(house, trial, number, inbound)
 
             await at_once(trial.numbers, one, limit=24)
+            liar.asked_all = True
             with trio.move_on_after((DELIVERY_ATTEMPTS_MAX + 1) * 86_400):  # a platform may ask for a day each time
                 while count(house, "SELECT count(*) FROM outbox WHERE connector = ? AND state < 2", NAME):
                     await trio.sleep(600.0)
@@ -108,6 +109,7 @@ class Liar(BaseConnector):
     def __init__(self, trial: Trial) -> None:
         self._trial = trial
         self.context: Any = None
+        self.asked_all = False  # then the model tells the truth, or its outages would be the next message's, too
         self._tries: Counter[str] = Counter()
 
     def plugin(self) -> Plugin:
@@ -135,7 +137,7 @@ class Liar(BaseConnector):
     def completion(self, request: InferRequest) -> Completion:
         """Return anything that a provider may return."""
         last = request.messages[-1].text
-        if any(STILL_THERE in message.text for message in request.messages[-2:]):
+        if self.asked_all or any(STILL_THERE in message.text for message in request.messages[-2:]):
             return Completion(message=Message("assistant", (Text("It is late."),)), finish="stop", usage=Usage(1, 1))
         rng = self._rng(last)
         if last.startswith("tool") or ("] tool" in last):
