@@ -39,7 +39,6 @@ from daycare.agent.reactions import Reacting
 from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
 from daycare.agent.remembering import Remembering
-from daycare.agent.searcher import Searcher
 from daycare.agent.sections import DocumentShelf, Prompts
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
@@ -262,9 +261,10 @@ class Daemon:
             clock,
             lambda name: self.connectors[name].manner if name in self.connectors else "",
         )
+        thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
         load = loader(home, config, plugins, store.secrets, vault)
         self.recollections = Recollections(
-            store, self.directory, self.pool, live, load, self.documents, shelf, self.bus, clock
+            store, self.directory, self.pool, live, load, self.documents, shelf, thinker, self.bus, clock
         )
         self.recollections.on_forgotten = self.prompts.drop
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
@@ -280,7 +280,6 @@ class Daemon:
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
-        thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
         self.curation = Curation(store, self.directory, self.router, clock, live)
         sweeps = {
             "requests that nobody decided": lambda _: self.approvals.expire(),
@@ -307,11 +306,7 @@ class Daemon:
             arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, live),
             files=self.files,
             recaller=self.recollections.recaller,
-            takers=Takers(
-                self.recollections.curator,
-                Searcher(store, self.directory, thinker, self.recollections.lookup, clock),
-                self.behaviours,
-            ),
+            takers=Takers(self.recollections, self.behaviours),
             outage=TimeLimit(clock, OUTAGE_MAX_S),
         )
         self.supervisor = Supervisor(

@@ -29,7 +29,7 @@ from daycare.agent.attachments import Files
 from daycare.agent.endings import Endings
 from daycare.agent.hooks import Hooks
 from daycare.agent.kinds import is_background, is_note, messages_of, route
-from daycare.agent.recall import NOTHING, Recaller, Recollection
+from daycare.agent.recollection import NOTHING, Recalls, Recollection
 from daycare.agent.sections import Prompts
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.takers import Takers
@@ -84,7 +84,7 @@ class Flow:
     storms: Storms
     arrivals: Arrivals
     files: Files
-    recaller: Recaller
+    recaller: Recalls
     takers: Takers
     outage: TimeLimit  # for which a reply waits for a platform that is away
 

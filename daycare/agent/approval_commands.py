@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from daycare.actors.lifecycle import Activation
 from daycare.agent.commands import Answer, Command, Commands, who_asks
 from daycare.agent.kinds import SPOKEN_WITH
-from daycare.agent.remembering import KIND
 from daycare.approvals.desk import Desk, Person, Verdict, batch_hash
 from daycare.approvals.views import line, name_of, quoted
 from daycare.base.clock import Clock
-from daycare.base.consent import CHANGES, Consent, chosen
+from daycare.base.consent import CHANGES, REQUEST, Consent, chosen
 from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
@@ -80,7 +79,7 @@ class ApprovalCommands:
             )
         if word != Consent.AUTO and word not in _POLICIES:
             return Answer("Which one? /approvals auto, session, always or default.")
-        await self._desk.auto(agent, KIND, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
+        await self._desk.auto(agent, REQUEST, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
         if word in _POLICIES:
             config = (await self._fresh(agent)).config
             await self._store.agents.configure(agent.id, replace(config, approvals=_POLICIES[word]))
@@ -93,7 +92,7 @@ class ApprovalCommands:
         each = "; ".join(f"{tool}: {policy}" for tool, policy in zip(CHANGES, policies, strict=True))
         means = _MEANS[policies[0]] if len(set(policies)) == 1 else f"It depends on the tool ({each})"
         now_ms = self._clock.now_ms()
-        left = [it.until - now_ms for it in await self._store.approvals.grants(agent.id) if it.kind == KIND]
+        left = [it.until - now_ms for it in await self._store.approvals.grants(agent.id) if it.kind == REQUEST]
         if left and left[0] > 0:
             granted = f"For {about(left[0] / 1000)} what I ask for is approved at once, unless it is suspicious"
             means = f"{granted}. After that: {means}"

@@ -5,7 +5,7 @@ that everybody reads. What is told begins with a line of ours: the labels, and w
 """
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
@@ -25,9 +25,10 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
-from daycare.memory.address import folder, parse, spell
 from daycare.memory.loading import WORDS, loaded
 from daycare.memory.queries import Hit, Query
+from daycare.rules.document_paths import folder, parse, spell
+from daycare.rules.told import words_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
@@ -35,12 +36,6 @@ from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 
 _LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
-_HEAD: Final = re.compile(r"^\d+ memor(?:y|ies): ([g\d, ]+); words of: [a-z, ]+$", re.MULTILINE)
-_WORDS_OF: Final = re.compile(r"; words of: ([a-z, ]+)$", re.MULTILINE)
-_BLOCK: Final = re.compile(r"^<memory (\w{16})>\n.*?\n</memory \1>$", re.MULTILINE | re.DOTALL)
-_DOCUMENT: Final = re.compile(r"^(\S+): [a-z]+, version \d+$", re.MULTILINE)
-_PASSAGE: Final = re.compile(r"^\[g?\d+\] chunk \S+ \S+ (\S+?)(?: \(score \S+\))?: ", re.MULTILINE)
-_LISTED: Final = re.compile(r"^Documents: (.+)$", re.MULTILINE)
 _OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
 _NOTHING: Final = "nothing fits"
 
@@ -228,34 +223,6 @@ def head(memories: Sequence[Memory]) -> str:
     labels = dict.fromkeys(map(label, memories))
     many = "memory" if len(labels) == 1 else "memories"
     return f"{len(labels)} {many}: {', '.join(labels)}; {words_of(each.origin for each in memories)}"
-
-
-def words_of(origins: Iterable[Origin]) -> str:
-    """Return where words came from, as `origins_in` reads it."""
-    return f"words of: {', '.join(sorted(set(origins)))}"
-
-
-def labels_in(result: str) -> list[str]:
-    """Return the labels of what a tool of memory has told: only of lines of ours, which no text can forge."""
-    return [each for found in _HEAD.finditer(_BLOCK.sub("", result)) for each in found[1].split(", ")]
-
-
-def documents_in(result: str) -> list[str]:
-    """Return the documents that a tool of memory has told whole or by a passage without a label."""
-    return [found[1] for found in _DOCUMENT.finditer(_BLOCK.sub("", result))]
-
-
-def paths_in(result: str) -> list[str]:
-    """Return all documents of which a tool of memory may have told something. A text could only add some."""
-    found = [match[1] for pattern in (_DOCUMENT, _PASSAGE) for match in pattern.finditer(result)]
-    return [*found, *(path for match in _LISTED.finditer(result) for path in match[1].split(", "))]
-
-
-def origins_in(result: str) -> list[Origin]:
-    """Return where the words came from that a tool of memory has told. A text could only add some."""
-    known = {str(origin): origin for origin in Origin}
-    words = (word for found in _WORDS_OF.finditer(result) for word in found[1].split(", "))
-    return [known[word] for word in words if word in known]
 
 
 def day_ms(text: str, zone: str) -> int | None:

@@ -16,12 +16,12 @@ from daycare.base.limits import (
     RECALL_LINE_MAX_CHARS,
 )
 from daycare.base.recollection import NO_EMBEDDER, DocumentsSection
-from daycare.memory.address import MEMORY
 from daycare.memory.chunking import Chunking
-from daycare.memory.chunks import Chunk, cut
 from daycare.memory.documents import Documents
 from daycare.memory.embedding import Embedding
 from daycare.memory.loading import WORDS, loaded
+from daycare.rules.chunks import Chunk, cut
+from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from daycare.agent.readings import Readings, look
@@ -13,14 +13,22 @@ from daycare.base.limits import DOCUMENT_VERSIONS_MAX, SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Origin, ToolCall
 from daycare.base.path import Kind
 from daycare.base.times import local_time
-from daycare.memory.address import DAILY
-from daycare.memory.documents import Documents
+from daycare.rules.document_paths import DAILY
 from daycare.rules.taint import Source, Sources, sources_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import ApprovalState, CallAction
+from daycare.store.records_documents import DocumentVersion
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
+
+
+class Versions(Protocol):
+    """The versions of documents, as an agent sees them."""
+
+    async def history(self, agent: Agent, path: str, *, limit: int) -> Sequence[DocumentVersion]:
+        """Return those of one document, newest first."""
+        ...
 
 
 class Provenance:
@@ -33,7 +41,7 @@ class Provenance:
     def __init__(
         self,
         store: Store,
-        documents: Documents,
+        documents: Versions,
         clock: Clock,
         *,
         trusted: Collection[str],

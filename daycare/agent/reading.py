@@ -10,8 +10,8 @@ from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import LOOKUP_DOCUMENTS_MAX, LOOKUP_MAX, SEARCH_CALLS_MAX
 from daycare.base.path import Kind
 from daycare.base.permission import READ_MEMORY
-from daycare.memory.address import parse, spell
 from daycare.memory.documents import Documents
+from daycare.rules.document_paths import parse, spell
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn, User
 from daycare.store.records_documents import Layer

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from daycare.agent.lookup import origins_in, paths_in
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.rules.taint import Source, sources_in
+from daycare.rules.told import origins_in, paths_in
 from daycare.store.contract import SummaryStore
 
 RECALLING: Final = ("memory_read", "memory_search", "memory_ask")

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-import msgspec
 import trio
 from msgspec.structs import replace
 
@@ -17,7 +16,7 @@ from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
 from daycare.agent.passages import Passages
-from daycare.agent.sections import Excerpts
+from daycare.agent.recollection import NOTHING, Recollection
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
@@ -35,15 +34,15 @@ from daycare.base.path import PEOPLES, Kind
 from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
-from daycare.memory.address import MEMORY
 from daycare.memory.loading import SEARCH, loaded
 from daycare.memory.queries import Hit, Query
 from daycare.memory.small_talk import is_small_talk
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
+from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Receipt, Step, Turn, User
+from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
 from daycare.store.records_memories import Memory, Tier
 
 if TYPE_CHECKING:
@@ -60,37 +59,6 @@ _MARKED: Final = {
     Origin.CRON: "from a schedule",
     Origin.SYSTEM: "from the daemon",
 }
-
-
-class Recollection(msgspec.Struct, frozen=True):
-    """What was recalled for a turn: blocks of lines by tier, and the memories they show with their scores.
-
-    `excerpts` are of documents that do not stand whole in the prompt.
-    """
-
-    blocks: tuple[tuple[str, str], ...] = ()
-    excerpts: Excerpts = ()
-    memories: tuple[Memory, ...] = ()
-    scores: tuple[float, ...] = ()
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The memories' numbers."""
-        return tuple(memory.no for memory in self.memories)
-
-    def step(self, turn: int, number: int, at_ms: int) -> Step:
-        """Return what the turn's journal keeps of it."""
-        found = {"numbers": self.numbers, "origins": self.origins}
-        name = f"{len(self.memories)} memories"
-        return Step(turn=turn, step=number, kind="recall", name=name, state="done", at_ms=at_ms, arguments=found)
-
-    @property
-    def origins(self) -> tuple[Origin, ...]:
-        """Where their words came from, each once."""
-        return tuple(sorted({memory.origin for memory in self.memories}))
-
-
-NOTHING: Final = Recollection()
 
 
 class Recaller:

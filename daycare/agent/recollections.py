@@ -14,11 +14,14 @@ from daycare.agent.lookup import Lookup
 from daycare.agent.passages import Passages
 from daycare.agent.recall import Recaller
 from daycare.agent.scribe import Scribe
+from daycare.agent.searcher import Searcher, is_search
 from daycare.agent.sections import Shelf
+from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.path import Kind
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.inference.configured import embedder
@@ -35,6 +38,7 @@ from daycare.plugin import Plugin
 from daycare.settings import Live
 from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
+from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_memories import Tier
 from daycare.store.vault import Vault
 
@@ -51,6 +55,7 @@ class Recollections:
         load: Callable[[], Awaitable[Model]] | None,
         documents: Documents,
         shelf: Shelf,
+        thinker: Thinker,
         bus: Bus,
         clock: Clock,
     ) -> None:
@@ -72,6 +77,7 @@ class Recollections:
         ask = self.embedding.question if self.embedding is not None else None
         self.recaller = Recaller(store, self.search.find, ask, live, bus, clock, self.passages)
         self.lookup = Lookup(store, self.find, clock)
+        self.searcher = Searcher(store, directory, thinker, self.lookup, clock)
         self.forgetting = Forgetting(store, self._forgotten)
         self.on_forgotten: Callable[[], None] = lambda: None
 
@@ -85,6 +91,16 @@ class Recollections:
         if self.embedding is not None:
             parts["embedding"] = self.embedding.worker.run
         return parts
+
+    async def take(
+        self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow], steps: Sequence[Step]
+    ) -> Thought | Aside | None:
+        """Take the turns of memory workers and of searches; None: it is somebody else's."""
+        if agent.kind == Kind.MEMORY:
+            return await self.curator.work(agent, turn, rows)
+        if is_search(agent, rows):
+            return await self.searcher.take(agent, user, turn, rows, steps)
+        return None
 
     def committed(self, *, turns: bool, memories: bool, documents: bool) -> None:
         """Look again: a commit ended turns, changed memories, or wrote documents."""

@@ -21,7 +21,7 @@ from daycare.approvals.desk import Ask
 from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base import foreign
 from daycare.base.clock import Clock
-from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, Consent, chosen
+from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import (
     APPROVALS_PAGE,
@@ -34,11 +34,11 @@ from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
-from daycare.memory.address import DAILY, MEMORY, parse
 from daycare.memory.documents import Documents, head_of
 from daycare.memory.echo import is_echo
 from daycare.memory.records import Draft, LayerState
 from daycare.rules.consent import Need, needed, within
+from daycare.rules.document_paths import DAILY, MEMORY, parse
 from daycare.rules.taint import Sources
 from daycare.settings import Live
 from daycare.store.contract import Store
@@ -49,7 +49,6 @@ from daycare.store.records_documents import Attribution, Layer, Place
 Verb = Literal["write", "append", "delete"]
 Scan = Callable[[str], Awaitable[Sequence[object]]]
 
-KIND: Final = "memory"
 KIND_OUTSIDE: Final = "memory-outside"  # apart, so that no yes in advance for the agent's own memories covers it
 KIND_IDENTITY: Final = "identity"
 
@@ -195,7 +194,7 @@ class TurnMemory(TurnReading):
             need = Need(Consent.ALWAYS)  # what concerns everybody, or a rule has asked for
         approver = await self._approver(tool, draft, action, need)
         if approver is None:
-            kind = KIND_IDENTITY if tool == IDENTITY else KIND if direct else KIND_OUTSIDE
+            kind = KIND_IDENTITY if tool == IDENTITY else REQUEST if direct else KIND_OUTSIDE
             return await self._ask(kind, draft, action, reason, turn + before)
         # Of what is only remembered others' words count: a reminder of last week does not mark each entry from then on.
         sources = turn + Sources(tuple(source for source in before.read if source.origin in OTHERS))
@@ -229,7 +228,7 @@ class TurnMemory(TurnReading):
         for it in found:
             there = it.action.place
             if there is not None and (
-                (it.agent_id, it.session, it.kind) == (self._agent.id, self._turn.session, KIND)
+                (it.agent_id, it.session, it.kind) == (self._agent.id, self._turn.session, REQUEST)
                 and it.action.verb == verb
                 and it.undone is None
                 and (there.layer, _top(there)) == (place.layer, _top(place))

@@ -25,10 +25,10 @@ from daycare.base.limits import (
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
-from daycare.memory.chunks import cut
 from daycare.memory.echo import repeats
 from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside, is_of_the_store
+from daycare.rules.chunks import cut
 from daycare.rules.taint import worst
 from daycare.settings import Live
 from daycare.store.contract import Store

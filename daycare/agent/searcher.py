@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
-from daycare.agent.lookup import Lookup, documents_in, label, labels_in, line, origins_in, paths_in, words_of
-from daycare.agent.recall import NOTHING, Recollection
+from daycare.agent.lookup import Lookup, label, line
+from daycare.agent.recollection import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.causes import Question
@@ -38,6 +38,7 @@ from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.plugin import InferRequest
 from daycare.rules.taint import sources_of
+from daycare.rules.told import documents_in, labels_in, origins_in, paths_in, words_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry

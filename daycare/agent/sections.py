@@ -33,14 +33,14 @@ from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import own_flaws
 from daycare.base.recollection import DocumentsSection
-from daycare.base.scope import scope_of
+from daycare.base.scope import is_apart, scope_of
 from daycare.base.times import local_time
-from daycare.memory.address import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
-from daycare.memory.chunks import chunks
-from daycare.memory.documents import Documents, is_apart
+from daycare.memory.documents import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
+from daycare.rules.chunks import chunks
+from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
@@ -220,7 +220,7 @@ async def introduce(documents: DocumentStore, persona: Persona, user: User) -> N
 
 def _talks_with(agent: Agent, user: User) -> User:
     """Return whom an agent talks with: its user, or whom that has let in, who is told nothing of them."""
-    if not is_apart(agent):
+    if not is_apart(agent.path, agent.user):
         return user
     scope = scope_of(agent.path)
     return replace(user, id=scope, name=scope.rpartition("/")[2], kind="person", keys=())
@@ -298,7 +298,7 @@ class Prompts:
             today=today,
             persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
-            others=() if is_helper(agent) or is_apart(agent) else await self._lasting(agent.user),
+            others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._lasting(agent.user),
             recalled=recalled,
             excerpts=excerpts,
             documents=settings.memory.documents,

@@ -2,31 +2,34 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from daycare.agent.behaviours import Behaviours, has_behaviour
-from daycare.agent.curator import Curator
-from daycare.agent.searcher import Searcher, is_search
 from daycare.agent.steps import Aside, Thought
-from daycare.base.path import Kind
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
+
+
+class Taker(Protocol):
+    """Takes turns of agents of its own kind."""
+
+    async def take(
+        self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow], steps: Sequence[Step]
+    ) -> Thought | Aside | None:
+        """Take a turn; None: it is somebody else's."""
 
 
 @dataclass(frozen=True)
 class Takers:
-    """Memory workers curate, searches look things up, apps and the daemon's own agents run code."""
+    """Memory workers curate and searches look things up; apps and the daemon's own agents run code."""
 
-    curator: Curator
-    searcher: Searcher
+    memory: Taker
     behaviours: Behaviours
 
     async def take(
         self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow], steps: Sequence[Step]
     ) -> Thought | Aside | None:
         """Take a turn; None: it is an ordinary one."""
-        if agent.kind == Kind.MEMORY:
-            return await self.curator.work(agent, turn, rows)
-        if is_search(agent, rows):
-            return await self.searcher.take(agent, user, turn, rows, steps)
-        if has_behaviour(agent):
+        taken = await self.memory.take(agent, user, turn, rows, steps)
+        if taken is None and has_behaviour(agent):
             return await self.behaviours.take(agent, user, turn, rows)
-        return None
+        return taken

@@ -19,7 +19,7 @@ from daycare.base.errors import ForbiddenError
 from daycare.base.limits import DOCUMENT_REASON_MAX_CHARS, DOCUMENT_SEARCH_MAX
 from daycare.base.messages import Origin
 from daycare.base.path import Path
-from daycare.memory.documents import is_subusers
+from daycare.base.scope import is_subusers
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 
@@ -198,7 +198,7 @@ async def agent_of(services: Services, at: str | None) -> Agent:
     """Return the agent whose memory is meant. Raises `ForbiddenError` for that of a person whom a user has let in."""
     if at is not None:
         agent = await agent_at(services, at)
-        if is_subusers(agent):
+        if is_subusers(agent.path):
             raise ForbiddenError("OTHER_USER", f"using the memory of {agent.path}: it is theirs alone")
         return agent
     path = Path.connector(services.owner, DIRECT)

@@ -16,6 +16,16 @@ def scope_of(path: str) -> str:
     return f"{user}/{kind}/{rest[0]}" if kind in _APART and rest else user
 
 
+def is_apart(path: str, user: str) -> bool:
+    """Return whether an agent is of a person or program that its user has let in: they share no memory with that."""
+    return scope_of(path) != user
+
+
+def is_subusers(path: str) -> bool:
+    """Return whether an agent is of a person whom its user has let in: that user does not read their memory."""
+    return f"/{Kind.SUBUSER}/" in scope_of(path)
+
+
 def user_in(address: str, otherwise: str = "") -> str:
     """Return whose agents a path or a pattern of paths names, as text; `otherwise` for what is none."""
     if not address.startswith("/"):

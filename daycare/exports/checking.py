@@ -30,8 +30,8 @@ from daycare.base.path import Kind, Path, check_name
 from daycare.base.permission import OwnRule, Permissions, own_flaws
 from daycare.base.times import is_moment, is_time
 from daycare.exports.names import path_of
-from daycare.memory.address import parse
 from daycare.rules.consent import within
+from daycare.rules.document_paths import parse
 from daycare.store.records_documents import Attribution, Layer, check_attribution, check_text, digest
 from daycare.store.records_exports import (
     AgentRecord,

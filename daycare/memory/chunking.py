@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from daycare.base.limits import CHUNK_PAGE, CHUNK_PAUSE_S
 from daycare.base.scope import scope_of
-from daycare.memory.chunks import cut
 from daycare.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside
+from daycare.rules.chunks import cut
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import DAILY, Document, Layer, Place

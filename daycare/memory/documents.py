@@ -16,14 +16,13 @@ from daycare.base.limits import (
     DOCUMENTS_WARN_SHARE,
 )
 from daycare.base.messages import Origin
-from daycare.base.path import Kind
-from daycare.base.scope import scope_of
+from daycare.base.scope import is_apart, scope_of
 from daycare.base.sections import added
-from daycare.memory.address import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.memory.passage import passage, words_of
 from daycare.memory.records import Draft, Entry, Hit, LayerState, Reading, Total
 from daycare.memory.views import agents_view, tools_view
 from daycare.plugin import ToolSpec
+from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.store.contract import Store
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
@@ -48,7 +47,7 @@ _SEARCH_INLINE_BYTES: Final = 64 * 1024  # of texts: 4 ms at worst; more is sear
 
 
 class Documents:
-    """An agent's documents, addressed as in `daycare.memory.address`. What may be read follows from the agent alone.
+    """An agent's documents, by their paths (`rules/document_paths.py`). What may be read follows from the agent alone.
 
     Reading goes through the layers, agent > user > global, where a person or program that the user has let in stands in
     the user's place; writing without a prefix concerns the first layer that may have the name. *Who* may write is not
@@ -335,7 +334,7 @@ class Documents:
 
     async def _view(self, agent: Agent, name: str) -> str:
         if name == AGENTS:
-            return agents_view(agent, () if is_apart(agent) else await self._agents(agent.user))
+            return agents_view(agent, () if is_apart(agent.path, agent.user) else await self._agents(agent.user))
         assert name == TOOLS
         return tools_view(self._tools(agent))
 
@@ -367,16 +366,6 @@ def check_growth(address: Address, old: str | None, new: str | None) -> None:
             f"writing {address.path}: a daily log only grows",
             hint="append to it, or delete it",
         )
-
-
-def is_apart(agent: Agent) -> bool:
-    """Return whether an agent is of a person or program that its user has let in: they share no memory with that."""
-    return scope_of(agent.path) != agent.user
-
-
-def is_subusers(agent: Agent) -> bool:
-    """Return whether an agent is of a person whom its user has let in: that user does not read their memory."""
-    return f"/{Kind.SUBUSER}/" in scope_of(agent.path)
 
 
 def _owner(agent: Agent, layer: Layer) -> str:

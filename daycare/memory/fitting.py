@@ -6,7 +6,7 @@ from math import log1p
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from daycare.memory.analysis import telling, words_of
-from daycare.memory.chunks import Chunk
+from daycare.rules.chunks import Chunk
 
 if TYPE_CHECKING:
     from daycare.memory.arrays import Floats

@@ -22,9 +22,10 @@ from daycare.base.differences import unified
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import DOCUMENTS_MAX, SHARED_FILES_MAX, SHARED_FOLDER_MAX_CHARS
 from daycare.base.messages import Origin
-from daycare.memory.address import Address, parse
-from daycare.memory.documents import check_growth, is_subusers
+from daycare.base.scope import is_subusers
+from daycare.memory.documents import check_growth
 from daycare.memory.folder import Folder, UnfitError
+from daycare.rules.document_paths import Address, parse
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
@@ -303,7 +304,7 @@ def _folder_of(agent: Agent) -> str:
 
 
 def _is_shared(agent: Agent) -> bool:
-    return agent.state != "dead" and not is_subusers(agent)
+    return agent.state != "dead" and not is_subusers(agent.path)
 
 
 def _beside(file: str) -> str:

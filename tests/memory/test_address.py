@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
-from daycare.memory.address import CASCADE, Address, Folder, folder, parse, spell
+from daycare.rules.document_paths import CASCADE, Address, Folder, folder, parse, spell
 from daycare.store.records_documents import Layer
 from tests.memory import hostile
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.limits import MEMORY_TEXT_MAX_CHARS
-from daycare.memory.chunks import CHUNK_MAX_CHARS, chunks, cut
+from daycare.rules.chunks import CHUNK_MAX_CHARS, chunks, cut
 from tests.cost import IN_STEP, cost, costs_at_most, holds
 
 MARKDOWN = st.lists(

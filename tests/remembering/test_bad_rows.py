@@ -8,7 +8,7 @@ import trio
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
 from daycare.memory import chunking
-from daycare.memory.chunks import cut
+from daycare.rules.chunks import cut
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
 from daycare.testing.house import House, open_house

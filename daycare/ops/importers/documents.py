@@ -12,11 +12,11 @@ from daycare.base.limits import DOCUMENT_MAX_BYTES, DOCUMENT_REASON_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.zones import zone_of
-from daycare.memory.address import IDENTITY, MEMORY, USER, parse
 from daycare.ops.importers.found import Found, Line, Text, Trove
 from daycare.ops.importers.report import Item
 from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
+from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
 from daycare.store.records import Agent, User
 from daycare.store.records_documents import DAILY, Attribution, Document, DocumentVersion, Layer, NewVersion, Place
 
