@@ -26,8 +26,6 @@ from daycare.agent.deliveries import Deliveries
 from daycare.agent.endings import Endings
 from daycare.agent.gate import Gate
 from daycare.agent.lasting import Lasting
-from daycare.agent.memory_commands import MemoryCommands
-from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.neighbours import Neighbours
 from daycare.agent.newcomer_commands import NewcomerCommands
 from daycare.agent.newcomers import Newcomers
@@ -36,10 +34,8 @@ from daycare.agent.pace import Pace
 from daycare.agent.personality import Personalities
 from daycare.agent.provenance import Provenance
 from daycare.agent.reactions import Reacting
-from daycare.agent.recollections import Recollections, loader
 from daycare.agent.record import Record
-from daycare.agent.remembering import Remembering
-from daycare.agent.sections import DocumentShelf, Prompts
+from daycare.agent.sections import Prompts
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.status_commands import StatusCommands
 from daycare.agent.steps import Thinker
@@ -56,10 +52,10 @@ from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
 from daycare.feature import Feature
+from daycare.features.memory.service import MemoryFeature, loader
 from daycare.flow import Flow
 from daycare.inference.configured import sources
 from daycare.inference.pool import Pool
-from daycare.memory.documents import Documents
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
@@ -75,7 +71,6 @@ from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
 from daycare.schedule.clockwork import Clockwork
-from daycare.schedule.curation import Curation
 from daycare.schedule.signals import Signals
 from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
@@ -177,12 +172,30 @@ class Daemon:
         self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, live)
         may = self.permits.check
         self.signals = Signals(
-            store, self.directory, self.router, may, self.budgets, lambda: self.documents, self.bus, clock, live
+            store, self.directory, self.router, may, self.budgets, lambda: self.memory.documents, self.bus, clock, live
         )
         self.lasting = Lasting(
             store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, live
         )
-        self.features: Sequence[Feature] = (self.clockwork, self.tasks, self.signals)
+        self.memory = MemoryFeature(
+            store=store,
+            directory=self.directory,
+            router=self.router,
+            pool=self.pool,
+            approvals=self.approvals,
+            permits=self.permits,
+            live=live,
+            bus=self.bus,
+            clock=clock,
+            owner=owner,
+            folder=home.memory,
+            load=loader(home, config, plugins, store.secrets, vault),
+            specs=lambda agent: self.runner.specs(agent),
+            thinker=lambda: self.thinker,
+            provenance=lambda: self.provenance,
+            on_forgotten=lambda: self.prompts.drop(),
+        )
+        self.features: Sequence[Feature] = (self.clockwork, self.tasks, self.signals, self.memory)
         ours = [*neighbours.tools(), *self.lasting.tools()]
         ours += [tool for feature in self.features for tool in feature.tools()]
         reacting = Reacting(store, self.connectors)
@@ -194,7 +207,7 @@ class Daemon:
             self.files.get,
             self.files.read,
             store.files.put,
-            lambda *call: self.remembering.of(*call),
+            self.memory.remembering.of,
             reacting.check,
             reacting.offered,
             lambda *call: self.provenance.of_call(*call),
@@ -230,30 +243,17 @@ class Daemon:
             lambda agent: self.supervisor.life_of(agent),
             lambda agent_id: self.supervisor.failures.trouble_of(agent_id),
         ).add_to(self.commands)
-        self.documents = Documents(store, self.directory.all_of, runner.specs)
         self.provenance = provenance = Provenance(
             store,
-            self.documents,
+            self.memory.documents,
             clock,
             trusted=[tool.spec.name for tool in (*builtin.plugin.tools, *ours)],
             outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
         )
-        self.remembering = Remembering(
-            store,
-            self.documents,
-            self.approvals,
-            findings_of,
-            live,
-            clock,
-            lambda: self.recollections.lookup,
-            permits=self.permits,
-            provenance=provenance,
-        )
         self.gate = Gate(store, provenance, self.approvals)
-        shelf = DocumentShelf(store.documents, self.documents, self.bus, clock)
         self.prompts = Prompts(
             store,
-            shelf,
+            self.memory.shelf,
             Personalities(home.personalities),
             live,
             contexts.room,
@@ -261,12 +261,7 @@ class Daemon:
             clock,
             lambda name: self.connectors[name].manner if name in self.connectors else "",
         )
-        thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
-        load = loader(home, config, plugins, store.secrets, vault)
-        self.recollections = Recollections(
-            store, self.directory, self.pool, live, load, self.documents, shelf, thinker, self.bus, clock
-        )
-        self.recollections.on_forgotten = self.prompts.drop
+        self.thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
         ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
         self.newcomers = Newcomers(store, self.directory, owner)
         NewcomerCommands(self.newcomers, store.people).add_to(self.commands)
@@ -280,11 +275,9 @@ class Daemon:
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
         )
-        self.curation = Curation(store, self.directory, self.router, clock, live)
         sweeps = {
             "requests that nobody decided": lambda _: self.approvals.expire(),
             **{what: sweep for feature in self.features for what, sweep in feature.sweeps().items()},
-            "entries of logs": self.curation.expire,
         }  # what is kept no longer: each ends a bounded number, and returns how many
         tell, backups = partial(self.notifier.notify, owner), Backups(home, live, store, clock)
         self.upkeep = Upkeep(store, self.directory, self.router, clock, live, sweeps, self._look, tell, backups)
@@ -294,7 +287,7 @@ class Daemon:
             store=store,
             directory=self.directory,
             router=self.router,
-            thinker=thinker,
+            thinker=self.thinker,
             endings=self.endings,
             prompts=self.prompts,
             bus=self.bus,
@@ -305,8 +298,8 @@ class Daemon:
             storms=self.storms,
             arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, live),
             files=self.files,
-            recaller=self.recollections.recaller,
-            takers=Takers(self.recollections, self.behaviours),
+            recaller=self.memory.recaller,
+            takers=Takers(self.memory, self.behaviours),
             outage=TimeLimit(clock, OUTAGE_MAX_S),
         )
         self.supervisor = Supervisor(
@@ -323,11 +316,6 @@ class Daemon:
         self.lasting.add_to(self.commands, self.supervisor, self.prompts.check)
         self.record = Record(store, self.bus, self.notifier, owner, self.pool.is_for_memory_only)
         self.timers = TimerService(store, clock)
-        kept, post = self.recollections, self.router.post
-        self.memories = MemoryControls(
-            store, kept.lookup, post, kept.forgetting, kept.scribe.catch_up, self.curation.look, self.bus, clock
-        )
-        MemoryCommands(self.memories, store.people).add_to(self.commands)
         self.spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
         BudgetCommands(self.spending, store.people).add_to(self.commands)
         self.courier = Courier(store, self.connectors, self.flow.deliver, clock, self.keeper)
@@ -386,10 +374,8 @@ class Daemon:
             "approval messages": self.outcomes.run,
             "notices": self.notifier.worker.run,
             "record of events": self.record.run,
-            "memory workers": self.curation.worker.run,
             **{name: run for feature in self.features for name, run in feature.background().items()},
             **self.upkeep.background(),
-            **self.recollections.background(),
         }
 
     async def file(self, file_id: int, user: str) -> tuple[File, bytes] | None:

@@ -12,7 +12,7 @@ import pytest
 import trio.testing
 
 from daycare.base.secrecy import forget_hidden
-from daycare.memory.loading import load
+from daycare.features.memory.loading import load
 from daycare.ops.process import tune
 from daycare.testing.clock import patient_clock
 from tests import chance

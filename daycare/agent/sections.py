@@ -17,15 +17,12 @@ from daycare.agent.personality import Personalities
 from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
-from daycare.base.consent import IDENTITY_DOCUMENTS
-from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
-from daycare.base.events import IdentityHeld
+from daycare.base.errors import ConflictError, InvalidError, UnavailableError
 from daycare.base.limits import (
     NAME_MAX_CHARS,
     PROMPT_HEADINGS_MAX,
     PROMPT_LINE_MAX_CHARS,
     PROMPT_OTHERS_MAX,
-    PROMPT_SKILLS_KNOWN_MAX,
     PROMPT_USERS_MAX,
     PROMPTS_KEPT_MAX,
 )
@@ -35,9 +32,6 @@ from daycare.base.permission import own_flaws
 from daycare.base.recollection import DocumentsSection
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.times import local_time
-from daycare.memory.documents import Documents
-from daycare.observe.about import about
-from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
@@ -45,7 +39,7 @@ from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place
+from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
 
@@ -65,63 +59,6 @@ class Shelf(Protocol):
     async def version(self) -> int:
         """Return a number that is another one after any document has changed."""
         ...
-
-
-class DocumentShelf:
-    """The documents of the store. Reading them for a prompt makes none."""
-
-    def __init__(self, store: DocumentStore, documents: Documents, bus: Bus, clock: Clock) -> None:
-        self._store = store
-        self._documents = documents
-        self._bus = bus
-        self._clock = clock
-        self._first_lines: Bounded[str, str] = Bounded(PROMPT_SKILLS_KNOWN_MAX)  # by hash of the text
-        self._held: Bounded[tuple[str, Place, int], None] = Bounded(PROMPTS_KEPT_MAX)  # told already, by agent
-
-    async def passage(self, agent: Agent, name: str) -> Passage | None:
-        """Return a document from the first layer that has it."""
-        if name in IDENTITY_DOCUMENTS:
-            approved, passed = await self._documents.approved(agent, name)
-            if passed is not None:
-                self._tell(agent, passed)
-            if approved is None:
-                return NOTHING if await self._documents.was_deleted(agent, name) else None
-            return Passage(approved.text, approved.layer)
-        if name == MEMORY and not any(state.wins for state in await self._documents.explain(agent, name)):
-            return None  # a reader would bring an empty one into being
-        try:
-            found = await self._documents.read(agent, name)
-        except NotFoundError:
-            return None
-        return Passage(found.text, found.layer)
-
-    async def skills(self, agent: Agent) -> Sequence[Entry]:
-        """Return the skills that this agent reads, with what the first line of each says."""
-        entries = []
-        for each in await self._documents.listing(agent, "skills"):
-            if not each.path.startswith("skills/"):
-                continue  # one of a layer before it is read in its place
-            if each.hash not in self._first_lines:
-                passage = await self.passage(agent, each.path)
-                self._first_lines[each.hash] = _first_line(passage.text if passage else "")
-            entries.append(Entry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
-        return entries
-
-    def _tell(self, agent: Agent, passed: DocumentVersion) -> None:
-        """Tell once of a version that nobody stands behind."""
-        key = (agent.id, passed.place, passed.version)
-        if key in self._held:
-            return
-        self._held[key] = None
-        self._bus.publish(
-            IdentityHeld(
-                **about(self._clock, agent), document=str(passed.place), version=passed.version, author=passed.by.author
-            )
-        )
-
-    async def version(self) -> int:
-        """Return the number of the newest version of any document."""
-        return await self._store.last()
 
 
 async def load_sections(
@@ -224,12 +161,6 @@ def _talks_with(agent: Agent, user: User) -> User:
         return user
     scope = scope_of(agent.path)
     return replace(user, id=scope, name=scope.rpartition("/")[2], kind="person", keys=())
-
-
-def _first_line(text: str) -> str:
-    """Return what a skill says of itself: its first line with words, as a heading or not."""
-    line = next((line.strip("#* \t") for line in text.splitlines() if line.strip("#*- \t")), "")
-    return one_line(line, PROMPT_LINE_MAX_CHARS)
 
 
 def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:

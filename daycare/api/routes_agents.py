@@ -1,6 +1,6 @@
 """Agents: which there are, what each has before it, how they are set up and ended."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import trio
@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.actors.directory import Directory
 from daycare.api.documents import Document, Limit, PathQuery, answer, body, query
 from daycare.api.services import Services
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
@@ -37,7 +38,16 @@ class NewAgentBody(Document, frozen=True, kw_only=True):
     config: AgentConfig = AgentConfig()
 
 
-async def agent_at(services: Services, path: str) -> Agent:
+class Addressed(Protocol):
+    """What knows where agents are."""
+
+    @property
+    def directory(self) -> Directory:
+        """The directory."""
+        ...
+
+
+async def agent_at(services: Addressed, path: str) -> Agent:
     """Return the living or parked agent at a path. Raises `InvalidError` for what is no path, `NotFoundError`."""
     agent = await services.directory.find(path)  # before parsing: it may be a connector's that is gone
     if agent is None:

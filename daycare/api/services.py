@@ -11,9 +11,7 @@ from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
-from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.newcomers import Newcomers
-from daycare.agent.passages import Processed
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
 from daycare.approvals.desk import Desk
@@ -26,14 +24,12 @@ from daycare.base.messages import File
 from daycare.exports.engine import Exports
 from daycare.feature import Feature
 from daycare.inference.pool import Pool
-from daycare.memory.documents import Documents
-from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus
 from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, AgentConfig, Receipt
+from daycare.store.records import AgentConfig, Receipt
 from daycare.store.vault import Vault
 
 
@@ -43,14 +39,6 @@ def _any_config(_: AgentConfig) -> None:
 
 async def _no_plugins() -> list[dict[str, Any]]:
     return []
-
-
-async def _no_document(agent: Agent, path: str) -> Processed:
-    return Processed(path=path, version=0, chunks=0, embedded=0)
-
-
-async def _no_embedder() -> None:
-    """There are no vectors to make."""
 
 
 async def _no_file() -> object:
@@ -73,10 +61,9 @@ class Services:
     returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end (True: and a fresh start of the
     program); `owner` is the operator's user id; `health` looks at how everything is; `mode` is `run`, `chat` or `tool`;
     `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check` raises
-    for settings of an agent that name what there is not. `connectors` are all there are, by name. `process` makes the
-    passages of a document anew, `reembed` all vectors. `live` has the settings in force;
-    `reload` takes config.toml anew and returns what came of it. `features` bring routes of their own. `metrics` is
-    Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
+    for settings of an agent that name what there is not. `connectors` are all there are, by name. `live` has the
+    settings in force; `reload` takes config.toml anew and returns what came of it. `features` bring routes of their
+    own. `metrics` is Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
     """
 
     store: Store
@@ -96,11 +83,8 @@ class Services:
     owner: str
     mode: str
     live: Live
-    documents: Documents
-    sharing: Sharing
     exports: Exports
     backups: Backups
-    memories: MemoryControls
     tasks: TaskControls
     signals: SignalControls
     heartbeats: HeartbeatControls
@@ -113,8 +97,6 @@ class Services:
     connectors: Mapping[str, Connector] = field(default_factory=dict)
     plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)
-    process: Callable[[Agent, str], Awaitable[Processed]] = field(default=_no_document)
-    reembed: Callable[[], Awaitable[None]] = field(default=_no_embedder)
     reload: Callable[[], Awaitable[object]] = field(default=_no_file)
     metrics: Callable[[], Awaitable[str]] = field(default=_no_metrics)
     join: Callable[[Joined], None] = field(default=_no_trace)

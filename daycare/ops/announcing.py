@@ -63,11 +63,6 @@ class Announcer:
             feature.committed(commit)
         if commit.budgets:
             daemon.budgets.settled()
-        if commit.memories or commit.agents:
-            daemon.curation.worker.wake()
-        daemon.recollections.committed(
-            turns=bool(commit.completed), memories=commit.memories, documents=commit.documents
-        )
         for letter in commit.dead:
             about = about_row(daemon.clock, letter)
             daemon.bus.publish(

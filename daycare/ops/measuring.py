@@ -15,11 +15,11 @@ import trio
 from daycare import __version__
 from daycare.actors.lifecycle import Life
 from daycare.actors.supervisor import Supervisor
-from daycare.agent.recollections import Recollections
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.messages import EnvelopeKind
 from daycare.connectors.host import Host
+from daycare.features.memory.service import MemoryFeature
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.metrics import Family, Gauge, Total
@@ -45,7 +45,7 @@ class Parts(Protocol):
     pool: Pool
     host: Host
     connectors: dict[str, Connector]
-    recollections: Recollections
+    memory: MemoryFeature
     upkeep: Upkeep
     bus: Bus
 
@@ -57,7 +57,7 @@ async def gauges(daemon: Parts) -> list[Family]:
     complete = False
     with trio.move_on_after(_DEADLINE_S), suppress(DaycareError):
         found += _stored(await daemon.store.gauges.measures(), now_ms, daemon.connectors)
-        found += _remembered(await daemon.recollections.status())
+        found += _remembered(await daemon.memory.status())
         complete = True
     return [*found, Gauge("daycare_scrape_complete", "1 if nothing was left out for lack of time").set(value=complete)]
 

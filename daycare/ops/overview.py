@@ -7,7 +7,6 @@ from typing import Any, Protocol
 from daycare import __version__
 from daycare.actors.lifecycle import Life
 from daycare.actors.supervisor import Supervisor
-from daycare.agent.recollections import Recollections
 from daycare.base.clock import Clock
 from daycare.base.limits import STRANGERS_MAX
 from daycare.base.pairing import is_out
@@ -41,7 +40,6 @@ class Parts(Protocol):
     host: Host
     extensions: Extensions
     connectors: dict[str, Connector]
-    recollections: Recollections
     features: Sequence[Feature]
     upkeep: Upkeep
     reloading: Reloading
@@ -84,7 +82,6 @@ async def overview(daemon: Parts, *, stopping: bool) -> Mapping[str, Any]:
             not each.denied and is_out(each.code_until, each.tries, daemon.clock.now_ms())
             for each in await daemon.store.strangers.find(STRANGERS_MAX)
         ),
-        "memory": await daemon.recollections.status(),
         **{feature.name: status for feature in daemon.features if (status := await feature.status())},
         "backup": await daemon.upkeep.backups.status(),
         "spent": await daemon.store.ledger.spent(),

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from daycare.api.services import Services
 from daycare.exports.engine import Exports
-from daycare.memory.sharing import Sharing
 
 if TYPE_CHECKING:
     from daycare.daemon import Daemon
@@ -30,8 +29,6 @@ def services(daemon: Daemon) -> Services:
         accept_all=daemon.flow.accept_all,
         status=daemon.status,
         stop=daemon.stop.ask,
-        documents=daemon.documents,
-        sharing=Sharing(store, daemon.home.memory),
         exports=Exports(
             store,
             daemon.directory,
@@ -44,7 +41,6 @@ def services(daemon: Daemon) -> Services:
             spending=daemon.budgets.forget,
         ),
         backups=daemon.upkeep.backups,
-        memories=daemon.memories,
         tasks=daemon.tasks.controls,
         signals=daemon.signals.controls,
         heartbeats=daemon.signals.heartbeats,
@@ -52,8 +48,6 @@ def services(daemon: Daemon) -> Services:
         newcomers=daemon.newcomers,
         behaviours=daemon.behaviours,
         health=daemon.upkeep.health.report,
-        process=daemon.recollections.passages.process,
-        reembed=daemon.recollections.reembed,
         metrics=daemon.observation.metrics,
         join=daemon.observation.join,
         read_file=daemon.file,

@@ -132,7 +132,7 @@ def check_settings(settings: Mapping[str, str], known: Personalities) -> None:
 
 def usual_embedder() -> str:
     """Return the embedder of a new home: the local one where it is installed. None sends what is said elsewhere."""
-    from daycare.memory.local import has_local  # late: it brings numpy's names along
+    from daycare.features.memory.embed.local import has_local  # late: it brings numpy's names along
 
     return LOCAL_EMBEDDER if has_local() else NO_EMBEDDER
 

@@ -15,7 +15,7 @@ from daycare.base.ids import new_trace_id
 from daycare.base.limits import HEARTBEAT_LOOK_S, HEARTBEATS_MAX, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.signal import HEART
-from daycare.memory.documents import Documents
+from daycare.features.memory.documents.service import Documents
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_signals import Heartbeat

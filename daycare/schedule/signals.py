@@ -23,7 +23,7 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import FOREGROUND
 from daycare.base.permission import MESSAGE
 from daycare.feature import Feature
-from daycare.memory.documents import Documents
+from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside

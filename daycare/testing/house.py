@@ -13,7 +13,7 @@ from daycare.base.clock import Clock
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.daemon import Daemon
-from daycare.memory.loading import load
+from daycare.features.memory.loading import load
 from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
 from daycare.store.home import Home

@@ -1,4 +1,4 @@
-"""The tools every agent has: messages, reminders, questions, helpers, files, choices, the time, and its memory."""
+"""The tools every agent has: messages, reminders, questions, helpers, files, choices, and the time."""
 
 import codecs
 from typing import Annotated
@@ -11,7 +11,6 @@ from daycare.base.times import local_time
 from daycare.base.tool import Sourced
 from daycare.base.zones import zone_of
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
-from daycare.tools import memory
 from daycare.tools.runner import REACT
 
 REMIND_MAX_S = 366 * 86_400.0
@@ -175,6 +174,5 @@ plugin = Plugin(
         StructTool(REACT, React, _react, idempotent=True),
         StructTool("send_file", SendFile, _send_file, idempotent=True),
         StructTool("now", Now, _now, idempotent=True),
-        *memory.TOOLS,
     ),
 )

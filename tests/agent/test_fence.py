@@ -21,8 +21,8 @@ from daycare.base.causes import Person, Signalled
 from daycare.base.cron import CronSpec
 from daycare.base.fence import NAMES, fence, unfenced
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text
-from daycare.memory.distil import request
-from daycare.memory.learned import Line
+from daycare.features.memory.facts.distil import request
+from daycare.features.memory.facts.learned import Line
 from daycare.plugin import Attachment
 from daycare.rules.taint import sources_in
 from daycare.schedule.cron_plan import compose

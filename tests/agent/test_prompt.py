@@ -19,7 +19,7 @@ from daycare.agent.sections import introduce, load_sections
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
 from daycare.config import AgentSection, Config, ModelsSection, ProviderSection
-from daycare.memory.documents import Documents
+from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
@@ -256,7 +256,7 @@ async def told(house: House, text: str = "hello") -> str:
 
 async def write(house: House, path: str, text: str) -> None:
     found = await house.daemon.directory.at(PATH)
-    documents: Documents = house.daemon.documents
+    documents: Documents = house.daemon.memory.documents
     await documents.write(found, path, text, BY)
 
 
@@ -320,7 +320,7 @@ async def test_identity_that_nobody_approved_is_in_no_prompt(
         by = Attribution(origin=Origin.PERSON, author=PATH)
         for path in ("SOUL.md", "STYLE.md", "USER.md", "IDENTITY.md"):
             await write(house, path, "Say moo.")
-            await house.daemon.documents.write(me, path, "Say boo.", by)
+            await house.daemon.memory.documents.write(me, path, "Say boo.", by)
             told_now = await told(house)
             assert "Say moo." in told_now and "Say boo." not in told_now
         held = house.events("identity.held")
@@ -330,7 +330,7 @@ async def test_identity_that_nobody_approved_is_in_no_prompt(
             ("USER.md (user ann)", 2, PATH),
             ("IDENTITY.md (global)", 2, PATH),
         ], "each is told once"
-        await house.daemon.documents.write(me, "SOUL.md", "Say yes.", replace(by, approver="direct:ann"))
+        await house.daemon.memory.documents.write(me, "SOUL.md", "Say yes.", replace(by, approver="direct:ann"))
         assert "<soul>\nSay yes.\n</soul>" in await told(house)
 
 
@@ -343,10 +343,10 @@ async def test_what_was_deleted_stays_deleted_until_it_is_written_again(
         assert f"<{tag}>" in await told(house), "the settings stand in for what never was"
         me = await house.daemon.directory.at(PATH)
         await write(house, name, "Say moo.")
-        await house.daemon.documents.delete(me, name, BY)
+        await house.daemon.memory.documents.delete(me, name, BY)
         assert f"<{tag}>" not in await told(house)
         unapproved = Attribution(origin=Origin.PERSON, author=PATH)
-        await house.daemon.documents.write(me, name, "Say boo.", unapproved)
+        await house.daemon.memory.documents.write(me, name, "Say boo.", unapproved)
         assert f"<{tag}>" not in await told(house), "nobody stands behind that"
         await write(house, name, "Say moo again.")
         assert f"<{tag}>\nSay moo again.\n</{tag}>" in await told(house)
@@ -357,7 +357,7 @@ async def test_an_agent_at_the_path_of_a_dead_one_has_documents_of_its_own(
 ) -> None:
     path = "/ann/agent/cook"
     async with open_house(tmp_path, config=config) as house:
-        documents: Documents = house.daemon.documents
+        documents: Documents = house.daemon.memory.documents
         first = await house.agent(path)
         await documents.write(first, "SOUL.md", "You love salt.", BY)
         await documents.read(first, "MEMORY.md")
@@ -406,7 +406,7 @@ async def test_whom_the_owner_has_let_in_is_told_nothing_of_them(
         assert "key" not in now and "Ann" not in now.removeprefix(BASE) and "<skills" not in now
         assert "<user>\nThe user's name is bob.\n" in now
         assert "You talk with bob (user ann/subuser/bob, time zone" in now
-        await house.daemon.documents.write(bob, "USER.md", "Bob likes tea.", BY)
+        await house.daemon.memory.documents.write(bob, "USER.md", "Bob likes tea.", BY)
         assert "Bob likes tea." in (await house.daemon.prompts.of(bob, ann, 1)).system
         assert "Bob likes tea." not in await told(house)
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,7 @@ from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
 from daycare.agent.heartbeat_controls import HeartbeatControls
-from daycare.agent.lookup import Lookup
-from daycare.agent.memory_controls import MemoryControls
 from daycare.agent.newcomers import Newcomers
-from daycare.agent.scribe import Scribe
 from daycare.agent.signal_controls import SignalControls
 from daycare.agent.task_controls import TaskControls
 from daycare.api.app import build
@@ -43,17 +39,13 @@ from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, T
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
 from daycare.exports.engine import Exports
+from daycare.features.memory.service import MemoryFeature
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
-from daycare.memory.documents import Documents
-from daycare.memory.forgetting import Forgetting
-from daycare.memory.search import Search
-from daycare.memory.sharing import Sharing
 from daycare.observe.bus import Bus, Gap
-from daycare.observe.keeper import Keeper, SetAside
+from daycare.observe.keeper import Keeper
 from daycare.plugin import Inbound
 from daycare.schedule.clockwork import Clockwork
-from daycare.schedule.curation import Curation
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.home import Home
@@ -151,6 +143,7 @@ class Api:
     client: httpx.AsyncClient
     socket: Path
     services: Services
+    memory: MemoryFeature
     store: Store
     bus: Bus
     echo: Echo
@@ -305,30 +298,38 @@ async def open_api(
 
         reach: Any = None  # nobody acts here
         stops: list[tuple[bool, str]] = []
-        search = Search(store, live, None)
-        curation = Curation(store, directory, router, clock, live)
-        memories = MemoryControls(
-            store,
-            Lookup(store, search.find, clock),
-            router.post,
-            Forgetting(store, lambda scope, traces: None),
-            Scribe(store, directory, live, partial(SetAside, bus, clock, "log")).catch_up,
-            curation.look,
-            bus,
-            clock,
-        )
+        pool = pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"})
         budgets = Budgets(store, tell, bus, clock, live, "ann")
+        desk, permits = Desk(store, bus, clock, "ann", nobody, tell), Permits(directory, live, bus, clock)
+        memory = MemoryFeature(
+            store=store,
+            directory=directory,
+            router=router,
+            pool=pool,
+            approvals=desk,
+            permits=permits,
+            live=live,
+            bus=bus,
+            clock=clock,
+            owner="ann",
+            folder=folder / "memory",
+            load=None,
+            specs=lambda agent: (),
+            thinker=lambda: reach,
+            provenance=lambda: reach,
+            on_forgotten=lambda: None,
+        )
         services = Services(
             store=store,
             directory=directory,
             router=router,
             supervisor=supervisor,
             bus=bus,
-            pool=pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"}),
+            pool=pool,
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
-            desk=Desk(store, bus, clock, "ann", nobody, tell),
-            permits=Permits(directory, live, bus, clock),
+            desk=desk,
+            permits=permits,
             budgets=BudgetControls(store, directory, budgets, clock, "ann"),
             newcomers=Newcomers(store, directory, "ann"),
             behaviours=Behaviours(store, clock, reach, {}),
@@ -340,11 +341,8 @@ async def open_api(
             owner="ann",
             mode=mode,
             live=live,
-            documents=Documents(store, directory.all_of, lambda agent: ()),
-            sharing=Sharing(store, folder / "memory"),
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
             backups=Backups(Home(folder), live, store, clock),
-            memories=memories,
             features=[
                 Clockwork(
                     store,
@@ -352,16 +350,17 @@ async def open_api(
                     router,
                     bus,
                     clock,
-                    Permits(directory, live, bus, clock).check,
+                    permits.check,
                     quiet,
                     folder=folder / "cron",
                     live=live,
                     owner="ann",
-                )
+                ),
+                memory,
             ],
             signals=SignalControls(store, directory, clock, router.count),
             heartbeats=HeartbeatControls(store, budgets, clock),
-            tasks=TaskControls(store, directory, router, clock, Permits(directory, live, bus, clock).check),
+            tasks=TaskControls(store, directory, router, clock, permits.check),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()
@@ -383,7 +382,7 @@ async def open_api(
         transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
-                yield Api(client, socket, services, store, bus, echo, nursery, shutdown, ended, stops)
+                yield Api(client, socket, services, memory, store, bus, echo, nursery, shutdown, ended, stops)
         shutdown.set()
         with trio.fail_after(5):
             await ended.wait()

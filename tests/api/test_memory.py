@@ -97,7 +97,7 @@ async def test_what_people_keep_who_were_let_in_is_theirs_alone(api: Api) -> Non
     directory = api.services.directory
     bob = await directory.create(directory.parse("/ann/subuser/bob"), origin=Origin.PERSON)
     helper = await directory.spawn(bob, Kind.SUB, origin=Origin.AGENT)
-    await api.services.documents.write(bob, "MEMORY.md", "Bob's", Attribution(origin=Origin.PERSON, author="x:bob"))
+    await api.memory.documents.write(bob, "MEMORY.md", "Bob's", Attribution(origin=Origin.PERSON, author="x:bob"))
     for agent in (bob, helper):
         for method, route, query, wish in ROUTES:
             await api.refused(403, "OTHER_USER", method, route, wish, path="MEMORY.md", agent=agent.path, **query)

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from daycare.base.messages import Origin
-from daycare.memory import dates
-from daycare.memory.extract import KEPT_SHARE, extract, kept_bytes
-from daycare.memory.learned import Learned, Line, NewEntity, NewFact
-from daycare.memory.merging import KnownEntity, merge_entities
-from daycare.memory.patterns import words
+from daycare.features.memory.facts.extract import KEPT_SHARE, extract, kept_bytes
+from daycare.features.memory.facts.learned import Learned, Line, NewEntity, NewFact
+from daycare.features.memory.facts.merging import KnownEntity, merge_entities
+from daycare.features.memory.language import dates
+from daycare.features.memory.language.patterns import words
 
 from . import locomo
 from .locomo import ADVERSARIAL, CATEGORIES, Dialogue, Said

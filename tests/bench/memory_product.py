@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import trio
 
-from daycare.memory.embedding import Embedding, Model
-from daycare.memory.queries import Query
-from daycare.memory.search import Search
-from daycare.memory.vectors import VectorBlock
+from daycare.features.memory.embed.service import Embedding, Model
+from daycare.features.memory.embed.vectors import VectorBlock
+from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.service import Search
 from daycare.ops.process import tune
 from daycare.settings import Live
 from daycare.store.contract import Store

@@ -18,16 +18,16 @@ import numpy as np
 import trio
 
 from daycare.agent import tokens
-from daycare.agent.recall import line
 from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
-from daycare.memory import analysis
-from daycare.memory.arrays import Floats
-from daycare.memory.embedding import Embedding, Model
-from daycare.memory.local import LocalEmbedder, open_local, threaded
-from daycare.memory.queries import Query
-from daycare.memory.search import Search
-from daycare.memory.vectors import VectorBlock
+from daycare.features.memory.embed.arrays import Floats
+from daycare.features.memory.embed.local import LocalEmbedder, open_local, threaded
+from daycare.features.memory.embed.service import Embedding, Model
+from daycare.features.memory.embed.vectors import VectorBlock
+from daycare.features.memory.language import analysis
+from daycare.features.memory.recall import line
+from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.service import Search
 from daycare.settings import Config, Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Memory

@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from daycare.memory.vectors import VectorBlock
+from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.store.records_memories import VectorPage
 
 from . import apart, memories

@@ -130,7 +130,7 @@ async def _searches(house: House) -> None:
 
 
 async def _curates(house: House) -> None:
-    await house.daemon.memories.process()
+    await house.daemon.memory.controls.process()
     await trio.sleep(60)
 
 

@@ -35,7 +35,7 @@ import trio
 import trio.testing
 
 from daycare.base.messages import Message, ToolResult
-from daycare.memory.loading import load
+from daycare.features.memory.loading import load
 from daycare.observe import log
 from daycare.rules.grammar import grammar
 from daycare.testing.clock import patient_clock

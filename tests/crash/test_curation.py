@@ -79,7 +79,7 @@ async def past(tmp_path: Path) -> Past:
             await trio.sleep(5)
             if number <= LOOKED_AT:
                 past.ledger.sent[sent.errand.name] = sent
-                await house.daemon.memories.process()
+                await house.daemon.memory.controls.process()
                 await trio.sleep(30)
     return past
 

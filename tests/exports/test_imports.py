@@ -44,7 +44,7 @@ def as_trusted(found: list[Anything]) -> list[DocumentRecord]:
 async def soul(house: House, path: str) -> str | None:
     """Return what an agent's prompts say of who it is."""
     agent = await house.daemon.directory.at(path)
-    reading, _ = await house.daemon.documents.approved(agent, "SOUL.md")
+    reading, _ = await house.daemon.memory.documents.approved(agent, "SOUL.md")
     return None if reading is None or reading.layer is not Layer.AGENT else reading.text
 
 

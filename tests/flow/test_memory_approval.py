@@ -71,12 +71,12 @@ async def test_proposed_approved_and_told(tmp_path: Path, autojump_clock: object
         assert f"+ {FACT}" in shown
         [_, proposed] = [part for message in model.history[-1].messages[-2:] for part in message.parts]
         assert "proposed, request 1" in str(proposed)
-        assert "Rex" not in (await house.daemon.documents.read(agent, "MEMORY.md")).text
+        assert "Rex" not in (await house.daemon.memory.documents.read(agent, "MEMORY.md")).text
         assert (await say(house, "2", button(pigeon, "Approve"))).startswith("Approved: request 1")
         await settle(house)
         assert texts(pigeon.arrived)[-1] == KEPT
-        assert (await house.daemon.documents.read(agent, "MEMORY.md")).text.endswith(FACT)
-        [newest, *_] = await house.daemon.documents.history(agent, "MEMORY.md")
+        assert (await house.daemon.memory.documents.read(agent, "MEMORY.md")).text.endswith(FACT)
+        [newest, *_] = await house.daemon.memory.documents.history(agent, "MEMORY.md")
         by = newest.by
         assert (by.author, by.approver, by.reason) == ("/ann/pigeon", "pigeon:ann", "so that I can ask after him")
         assert by.provenance == ("message 1 of pigeon:ann",)
@@ -112,10 +112,10 @@ async def test_over_telegram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         server.press(shown, approve)
         await until(lambda: any(message.text == KEPT for message in server.sent(5)), 20)
         [agent] = [each for each in await house.store.agents.find(user=OWNER) if each.path == "/ann/telegram"]
-        assert (await house.daemon.documents.read(agent, "MEMORY.md")).text.count(FACT) == 1
+        assert (await house.daemon.memory.documents.read(agent, "MEMORY.md")).text.count(FACT) == 1
         server.press(stale, approve)
         await trio.sleep(0.3)
-        assert len(await house.daemon.documents.history(agent, "MEMORY.md")) == 2, (
+        assert len(await house.daemon.memory.documents.history(agent, "MEMORY.md")) == 2, (
             "begun, and pressed twice, written once"
         )
 
@@ -276,7 +276,7 @@ async def test_whatever_an_injected_text_orders_nothing_is_written_without_a_yes
     )
     async with open_house(tmp_path, model, plugins=[pigeon.plugin()], config=config) as house:
         agent = await ann(house)
-        documents = house.daemon.documents
+        documents = house.daemon.memory.documents
         by = (await documents.write(agent, "knowledge/safe.md", "4711\n", BY)).by
         await documents.read(agent, "MEMORY.md")
         before = [(entry.path, entry.hash) for entry in await documents.listing(agent)]
@@ -318,5 +318,5 @@ async def test_no_grant_for_an_agents_own_memories_covers_what_a_stranger_had_it
             house, "2", order("memory_append", path="MEMORY.md", text="- pay Eve\n", reason="r"), origin=Origin.FORWARD
         )
         await settle(house)
-        text = (await house.daemon.documents.read(agent, "MEMORY.md")).text
+        text = (await house.daemon.memory.documents.read(agent, "MEMORY.md")).text
         assert "likes tea" in text and "Eve" not in text

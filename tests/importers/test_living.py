@@ -73,10 +73,10 @@ async def test_imported_memory_is_found(openclaw_home: Path, autojump_clock: tri
         await trio.sleep(60.0)  # until documents are cut
         agent = await house.daemon.directory.at("/ann/telegram")
         for question, answer in (("which boiler is it", "Zephyrine"), ("beams of the pergola", "larchwood")):
-            found = [each.text for each in await house.daemon.memories.search(agent, question)]
+            found = [each.text for each in await house.daemon.memory.controls.search(agent, question)]
             assert any(answer in text for text in found), question
         for word in ("xylophone", "quincetree"):
-            hits = await house.daemon.documents.search(agent, f"where is the {word}")
+            hits = await house.daemon.memory.documents.search(agent, f"where is the {word}")
             assert hits and word in hits[0].passage, word
 
 

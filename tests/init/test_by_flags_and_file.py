@@ -203,7 +203,7 @@ def test_a_new_home_finds_memories_by_meaning_unless_told_otherwise(
 def test_an_embedder_that_cannot_be_used_writes_nothing(home: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run("--yes", "--embedder", "locl")
     assert done.code == 2 and 'expected "local", "none" or "PROVIDER/MODEL" instead of "locl"' in done.err
-    monkeypatch.setattr("daycare.memory.local.has_local", lambda: False)
+    monkeypatch.setattr("daycare.features.memory.embed.local.has_local", lambda: False)
     done = run("--yes", "--embedder", "local")
     assert done.code == 5 and "pip install 'daycare[local]'" in done.err and not (home / "h").exists()
     assert run("--yes").code == 0 and load(home / "h").memory.embedder == "none", "by words, where it is not installed"

@@ -7,7 +7,7 @@ from typing import Any
 
 from daycare.base.clock import Clock
 from daycare.base.messages import Origin
-from daycare.memory.documents import Documents
+from daycare.features.memory.documents.service import Documents
 from daycare.plugin import ToolSpec
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, User

@@ -5,8 +5,8 @@ import struct
 from collections.abc import Mapping
 from pathlib import Path
 
-from daycare.memory.arrays import np
-from daycare.memory.tensors import Tensor
+from daycare.features.memory.embed.arrays import np
+from daycare.features.memory.embed.tensors import Tensor
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *LETTERS, *(f"##{letter}" for letter in LETTERS), "the", "##ing", "."]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.memory import thesaurus
-from daycare.memory.analysis import TERMS_MAX, indexed, telling, terms, topic, words_of
-from daycare.memory.stop_words import STOP_WORDS
+from daycare.features.memory.language import thesaurus
+from daycare.features.memory.language.analysis import TERMS_MAX, indexed, telling, terms, topic, words_of
+from daycare.features.memory.language.stop_words import STOP_WORDS
 
 
 def test_a_text_of_plain_words_is_indexed_as_it_is() -> None:

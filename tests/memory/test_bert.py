@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError
-from daycare.memory.arrays import np
-from daycare.memory.bert import PASS_MAX_PIECES, Bert, Shape
-from daycare.memory.tensors import Tensor, read_tensors
-from daycare.memory.wordpiece import WordPiece
+from daycare.features.memory.embed.arrays import np
+from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, Shape
+from daycare.features.memory.embed.tensors import Tensor, read_tensors
+from daycare.features.memory.embed.wordpiece import WordPiece
 from tests.memory.models import VOCABULARY, safetensors, weights
 
 SHAPE = Shape(num_attention_heads=3)

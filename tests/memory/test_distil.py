@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
-from daycare.memory.distil import LINE_MAX_CHARS, Reading, read, request
-from daycare.memory.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, Line, NewFact
-from daycare.memory.merging import KnownFact
+from daycare.features.memory.facts.distil import LINE_MAX_CHARS, Reading, read, request
+from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, Line, NewFact
+from daycare.features.memory.facts.merging import KnownFact
 from tests.cost import IN_STEP, costs_at_most
 
 PEOPLE: Final = ("Ann", "Bob")

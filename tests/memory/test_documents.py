@@ -10,7 +10,7 @@ import trio
 from daycare.base import limits
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.memory.documents import NEW_MEMORY, SECTIONS
+from daycare.features.memory.documents.service import NEW_MEMORY, SECTIONS
 from daycare.store.records_documents import Attribution, Layer, digest
 from tests.memory import hostile
 from tests.memory.house import ANN, BY, Memory, open_memory
@@ -290,7 +290,7 @@ async def test_identity_is_what_a_person_wrote_or_approved(memory: Memory) -> No
 async def test_of_too_many_versions_that_nobody_stands_behind_none_is_read(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.memory.documents.DOCUMENT_VERSIONS_MAX", 2)
+    monkeypatch.setattr("daycare.features.memory.documents.service.DOCUMENT_VERSIONS_MAX", 2)
     await memory.put("SOUL.md", "mine")
     for text in ("a", "b"):
         await memory.documents.write(memory.ann, "SOUL.md", text, Attribution(origin=Origin.AGENT, author=ANN))

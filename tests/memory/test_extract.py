@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daycare.base.messages import Origin
-from daycare.memory import dates, names, salience, sentences
-from daycare.memory.dates_english import easter
-from daycare.memory.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes
-from daycare.memory.learned import RULES, STATEMENT_MAX_CHARS, Learned, Line, NewFact
-from daycare.memory.patterns import words
-from daycare.memory.sentences import TEXT_MAX_CHARS
-from daycare.memory.telling import told
+from daycare.features.memory.facts import salience
+from daycare.features.memory.facts.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes
+from daycare.features.memory.facts.learned import RULES, STATEMENT_MAX_CHARS, Learned, Line, NewFact
+from daycare.features.memory.facts.telling import told
+from daycare.features.memory.language import dates, names, sentences
+from daycare.features.memory.language.english.dates import easter
+from daycare.features.memory.language.patterns import words
+from daycare.features.memory.language.sentences import TEXT_MAX_CHARS
 from tests.cost import IN_STEP, costs_at_most
 
 BERLIN: Final = ZoneInfo("Europe/Berlin")

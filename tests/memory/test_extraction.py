@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from daycare.base.messages import Origin
-from daycare.memory import dates, sentences
-from daycare.memory.extract import extract
-from daycare.memory.learned import Learned, Line
+from daycare.features.memory.facts.extract import extract
+from daycare.features.memory.facts.learned import Learned, Line
+from daycare.features.memory.language import dates, sentences
 
 FILE: Final = Path(__file__).parent.parent / "data" / "extraction.jsonl"
 ROWS: Final = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from daycare.memory import scene as scenes
-from daycare.memory.inverted import InvertedIndex
-from daycare.memory.scene import Scene
+from daycare.features.memory.search import scene as scenes
+from daycare.features.memory.search.inverted import InvertedIndex
+from daycare.features.memory.search.scene import Scene
 from daycare.store.contract import Store
 from daycare.store.records_memories import Lesson, Postings, Seen, Tier
 from daycare.store.sqlite.store import open_store
@@ -107,7 +107,7 @@ async def changed(store: Store, draw: random.Random, numbers: list[int]) -> None
 async def test_a_small_scope_has_the_postings_that_the_store_has(
     seed: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.memory.inverted._ASIDE_MAX", 5)
+    monkeypatch.setattr("daycare.features.memory.search.inverted._ASIDE_MAX", 5)
     draw = random.Random(seed)
     scene = Scene(store.memories, SCOPE, lambda: "")
     numbers: list[int] = []

@@ -11,10 +11,10 @@ import pytest
 import trio
 
 from daycare.base.errors import BrokenError
-from daycare.memory.arrays import np
-from daycare.memory.bert import Bert, Shape
-from daycare.memory.local import open_local, threaded
-from daycare.memory.wordpiece import WordPiece
+from daycare.features.memory.embed.arrays import np
+from daycare.features.memory.embed.bert import Bert, Shape
+from daycare.features.memory.embed.local import open_local, threaded
+from daycare.features.memory.embed.wordpiece import WordPiece
 from daycare.plugin import vectors
 from tests.memory.models import VOCABULARY, folder_of, graph, weights
 
@@ -195,7 +195,7 @@ def test_the_local_embedder_imports_no_package_of_models_and_opens_no_connection
         "def heard(event, args):\n"
         "    assert not event.startswith('socket.'), event\n"
         "sys.addaudithook(heard)\n"
-        "from daycare.memory.local import open_local\n"
+        "from daycare.features.memory.embed.local import open_local\n"
         "open_local('local').embed(['hello'])\n"
         "assert not {'wordllama', 'requests', 'huggingface_hub', 'torch'} & sys.modules.keys()\n"
     )

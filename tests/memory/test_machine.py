@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.memory.documents import Documents
+from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.store import SqliteStore

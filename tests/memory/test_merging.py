@@ -5,8 +5,8 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare.memory.learned import EntityKind, NewEntity, NewFact
-from daycare.memory.merging import (
+from daycare.features.memory.facts.learned import EntityKind, NewEntity, NewFact
+from daycare.features.memory.facts.merging import (
     KnownEntity,
     KnownFact,
     MergedFacts,

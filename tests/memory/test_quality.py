@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from daycare.base.recollection import RetrievalSection
-from daycare.memory.analysis import indexed
-from daycare.memory.queries import Query
-from daycare.memory.search import Search
+from daycare.features.memory.language.analysis import indexed
+from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.service import Search
 from daycare.settings import Live
 from daycare.store.sqlite.store import open_store
 from tests.bench import locomo, memories, memory_quality

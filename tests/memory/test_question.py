@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from daycare.memory.question import RECENT_WEIGHT, People, Question, called, read
+from daycare.features.memory.search.question import RECENT_WEIGHT, People, Question, called, read
 
 NOW = datetime(2026, 5, 20, 12, tzinfo=UTC)
 NAMES = ["Ann Smith", "Bob", "assistant", "Ann Lee"]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from daycare.memory import analysis, ranking
-from daycare.memory.arrays import np
-from daycare.memory.groups import Group, gather
-from daycare.memory.question import People, Question, Span, read
-from daycare.memory.ranking import Nearness, Scored, Weights, finish, plain, rank, unread
-from daycare.memory.structure import Limits, Structure
+from daycare.features.memory.embed.arrays import np
+from daycare.features.memory.language import analysis
+from daycare.features.memory.search import ranking
+from daycare.features.memory.search.groups import Group, gather
+from daycare.features.memory.search.question import People, Question, Span, read
+from daycare.features.memory.search.ranking import Nearness, Scored, Weights, finish, plain, rank, unread
+from daycare.features.memory.search.structure import Limits, Structure
 from daycare.store.records_memories import Postings, Shape, Tier
 
 NOW = 1_800_000_000_000

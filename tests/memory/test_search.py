@@ -9,10 +9,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from daycare.memory import search as searching
-from daycare.memory.queries import Hit, Query
-from daycare.memory.scene import Scene
-from daycare.memory.search import ALIKE, Search, _Said
+from daycare.features.memory.search import service as searching
+from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.scene import Scene
+from daycare.features.memory.search.service import ALIKE, Search, _Said
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO
@@ -86,7 +86,7 @@ async def test_what_a_word_may_mean_is_looked_for_after_the_words_themselves(
         return {hit.memory.text for hit in hits if hit.parts.get("words")}
 
     assert await with_words() == {"pets are noisy", "the puppy sleeps", "one more puppy"}
-    monkeypatch.setattr("daycare.memory.scene.SEARCH_POSTINGS_MAX", 2)
+    monkeypatch.setattr("daycare.features.memory.search.scene.SEARCH_POSTINGS_MAX", 2)
     assert await with_words() == {"pets are noisy"}, "part of the others would mislead"
 
 

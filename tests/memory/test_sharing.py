@@ -11,7 +11,7 @@ import pytest
 from daycare.base import limits
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.messages import Origin
-from daycare.memory.sharing import STATE, Exchange, Sharing
+from daycare.features.memory.documents.sharing import STATE, Exchange, Sharing
 from tests.memory import hostile
 from tests.memory.house import BY, Memory, below, furnished, open_memory
 from tests.store.samples import new_agent
@@ -434,7 +434,7 @@ async def test_an_export_goes_through_no_link(shared: Shared, tmp_path: Path, wh
 
 
 async def test_too_many_files_are_refused(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.memory.folder.SHARED_FILES_MAX", 3)
+    monkeypatch.setattr("daycare.features.memory.documents.folder.SHARED_FILES_MAX", 3)
     for number in range(4):
         shared.write(f"global/knowledge/{number}.md", "x")
     with pytest.raises(InvalidError) as caught:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.memory import traits
-from daycare.memory.arrays import np
-from daycare.memory.structure import NOWHERE, Limits, Structure
+from daycare.features.memory.embed.arrays import np
+from daycare.features.memory.search import traits
+from daycare.features.memory.search.structure import NOWHERE, Limits, Structure
 from daycare.store.records_memories import Shape, Tier
 
 

@@ -4,8 +4,8 @@
 
 import pytest
 
-from daycare.memory import traits
-from daycare.memory.traits import ASKS, KNOWN, NAMES, NUMBERS, SAYS, TIMES
+from daycare.features.memory.search import traits
+from daycare.features.memory.search.traits import ASKS, KNOWN, NAMES, NUMBERS, SAYS, TIMES
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daycare.memory.arrays import Floats, NDArray, np, products, widened
-from daycare.memory.signs import PANEL_ROWS, Query, Signs, distances, nearest, shortlist
-from daycare.memory.vectors import SAMPLE_ROWS, Found, VectorBlock, packed
+from daycare.features.memory.embed.arrays import Floats, NDArray, np, products, widened
+from daycare.features.memory.embed.signs import PANEL_ROWS, Query, Signs, distances, nearest, shortlist
+from daycare.features.memory.embed.vectors import SAMPLE_ROWS, Found, VectorBlock, packed
 from daycare.store.records_memories import VectorPage
 
 EXACT, BITS = 1 << 30, 0  # bytes that a matrix may have
@@ -337,7 +337,7 @@ def test_products_of_halves_are_those_of_the_widened_rows(rows: int, dimensions:
 
 def test_numpy_computes_in_one_thread_and_programs_started_later_do_not_hear_of_it() -> None:
     code = (
-        "import os; before = dict(os.environ); import daycare.memory.vectors, numpy as np;"
+        "import os; before = dict(os.environ); import daycare.features.memory.embed.vectors, numpy as np;"
         "assert dict(os.environ) == before; a = np.ones((600, 600), 'f'); a @ a;"
         "print(len(os.listdir('/proc/self/task')))"
     )

@@ -39,4 +39,4 @@ async def look(house: House, trace: str) -> None:
     assert "daycare_inbox" in text
     assert await trio.to_thread.run_sync(house.store.ledger.trace, trace)
     agent = await house.daemon.directory.at("/ann/direct")
-    assert await house.daemon.documents.search(agent, "tea") == []
+    assert await house.daemon.memory.documents.search(agent, "tea") == []

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from daycare.memory import claims_english, claims_german
+from daycare.features.memory.language.english import claims as claims_english
+from daycare.features.memory.language.german import claims as claims_german
 from daycare_plugins.offline.plugin import LINE_MAX_CHARS
 from tests.cost import IN_STEP, cost, costs_at_most
 from tests.patterns.found import Place, Pump, files, places, pumps

@@ -20,7 +20,7 @@ KEPT = {  # what counts after a restart, what a turn goes by, and a limiter that
     ("actors/supervisor.py", "lane.policy"),
     ("actors/supervisor.py", "self.room"),
     ("actors/supervisor.py", "self.room.total_tokens"),
-    ("agent/recollections.py", "self._embedder"),
+    ("features/memory/service.py", "self._embedder"),
     ("ops/reloading.py", "self._started"),
 }
 

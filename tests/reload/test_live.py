@@ -9,7 +9,7 @@ import trio
 from daycare.base.errors import AwayError, ConflictError
 from daycare.base.limits import NOTIFY_LOOK_S, SWEEP_S, TURN_DEADLINE_S
 from daycare.base.messages import Origin
-from daycare.memory.queries import Query
+from daycare.features.memory.search.queries import Query
 from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.store.records_documents import Attribution
@@ -186,7 +186,7 @@ async def test_approvals_are_taken(tmp_path: Path, autojump_clock: object) -> No
             )
             await house.talk("write that down")
             agent = await house.daemon.directory.at("/ann/direct")
-            written.append("knowledge/dog.md" in {it.path for it in await house.daemon.documents.listing(agent)})
+            written.append("knowledge/dog.md" in {it.path for it in await house.daemon.memory.documents.listing(agent)})
             assert ("memory_write: auto" in await house.talk("/approvals")) is written[-1]
         assert written == [False, True]
 
@@ -275,11 +275,11 @@ async def test_memory_goes_by_the_new_settings_with_the_embedder_it_has(tmp_path
             return len(house.events("memory.recalled")) - before
 
         await recalled("My dog is called Rex")
-        assert await recalled("What is the dog Rex like?") and await daemon.recollections.find(query)
+        assert await recalled("What is the dog Rex like?") and await daemon.memory.find(query)
         await change(house, tmp_path, "[memory.retrieval]\nenabled = false\n")
-        assert not await recalled("What is the dog Rex like, I ask?") and await daemon.recollections.find(query)
+        assert not await recalled("What is the dog Rex like, I ask?") and await daemon.memory.find(query)
         await change(house, tmp_path, "daily_logs = false\n")
-        assert not await daemon.recollections.find(query), "what is not kept is not found, even if it is still there"
+        assert not await daemon.memory.find(query), "what is not kept is not found, even if it is still there"
         result = await change(house, tmp_path, base=BASE + '[memory]\nembedder = "local"\nkeep_days = 3\n')
         assert result.pending == ("memory.embedder",)
         assert (await daemon.status())["memory"]["embedder"] == "none"
@@ -296,7 +296,7 @@ async def test_a_document_is_in_passages_from_the_turn_on_that_has_no_room_for_i
                 agent = await house.daemon.directory.at("/ann/direct")
                 text = "# Memory\n\n## The boiler\n\nThe boiler is in the cellar.\n\n## The piano\n\nIt is upstairs.\n"
                 by = Attribution(origin=Origin.PERSON, author="ann", approver="ann", reason="")
-                await house.daemon.documents.write(agent, "MEMORY.md", text, by)
+                await house.daemon.memory.documents.write(agent, "MEMORY.md", text, by)
             await house.talk("Where is the boiler?")
             system = house.model.history[-1].system
             assert ("It is upstairs." in system) is (most == 4_000)

@@ -65,7 +65,7 @@ def model(search: Mind = looking({"query": "Clara"}, then=first_source)) -> Scri
 
 async def remembered(house: House) -> None:
     await trio.sleep(5)
-    await house.daemon.memories.process()
+    await house.daemon.memory.controls.process()
     await trio.sleep(60)
 
 
@@ -82,7 +82,7 @@ async def ask(house: House, question: str, **where: str) -> str:
 
 async def number_of(house: House, text: str, path: str = "/ann/direct") -> int:
     agent = await house.daemon.directory.at(path)
-    return next(each.no for each in await house.daemon.memories.search(agent, text) if each.text == text)
+    return next(each.no for each in await house.daemon.memory.controls.search(agent, text) if each.text == text)
 
 
 def by() -> Attribution:

@@ -6,13 +6,13 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.lookup import label
 from daycare.base.causes import Question
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
+from daycare.features.memory.search.lookup import label
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_memories import Tier
 from daycare.testing.clock import VirtualClock
@@ -102,7 +102,7 @@ async def test_stop_ends_a_search(tmp_path: Path, autojump_clock: object) -> Non
 async def test_a_search_that_fails_or_takes_too_long_is_told_of(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.agent.searcher.SEARCH_DEADLINE_S", 10.0)
+    monkeypatch.setattr("daycare.features.memory.search.searcher.SEARCH_DEADLINE_S", 10.0)
     async with open_house(tmp_path, model()) as house:
         house.model.enqueue(60.0)
         await house.talk("/memory ask where is Clara?")
@@ -138,10 +138,10 @@ async def test_what_was_looked_up_and_is_forgotten_is_in_no_exchange_and_no_byte
         assert "Zanzibarovna" in await ask(house, "what is my cat called?")
         assert "Zanzibarovna" in await house.talk("recall the cat")
         agent = await house.daemon.directory.at("/ann/direct")
-        plan = await house.daemon.memories.plan(agent, [str(no)])
+        plan = await house.daemon.memory.controls.plan(agent, [str(no)])
         told = [label(each) for each in plan.mentions]
-        plan = await house.daemon.memories.plan(agent, [str(no), *told])
-        await house.daemon.memories.forget(agent, plan, "direct:ann")
+        plan = await house.daemon.memory.controls.plan(agent, [str(no), *told])
+        await house.daemon.memory.controls.forget(agent, plan, "direct:ann")
         assert "Zanzibarovna" not in str(await house.store.turns.history(agent.id, agent.session, 200))
         assert "green tea" in str(await house.store.turns.history(agent.id, agent.session, 200))
         assert "Zanzibarovna" not in str(house.events("turn.finished")) + str(house.events("turn.delta"))
@@ -246,5 +246,5 @@ async def test_without_a_model_nothing_is_made_up(tmp_path: Path, autojump_clock
         await remembered(house)
         for question in ("what is the boiling point of helium?", "xyzzy", "?", "[1] [2]", "in March"):
             assert (await ask(house, question)).endswith("Sources: none"), question
-        facts = await house.daemon.memories.find(await house.daemon.directory.at("/ann/direct"), Tier.FACT)
+        facts = await house.daemon.memory.controls.find(await house.daemon.directory.at("/ann/direct"), Tier.FACT)
         assert facts != []

@@ -7,7 +7,7 @@ import trio
 
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
-from daycare.memory import chunking
+from daycare.features.memory.documents import chunking
 from daycare.rules.chunks import cut
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
@@ -57,7 +57,7 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
             return await keep(turns, entries, vectors)
 
         monkeypatch.setattr(house.store.memories, "log", refuses)
-        monkeypatch.setattr(house.daemon.recollections.scribe, "_store", house.store)
+        monkeypatch.setattr(house.daemon.memory.scribe, "_store", house.store)
         for text in ("one", "poison", "two"):
             await house.talk(text)
         await trio.sleep(60)
@@ -84,7 +84,7 @@ async def test_a_document_that_cannot_be_cut_is_set_aside_and_the_others_are_cut
         await house.talk("hello")
         agent = await house.daemon.directory.at("/ann/direct")
         for name, text in (("knowledge/a.md", "poison"), ("knowledge/b.md", "green tea")):
-            await house.daemon.documents.write(agent, name, text, BY)
+            await house.daemon.memory.documents.write(agent, name, text, BY)
         await trio.sleep(60)
         [told] = house.events("row.set_aside")
         found = await house.store.memories.find("ann", Tier.CHUNK, living=False, limit=10)

@@ -90,8 +90,8 @@ async def test_the_local_embedder_finds_what_has_no_word_of_the_question(tmp_pat
             await house.talk(text)
         shown = await until_embedded(house, 0.05)
         me = await house.daemon.directory.at("/ann/direct")
-        found = await house.daemon.memories.search(me, QUESTION)
-        counts = await house.daemon.memories.counts(me)
+        found = await house.daemon.memory.controls.search(me, QUESTION)
+        counts = await house.daemon.memory.controls.counts(me)
     assert found[0].text == SAID[0]
     assert found[0].parts["cosine"] > 0
     assert shown["model"].startswith("wordllama@")
@@ -100,7 +100,7 @@ async def test_the_local_embedder_finds_what_has_no_word_of_the_question(tmp_pat
     assert "meaning" in table and "+" in table
     none = Config()
     async with open_house(tmp_path, config=none, location="daycare.db") as house:
-        by_words = await house.daemon.memories.search(me, QUESTION)
+        by_words = await house.daemon.memory.controls.search(me, QUESTION)
     assert SAID[0] not in [each.text for each in by_words], "words alone do not find it"
 
 
@@ -114,7 +114,7 @@ async def test_a_change_of_the_model_embeds_anew_while_search_goes_on(tmp_path: 
     async with house_with(tmp_path, "none", fake) as house:
         await trio.sleep(60)
         me = await house.daemon.directory.at("/ann/direct")
-        assert "number 7." in (await house.daemon.memories.search(me, "bird number 7"))[0].text
+        assert "number 7." in (await house.daemon.memory.controls.search(me, "bird number 7"))[0].text
         assert await stored(house) == {"fake/a": MANY}, "somebody may go back to it"
     fake.delay_s = 20.0
     async with house_with(tmp_path, "fake/b", fake) as house:
@@ -126,14 +126,14 @@ async def test_a_change_of_the_model_embeds_anew_while_search_goes_on(tmp_path: 
             assert now["before"] == {"fake/a": MANY} == {"fake/a": (await stored(house))["fake/a"]}
             text = rendered(_stats({"own": {}, "all": {}, "agent": "/ann/direct", "embedder": now}))
             assert f"{now['embedded']} of {MANY} ({100 * now['embedded'] // MANY} %)" in text
-            found = await house.daemon.memories.search(me, "bird number 9")
+            found = await house.daemon.memory.controls.search(me, "bird number 9")
             assert "number 9." in found[0].text
         assert progress == sorted(progress) and 0 < progress[-1] < MANY
         after = await until_embedded(house, 5)
         assert (after["model"], after["dimensions"], after["before"]) == ("fake/b", 5, {})
         assert await stored(house) == {"fake/b": MANY}
         fake.delay_s = 0.0
-        found = await house.daemon.memories.search(me, "bird number 9")
+        found = await house.daemon.memory.controls.search(me, "bird number 9")
         assert "number 9." in found[0].text and "cosine" in found[0].parts
 
 
@@ -167,14 +167,14 @@ async def test_a_model_that_is_another_one_under_its_old_name_is_noticed_and_ren
         await trio.sleep(60)
         trouble = (await state(house))["trouble"]
         assert "4 numbers, before they had 3" in trouble and "daycare memory reembed" in trouble
-        await house.daemon.recollections.reembed()
+        await house.daemon.memory.reembed()
         after = await until_embedded(house, 1)
         assert (after["dimensions"], after["embedded"], after["trouble"]) == (4, 4, "")
         me = await house.daemon.directory.at("/ann/direct")
-        assert "cosine" in (await house.daemon.memories.search(me, "passport"))[0].parts
+        assert "cosine" in (await house.daemon.memory.controls.search(me, "passport"))[0].parts
 
 
 async def test_without_an_embedder_there_is_nothing_to_embed_anew(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path, config=Config()) as house:
         with pytest.raises(NotFoundError, match="words alone"):
-            await house.daemon.recollections.reembed()
+            await house.daemon.memory.reembed()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.lookup import Filters
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.recollection import DocumentsSection, MemorySection, RetrievalSection
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline
 from daycare.store.records import Agent
@@ -70,7 +70,7 @@ async def me(house: House) -> Agent:
 
 
 async def write(house: House, path: str, text: str) -> None:
-    await house.daemon.documents.write(await me(house), path, text, BY)
+    await house.daemon.memory.documents.write(await me(house), path, text, BY)
     await trio.sleep(10)  # it is cut and embedded behind
 
 
@@ -169,7 +169,7 @@ async def test_only_identity_that_somebody_approved_stands(tmp_path: Path, autoj
         await house.talk("hello")
         await write(house, "SOUL.md", "You love tea.")
         held = Attribution(origin=Origin.PERSON, author="/ann/direct")
-        await house.daemon.documents.write(await me(house), "SOUL.md", "You love the dentist.", held)
+        await house.daemon.memory.documents.write(await me(house), "SOUL.md", "You love the dentist.", held)
         await trio.sleep(10)
         now = await told(house, "What about the dentist?")
         assert "You love tea." in now and "You love the dentist." not in now
@@ -180,7 +180,7 @@ async def test_a_passage_that_was_forgotten_is_in_no_prompt(tmp_path: Path, auto
         await house.talk("hello")
         await write(house, "MEMORY.md", LONG)
         assert "The boiler is number 1." in await told(house, "What about the boiler?")
-        controls, agent = house.daemon.memories, await me(house)
+        controls, agent = house.daemon.memory.controls, await me(house)
         chunks = await controls.find(agent, Tier.CHUNK, "boiler number")
         await controls.forget(agent, await controls.plan(agent, [each.label for each in chunks]), "direct:ann")
         assert "The boiler is number 1." not in await told(house, "What about the boiler?")
@@ -194,10 +194,12 @@ async def test_one_documents_passages_are_searched(tmp_path: Path, autojump_cloc
         await house.talk("the dentist called")
         await write(house, "MEMORY.md", LONG)
         await write(house, "knowledge/teeth.md", "The dentist is on holiday.")
-        found = await house.daemon.memories.search(await me(house), "dentist", Filters(path="MEMORY.md"))
+        found = await house.daemon.memory.controls.search(await me(house), "dentist", Filters(path="MEMORY.md"))
         assert found[0].text.startswith("The dentist is number 6.")
         assert {each.tier for each in found} == {"chunk"} and "holiday" not in str(found)
-        found = await house.daemon.memories.search(await me(house), "dentist", Filters(path="knowledge/teeth.md"))
+        found = await house.daemon.memory.controls.search(
+            await me(house), "dentist", Filters(path="knowledge/teeth.md")
+        )
         assert [each.text for each in found] == ["The dentist is on holiday."]
 
 
@@ -206,11 +208,11 @@ async def test_one_document_is_cut_and_embedded_anew(tmp_path: Path, autojump_cl
     async with open_house(tmp_path, config=config, plugins=embedders()) as house:
         await house.talk("hello")
         agent = await me(house)
-        await house.daemon.documents.write(agent, "MEMORY.md", LONG, BY)
-        done = await house.daemon.services.process(agent, "MEMORY.md")
+        await house.daemon.memory.documents.write(agent, "MEMORY.md", LONG, BY)
+        done = await house.daemon.memory.passages.process(agent, "MEMORY.md")
         assert (done.path, done.version, done.chunks, done.embedded) == ("MEMORY.md", 1, len(TOPICS), len(TOPICS))
         before = [each.no for each in await house.store.memories.find("ann", Tier.CHUNK)]
-        assert await house.daemon.services.process(agent, "MEMORY.md") == done
+        assert await house.daemon.memory.passages.process(agent, "MEMORY.md") == done
         assert [each.no for each in await house.store.memories.find("ann", Tier.CHUNK)] == before, "nothing is twice"
         with pytest.raises(NotFoundError):
-            await house.daemon.services.process(agent, "knowledge/none.md")
+            await house.daemon.memory.passages.process(agent, "knowledge/none.md")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.lookup import Filters
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.memory.echo import repeats
+from daycare.features.memory.echo import repeats
+from daycare.features.memory.search.lookup import Filters
 from daycare.settings import with_offline
 from daycare.store.records_memories import ECHO, Memory, Tier
 from daycare.testing.house import House, open_house
@@ -51,7 +51,7 @@ async def test_search_prefers_the_original(limit: int, tmp_path: Path, autojump_
     async with open_house(tmp_path, config=CONFIG) as house:
         await talked(house, (SAID, "I see."), (ASKED, QUOTED), (ASKED, QUOTED))
         me = await house.daemon.directory.at("/ann/direct")
-        found = await house.daemon.memories.search(me, "Clara Bern clock tower", Filters(limit=limit))
+        found = await house.daemon.memory.controls.search(me, "Clara Bern clock tower", Filters(limit=limit))
     assert found[0].text == SAID
     others = [each.text for each in found[1:]]
     assert limit == 1 or others[others.index(QUOTED) :] == [QUOTED], "once, and behind all others"
@@ -64,7 +64,7 @@ async def test_nothing_is_learned_from_an_echo_and_none_is_left_behind(tmp_path:
         me = await house.daemon.directory.at("/ann/direct")
         handed = await house.store.memories.entries(me.id, after=0, through=echo.no, max_chars=10**6)
         assert [entry.no for entry in handed] == [entry.no for entry in log if entry != echo]
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(60)
         assert await house.store.memories.mark(me.id) == echo.no, "it counts as looked at, so that it can expire"
         facts = await house.store.memories.find("ann", Tier.FACT, living=False)

@@ -122,7 +122,7 @@ async def test_a_slow_embedder_holds_up_no_answer(tmp_path: Path, autojump_clock
         began = trio.current_time()
         assert "Bern" in await house.talk("Where does Clara live?")
         assert trio.current_time() - began < 0.2
-        why = await house.daemon.memories.why(await house.daemon.directory.at("/ann/direct"))
+        why = await house.daemon.memory.controls.why(await house.daemon.directory.at("/ann/direct"))
         assert why.without == "its vector came too late"
 
 

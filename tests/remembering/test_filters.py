@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.agent.lessons import lesson_of
-from daycare.agent.lookup import Filters
 from daycare.base.messages import Origin
 from daycare.config import Config
-from daycare.memory.learned import Learned, NewEntity
+from daycare.features.memory.facts.learned import Learned, NewEntity
+from daycare.features.memory.facts.lessons import lesson_of
+from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
@@ -25,7 +25,7 @@ async def me(house: House) -> Agent:
 
 
 async def found(house: House, text: str, **filters: Any) -> list[str]:
-    return [each.text for each in await house.daemon.memories.search(await me(house), text, Filters(**filters))]
+    return [each.text for each in await house.daemon.memory.controls.search(await me(house), text, Filters(**filters))]
 
 
 async def hear(house: House, *texts: str) -> None:
@@ -56,10 +56,10 @@ async def test_a_search_in_a_document_finds_its_passage_however_many_others_fit_
         await hear(house, "hello there")
         agent = await me(house)
         its = path if path.endswith(".md") else "skills/tools/old.md"
-        await house.daemon.documents.write(agent, its, "Some words on a boiler.\n", BY)
+        await house.daemon.memory.documents.write(agent, its, "Some words on a boiler.\n", BY)
         for number in range(OTHERS):
             text = f"The boiler in the cellar needs water, {own(number)}.\n"
-            await house.daemon.documents.write(agent, f"knowledge/b{number}.md", text, BY)
+            await house.daemon.memory.documents.write(agent, f"knowledge/b{number}.md", text, BY)
         await trio.sleep(60)
         question = "boiler in the cellar needs water"
         assert len(await found(house, question)) == 10

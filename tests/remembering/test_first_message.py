@@ -12,7 +12,7 @@ import trio
 
 import daycare.testing.house as houses
 from daycare.base.clock import SystemClock
-from daycare.memory.loading import SEARCH
+from daycare.features.memory.loading import SEARCH
 from daycare.store.records_memories import Tier
 
 loop, late = threading.get_ident(), []
@@ -20,7 +20,7 @@ loop, late = threading.get_ident(), []
 
 class Recorder:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(("daycare.memory.", "numpy")) and threading.get_ident() == loop:
+        if name.startswith(("daycare.features.memory.", "numpy")) and threading.get_ident() == loop:
             late.append(name)
 
 

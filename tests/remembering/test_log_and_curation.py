@@ -110,10 +110,10 @@ async def test_without_background_only_process_wakes_workers(tmp_path: Path, aut
         clock.shift(28 * HOUR_S)
         await trio.sleep(2 * HOUR_S)
         assert await memories(house, Tier.FACT) == []
-        assert await house.daemon.memories.process() == 1
+        assert await house.daemon.memory.controls.process() == 1
         await trio.sleep(60)
         assert [memory.text for memory in await memories(house, Tier.FACT)] == ["Ann loves green tea"]
-        assert await house.daemon.memories.process() == 0
+        assert await house.daemon.memory.controls.process() == 0
 
 
 async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
@@ -129,7 +129,7 @@ async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
         await house.talk("/new", path=last.path)
         await trio.sleep(60)
         assert [fact.agent_id for fact in await memories(house, Tier.FACT)] == [last.id]
-        assert await house.daemon.memories.process() == CURATION_PAGE
+        assert await house.daemon.memory.controls.process() == CURATION_PAGE
         await trio.sleep(60)
         assert len(house.events("memory.learned")) == CURATION_PAGE + 1
 
@@ -141,7 +141,7 @@ async def test_looks_that_come_often_hand_off_once_in_a_while(tmp_path: Path, au
     clock = VirtualClock()
     async with open_house(tmp_path, config=OFFLINE, location="daycare.db", clock=clock, work=False) as house:
         clock.shift(28 * HOUR_S)
-        look = house.daemon.curation.look
+        look = house.daemon.memory.curation.look
         assert [await look() for _ in range(9)] == [1, *[0] * 8]
         posted = house.events("message.accepted")
         assert [event["path"] for event in posted] == ["/ann/direct/memory"]
@@ -159,7 +159,7 @@ async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, aut
         clock.sleep(3 * 24 * HOUR_S)
         await trio.sleep(2 * HOUR_S)
         assert len(await memories(house, Tier.LOG)) == 2, "nobody has looked at it"
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(2 * HOUR_S)
         assert await memories(house, Tier.LOG) == []
         [fact] = await memories(house, Tier.FACT)

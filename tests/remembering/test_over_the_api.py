@@ -44,8 +44,8 @@ async def client_of(tmp: Path, embedder: str) -> AsyncIterator[tuple[House, http
     async with open_house(tmp, config=config, plugins=[Plugin(name="fake", embedders={"fake": create})]) as house:
         await house.talk("I saw a bird.")
         me = await house.daemon.directory.at("/ann/direct")
-        await house.daemon.documents.write(me, "MEMORY.md", TEXT, BY)
-        await house.daemon.documents.write(me, "knowledge/heating.md", "A boiler makes heat.", BY)
+        await house.daemon.memory.documents.write(me, "MEMORY.md", TEXT, BY)
+        await house.daemon.memory.documents.write(me, "knowledge/heating.md", "A boiler makes heat.", BY)
         await trio.sleep(30)
         transport = httpx.ASGITransport(build(house.daemon.services))
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.lessons import lesson_of
-from daycare.agent.lookup import Filters
 from daycare.base.messages import Origin
 from daycare.config import Config
-from daycare.memory.learned import Learned, NewEntity, NewFact
+from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
+from daycare.features.memory.facts.lessons import lesson_of
+from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Memory, Tier
@@ -54,7 +54,7 @@ async def said(house: House, me: Agent) -> list[Memory]:
 
 
 async def best(house: House, me: Agent, question: str, tier: Tier) -> str:
-    found = await house.daemon.memories.search(me, question, Filters(tier=tier))
+    found = await house.daemon.memory.controls.search(me, question, Filters(tier=tier))
     return found[0].text if found else ""
 
 
@@ -73,7 +73,7 @@ async def test_a_passage_of_a_document_is_found_by_a_part(
         await house.talk("hello there")
         me = await house.daemon.directory.at("/ann/direct")
         for name, words in (("it", text), *((f"other-{at}", other) for at, other in enumerate(OTHERS))):
-            await house.daemon.documents.write(me, f"knowledge/{name}.md", words, BY)
+            await house.daemon.memory.documents.write(me, f"knowledge/{name}.md", words, BY)
         await trio.sleep(5)
         assert await best(house, me, part, Tier.CHUNK) == text
 

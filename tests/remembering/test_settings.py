@@ -11,7 +11,6 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.agent.lookup import Filters
 from daycare.base.recollection import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
@@ -21,6 +20,7 @@ from daycare.base.recollection import (
     Weights,
 )
 from daycare.config import Config, ModelsSection, ProviderSection
+from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig
 from daycare.settings import with_offline
 from daycare.store.records import Agent
@@ -75,7 +75,7 @@ async def house_with(
         for text in SAID:
             await house.talk(text)
             await trio.sleep(10)
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(60)
         await house.talk("/new")
         yield house
@@ -122,10 +122,10 @@ async def test_without_daily_logs_words_are_learned_from_and_not_found(tmp_path:
     async with house_with(tmp_path, ingestion={"daily_logs": False}) as house:
         await house.talk("My locker code is 4711.")
         await trio.sleep(10)
-        found = await house.daemon.memories.search(await me(house), "locker code Clara Bern")
+        found = await house.daemon.memory.controls.search(await me(house), "locker code Clara Bern")
         assert "log" not in {each.tier for each in found} and found
         assert set(await recalled(house)) == {"fact", "entity"}
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(2 * 3_600)
         counts = await kept(house)
         assert counts["log"] == 0 and counts["fact"] >= 3
@@ -158,7 +158,7 @@ async def test_when_workers_wake(key: str, value: Any, tmp_path: Path, autojump_
 async def test_nothing_is_recalled_where_that_is_off(tmp_path: Path, autojump_clock: object) -> None:
     async with house_with(tmp_path, enabled=False) as house:
         assert await recalled(house) == {}
-        assert await house.daemon.memories.search(await me(house), ASKED), "people still search"
+        assert await house.daemon.memory.controls.search(await me(house), ASKED), "people still search"
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
@@ -180,7 +180,7 @@ async def test_a_tier_that_is_not_wanted_is_not_recalled(tier: str, tmp_path: Pa
     wanted: dict[str, Any] = {key: False}
     async with house_with(tmp_path, **wanted) as house:
         assert set(await recalled(house)) == {"log", "fact", "entity"} - {tier}
-        found = await house.daemon.memories.search(await me(house), ASKED, Filters(limit=50))
+        found = await house.daemon.memory.controls.search(await me(house), ASKED, Filters(limit=50))
         assert tier in {each.tier for each in found}, "people still find it"
 
 
@@ -194,7 +194,7 @@ async def test_an_answer_waits_so_long_for_a_vector(
         began = trio.current_time()
         await recalled(house)
         took_s = trio.current_time() - began
-        why = await house.daemon.memories.why(await me(house))
+        why = await house.daemon.memory.controls.why(await me(house))
         assert why.without == ("its vector came too late" if late else "")
         assert (took_s < 0.5) == late
 
@@ -205,7 +205,7 @@ async def test_merging_is_by_structure_or_plain(tmp_path: Path, autojump_clock: 
         folder = tmp_path / merge
         folder.mkdir()
         async with house_with(folder, fake=Fake(), merge=merge) as house:
-            found = await house.daemon.memories.search(await me(house), "Clara Bern")
+            found = await house.daemon.memory.controls.search(await me(house), "Clara Bern")
             signals[merge] = {name for each in found for name in each.parts}
     assert signals["plain"] == {"words", "cosine"}
     assert signals["structure"] > {"words", "cosine", "around"}
@@ -216,7 +216,7 @@ async def test_a_tier_that_counts_more_stands_first(tier: str, tmp_path: Path, a
     key = {"log": "logs", "fact": "facts", "entity": "entities"}[tier]
     weights = replace(Weights(logs=0.1, facts=0.1, entities=0.1), **{key: 10.0})
     async with house_with(tmp_path, weights=weights) as house:
-        found = await house.daemon.memories.search(await me(house), "Clara")
+        found = await house.daemon.memory.controls.search(await me(house), "Clara")
         assert found[0].tier == tier
 
 
@@ -230,7 +230,9 @@ async def test_what_was_said_lately_counts_more_if_wanted(tmp_path: Path, autoju
             clock.shift(29 * 86_400)
             await house.talk(later)
             await trio.sleep(10)
-            found = await house.daemon.memories.search(await me(house), "Where does Clara live?", Filters(limit=50))
+            found = await house.daemon.memory.controls.search(
+                await me(house), "Where does Clara live?", Filters(limit=50)
+            )
             scores = {each.text: each.score or 0.0 for each in found}
             ahead[recency] = scores[later] - scores[SAID[0]]
     assert ahead[10.0] > ahead[0.0] + 4, "halved each month, it is some five after one"
@@ -244,7 +246,7 @@ async def test_words_and_vectors_count_as_much_as_is_set(tmp_path: Path, autojum
         async with house_with(folder, fake=Fake(), weights=Weights(text=text, vector=vector)) as house:
             parts = [
                 each.parts
-                for each in await house.daemon.memories.search(await me(house), "Clara Bern", Filters(limit=50))
+                for each in await house.daemon.memory.controls.search(await me(house), "Clara Bern", Filters(limit=50))
             ]
             most.append({name: max(each.get(name, 0.0) for each in parts) for name in ("words", "cosine")})
     usual, by_words, by_vectors = most
@@ -320,5 +322,5 @@ async def test_plain_merging_weighs_words_and_vectors(
 ) -> None:
     weights = Weights(text=text, vector=vector)
     async with house_with(tmp_path, fake=Fake(), merge="plain", weights=weights) as house:
-        found = await house.daemon.memories.search(await me(house), "Clara Bern")
+        found = await house.daemon.memory.controls.search(await me(house), "Clara Bern")
         assert {name for each in found for name in each.parts} == {"words" if text else "cosine"}

@@ -32,7 +32,7 @@ async def test_trace_shows_what_was_recalled_with_scores_once(tools: bool, tmp_p
                 call(("now", {})) if request.messages[-1].role == "user" else say("in Bern")
             )
         receipt = await asked(house)
-        why = await house.daemon.memories.why(await house.daemon.directory.at("/ann/direct"))
+        why = await house.daemon.memory.controls.why(await house.daemon.directory.at("/ann/direct"))
         entries = await trio.to_thread.run_sync(house.store.ledger.trace, receipt.trace)
         told = await house.talk(f"/trace {receipt.trace}")
     [recalled] = [entry for entry in entries if entry.what.startswith("recall")]

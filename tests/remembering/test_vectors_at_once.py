@@ -8,10 +8,10 @@ import trio
 from trio.testing import MockClock
 
 from daycare.actors.directory import Directory
-from daycare.agent.scribe import Scribe
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
-from daycare.memory.embedding import Embedding, Model
+from daycare.features.memory.embed.service import Embedding, Model
+from daycare.features.memory.log import Scribe
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors

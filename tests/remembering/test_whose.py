@@ -11,7 +11,7 @@ import trio
 
 from daycare.base.messages import Origin
 from daycare.config import Config
-from daycare.memory.queries import Query
+from daycare.features.memory.search.queries import Query
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
@@ -35,7 +35,7 @@ QUESTIONS = int(os.environ.get("QUESTIONS", "1000"))
 
 async def scope_of_each(house: House, scope: str, text: str) -> set[str]:
     query = Query(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
-    return {hit.memory.scope for hit in await house.daemon.recollections.search.find(query)}
+    return {hit.memory.scope for hit in await house.daemon.memory.search.find(query)}
 
 
 async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path, autojump_clock: object) -> None:
@@ -48,7 +48,7 @@ async def test_two_people_who_say_the_same_never_find_each_others(tmp_path: Path
             for who in ("ann", "ben"):
                 await house.talk(text, user=who)
         await trio.sleep(5)
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(60)
         found = 0
         for _ in range(QUESTIONS):
@@ -66,19 +66,19 @@ async def test_what_is_forgotten_is_in_no_answer_listing_prompt_or_file(tmp_path
         await house.talk(f"Remember that my cat is called {secret}.")
         await house.talk("I love green tea.")
         await trio.sleep(5)
-        await house.daemon.memories.process()
+        await house.daemon.memory.controls.process()
         await trio.sleep(60)
         agent = await house.daemon.directory.at("/ann/direct")
-        [fact] = await house.daemon.memories.find(agent, Tier.FACT, secret)
-        plan = await house.daemon.memories.plan(agent, [str(fact.no)])
+        [fact] = await house.daemon.memory.controls.find(agent, Tier.FACT, secret)
+        plan = await house.daemon.memory.controls.plan(agent, [str(fact.no)])
         kinds = {each.tier for each in plan.memories}
         assert plan.mentions == (), f"all that says so goes, the answer to it, too: {kinds}"
         shown = await house.talk(f"/memory forget {fact.no}")
         assert secret in shown and "for good" in shown
         assert (await house.talk(f"/memory forget {fact.no} yes")).startswith("Forgotten: ")
-        assert await house.daemon.memories.search(agent, secret) == []
-        assert "tea" in str(await house.daemon.memories.find(agent, Tier.FACT))
-        assert secret not in str([each async for each in house.daemon.memories.export(agent)])
+        assert await house.daemon.memory.controls.search(agent, secret) == []
+        assert "tea" in str(await house.daemon.memory.controls.find(agent, Tier.FACT))
+        assert secret not in str([each async for each in house.daemon.memory.controls.export(agent)])
         history = await house.store.turns.history(agent.id, agent.session, 100)
         assert secret not in str(history[:-4]), "what was asked when forgetting is said anew"
         assert secret not in str(house.events("turn.finished")[:2])
@@ -94,10 +94,10 @@ async def test_a_number_names_ones_own_memory_and_nobody_elses(tmp_path: Path, a
         await house.talk("I love green tea.")
         await trio.sleep(5)
         agent = await house.daemon.directory.at("/ann/direct")
-        [said] = [each for each in await house.daemon.memories.search(agent, "tea") if each.speaker == "Ann"]
+        [said] = [each for each in await house.daemon.memory.controls.search(agent, "tea") if each.speaker == "Ann"]
         refused = await house.talk(f"/memory forget {said.no} yes", user="ben")
         assert "nothing is remembered" in refused, "Ben has a memory of his own, and numbers count within it"
-        assert await house.daemon.memories.search(agent, "tea") != []
+        assert await house.daemon.memory.controls.search(agent, "tea") != []
 
 
 async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_number(
@@ -107,7 +107,7 @@ async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_num
         await house.talk("I love green tea.")
         agent = await house.daemon.directory.at("/ann/direct")
         by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
-        await house.daemon.documents.write(agent, "global/knowledge/tea.md", "Oolong is half green.\n", by)
+        await house.daemon.memory.documents.write(agent, "global/knowledge/tea.md", "Oolong is half green.\n", by)
         await trio.sleep(5)
         assert "#g1 [" in await house.talk("/memory oolong")
         for text in ("/memory forget g1", "/memory forget #g1 yes"):
@@ -115,7 +115,7 @@ async def test_what_everybody_reads_is_not_taken_for_ones_own_memory_of_that_num
         for label in ("999", "g999", "4294967296"):
             assert f"forgetting memory {label}: there is none" in await house.talk(f"/memory forget {label}")
         assert "Say which" in await house.talk("/memory forget tea")
-        everything = [each.label async for each in house.daemon.memories.export(agent)]
+        everything = [each.label async for each in house.daemon.memory.controls.export(agent)]
     assert {"1", "2"} <= {*everything}, "nothing is forgotten"
 
 
@@ -136,6 +136,6 @@ async def test_a_passage_of_a_document_comes_back_when_it_fits(tmp_path: Path, a
         agent = await house.agent("/ann/direct")
         by = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann")
         text = "# Garden\n\nThe tomatoes need water every second evening.\n"
-        await house.daemon.documents.write(agent, "knowledge/garden.md", text, by, base_hash="")
+        await house.daemon.memory.documents.write(agent, "knowledge/garden.md", text, by, base_hash="")
         await trio.sleep(5)
         assert "second evening" in await house.talk("How often do the tomatoes need water?")

@@ -60,7 +60,7 @@ async def kept(house: House, tier: Tier = Tier.FACT) -> list[Memory]:
 
 async def process(house: House) -> int:
     await trio.sleep(5)
-    woken = await house.daemon.memories.process()
+    woken = await house.daemon.memory.controls.process()
     await trio.sleep(120)
     return woken
 
@@ -141,14 +141,14 @@ async def test_a_worker_that_waits_for_its_model_or_gives_up_bothers_nobody_and_
         worker = await house.daemon.directory.at("/ann/direct/memory")
         told = [event for event in house.events("turn.failed") if event["path"] == worker.path]
         assert told and told[0]["code"] == "PROVIDER_AWAY"
-        assert (await house.daemon.memories.counts()).uncurated == 8
+        assert (await house.daemon.memory.controls.counts()).uncurated == 8
         assert len(await house.store.inbox.waiting(worker.id)) == 1, "they do not pile up"
         await trio.sleep(4_000)
         assert [letter.path for letter in await house.store.dead.find()] == [worker.path]
         away = False
         await trio.sleep(4_000)
         assert items(await kept(house)) == [0, 1, 2, 3], "on the next day"
-        assert (await house.daemon.memories.counts()).uncurated == 0
+        assert (await house.daemon.memory.controls.counts()).uncurated == 0
         notices = [str(event["text"]) for event in house.events("notice")]
         assert all("provider scripted is" in text for text in notices), "of the provider, which others need as well"
         assert not any("/memory" in row.text for row in await house.store.outbox.unread("/ann/direct"))

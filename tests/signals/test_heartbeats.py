@@ -170,7 +170,7 @@ async def test_a_document_says_what_to_look_at(tmp_path: Path, autojump_clock: o
         await house.talk("hello")
         by = Attribution(origin=Origin.PERSON, author="direct:ann")
         ann = await house.daemon.directory.at(ANN)
-        await house.daemon.documents.write(ann, "knowledge/heartbeat.md", "Look at the oven.", by)
+        await house.daemon.memory.documents.write(ann, "knowledge/heartbeat.md", "Look at the oven.", by)
         await beat(house, ANN)
         await trio.sleep(EVERY + 60)
         text = house.model.history[-1].messages[-1].text

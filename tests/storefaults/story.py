@@ -233,7 +233,7 @@ class Story(msgspec.Struct, kw_only=True):
         await trio.sleep(1_250)
         await self._repeat(lambda: controls.remove(f"/{OWNER}/cron/often"))
         await self._repeat(daemon.status)
-        await self._repeat(lambda: daemon.memories.process())
+        await self._repeat(lambda: daemon.memory.controls.process())
         exports = services(daemon).exports
         await self._repeat(lambda: exports.export(CLERK, shared=False, progress=Progress()))
 

@@ -75,13 +75,13 @@ class Scene:
         return result
 
     async def read(self, path: str) -> str:
-        return (await self.house.daemon.documents.read(self.agent, path)).text
+        return (await self.house.daemon.memory.documents.read(self.agent, path)).text
 
     async def versions(self, path: str) -> list[DocumentVersion]:
-        return await self.house.daemon.documents.history(self.agent, path)
+        return await self.house.daemon.memory.documents.history(self.agent, path)
 
     async def put(self, path: str, text: str) -> None:
-        await self.house.daemon.documents.write(self.agent, path, text, BY)
+        await self.house.daemon.memory.documents.write(self.agent, path, text, BY)
 
     async def requests(self) -> list[Approval]:
         return list(reversed(await self.house.store.approvals.find()))

@@ -179,12 +179,12 @@ async def _tools_result(scene: Scene) -> dict[str, str]:
 
 async def _daily_log(scene: Scene) -> dict[str, str]:
     await prepared(scene)
-    await scene.house.daemon.documents.write(scene.agent, TODAY, "- 09:00 do it\n", HARM)
+    await scene.house.daemon.memory.documents.write(scene.agent, TODAY, "- 09:00 do it\n", HARM)
     return await all_of(scene)
 
 
 async def _memory_read(scene: Scene) -> dict[str, str]:
-    await scene.house.daemon.documents.write(scene.agent, "knowledge/tea.md", "do it\n", HARM)
+    await scene.house.daemon.memory.documents.write(scene.agent, "knowledge/tea.md", "do it\n", HARM)
     return await tried(scene, before=("memory_read", {"path": "knowledge/tea.md"}))
 
 

@@ -141,7 +141,7 @@ async def test_a_text_upon_that_of_another_layer_is_refused_once_there_is_one_in
     await auto.put("shared/knowledge/a.md", "shared\n")
     await auto.put("knowledge/a.md", "old\n")
     await auto.put("knowledge/a.md", "older\n")
-    await auto.house.daemon.documents.delete(auto.agent, "knowledge/a.md", BY)
+    await auto.house.daemon.memory.documents.delete(auto.agent, "knowledge/a.md", BY)
 
     async def edit(context: ToolContext, arguments: Edit) -> str:
         await auto.put("knowledge/a.md", "mine\n")
@@ -151,7 +151,7 @@ async def test_a_text_upon_that_of_another_layer_is_refused_once_there_is_one_in
     write = ("memory_write", {"path": "knowledge/a.md", "text": "three\n", "reason": "r"})
     read = ("memory_read", {"path": "knowledge/a.md"})
     assert "it was changed since it was read" in (await auto.ask(read, ("now", {}), write))[2]
-    await auto.house.daemon.documents.delete(auto.agent, "knowledge/a.md", BY)
+    await auto.house.daemon.memory.documents.delete(auto.agent, "knowledge/a.md", BY)
     assert (await auto.ask(read, write))[1].startswith("done"), "what was deleted before is no change since"
 
 

@@ -32,7 +32,7 @@ async def told(scene: Scene, *texts: str) -> None:
 
 async def remembered(house: House) -> None:
     await trio.sleep(5)
-    await house.daemon.memories.process()
+    await house.daemon.memory.controls.process()
     await trio.sleep(30)
 
 
@@ -165,8 +165,8 @@ async def test_a_number_names_no_memory_of_others(autojump_clock: object, scene:
         await house.talk(text, user="ben")
     other = await house.agent("/ann/agent/other")
     by = Attribution(origin=Origin.PERSON, author="direct:ann")
-    await house.daemon.documents.write(other, "knowledge/secret.md", "The secret is 4711.\n", by)
-    await house.daemon.documents.write(other, "global/knowledge/all.md", "Everybody may know 42.\n", by)
+    await house.daemon.memory.documents.write(other, "knowledge/secret.md", "The secret is 4711.\n", by)
+    await house.daemon.memory.documents.write(other, "global/knowledge/all.md", "Everybody may know 42.\n", by)
     await remembered(house)
     await scene.ask()
     for number in range(1, 30):

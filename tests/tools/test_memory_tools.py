@@ -2,8 +2,8 @@
 
 import pytest
 
+from daycare.features.memory.tools import TOOLS
 from daycare.plugin import StructTool, ToolContext
-from daycare.tools.memory import TOOLS
 from tests.approvals.story import ANN, desk_of, only
 from tests.memory.hostile import FOLDERS, PATHS
 from tests.tools.scene import BY, Edit, Scene, append, run, runner_of
@@ -54,7 +54,7 @@ async def test_what_is_added_goes_below_its_heading(
     desk = desk_of(scene.house)
     assert (await desk.show(it.no)).new == now, "what is shown is what will be written"
     await desk.decide(it.no, "approve", ANN, it.seen)
-    assert (await scene.house.daemon.documents.read(scene.agent, "MEMORY.md")).text == now
+    assert (await scene.house.daemon.memory.documents.read(scene.agent, "MEMORY.md")).text == now
 
 
 async def test_who_the_agent_is_can_be_added_to(autojump_clock: object, scene: Scene) -> None:
@@ -66,9 +66,9 @@ async def test_who_the_agent_is_can_be_added_to(autojump_clock: object, scene: S
 
 async def test_a_document_that_was_deleted_stays_deleted(autojump_clock: object, scene: Scene) -> None:
     await scene.put("MEMORY.md", NOTES)
-    await scene.house.daemon.documents.delete(scene.agent, "MEMORY.md", BY)
+    await scene.house.daemon.memory.documents.delete(scene.agent, "MEMORY.md", BY)
     assert "there is none" in await scene.one("memory_read", path="MEMORY.md")
-    newest = (await scene.house.daemon.documents.explain(scene.agent, "MEMORY.md"))[0].newest
+    newest = (await scene.house.daemon.memory.documents.explain(scene.agent, "MEMORY.md"))[0].newest
     assert newest is not None and newest.deleted
 
 
@@ -87,13 +87,13 @@ async def test_no_hostile_path_leads_anywhere(autojump_clock: object, scene: Sce
     arguments = {"text": "evil", "reason": "r"} if tool in ("memory_write", "memory_append", "identity_propose") else {}
     arguments |= {"reason": "r"} if tool == "memory_delete" else {}
     await scene.ask()  # the turn that the calls are of
-    before = await scene.house.daemon.documents.listing(scene.agent)
+    before = await scene.house.daemon.memory.documents.listing(scene.agent)
     for path in PATHS:
         done = await run(scene, tool, {**arguments, "path": path})
         assert done.status == "error", (tool, path)
         assert "expected" in done.text, (tool, path, done.text)
     assert await scene.requests() == []
-    assert await scene.house.daemon.documents.listing(scene.agent) == before
+    assert await scene.house.daemon.memory.documents.listing(scene.agent) == before
 
 
 async def test_no_hostile_folder_is_listed(autojump_clock: object, scene: Scene) -> None:

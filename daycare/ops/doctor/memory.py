@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
-from daycare.memory.local import open_local
+from daycare.features.memory.embed.local import open_local
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 

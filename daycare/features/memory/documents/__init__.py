@@ -1,0 +1,1 @@
+"""Documents: what people and agents keep as files, in versions and layers."""

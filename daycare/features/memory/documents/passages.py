@@ -1,0 +1,141 @@
+"""Passages of single documents: those of a long one that a prompt has room for, and all of them made anew."""
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from daycare.agent.blocks import one_line
+from daycare.agent.prompt import is_helper
+from daycare.agent.sections import Excerpts, Shelf, is_long
+from daycare.base.bounded import Bounded
+from daycare.base.consent import IDENTITY_DOCUMENTS
+from daycare.base.limits import (
+    API_PAGE_MAX_ROWS,
+    PASSAGE_QUESTION_MAX_CHARS,
+    PROMPTS_KEPT_MAX,
+    RECALL_LINE_MAX_CHARS,
+)
+from daycare.base.recollection import NO_EMBEDDER, DocumentsSection
+from daycare.features.memory.documents.chunking import Chunking
+from daycare.features.memory.documents.service import Documents
+from daycare.features.memory.embed.service import Embedding
+from daycare.features.memory.loading import WORDS, loaded
+from daycare.rules.chunks import Chunk, cut
+from daycare.rules.document_paths import MEMORY
+from daycare.settings import Live
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_documents import Place
+from daycare.store.records_memories import Memory, Tier
+
+if TYPE_CHECKING:
+    from daycare.features.memory.documents.fitting import Fitting
+    from daycare.features.memory.embed.arrays import Floats
+
+_NONE: Final[Excerpts] = ()
+
+
+class Processed(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of making a document's passages anew: so many, and so many of them have a vector."""
+
+    path: str
+    version: int
+    chunks: int
+    embedded: int
+
+
+class Passages:
+    """Finds them. Vectors are those that texts with the same words have already; there may be no `embedding`."""
+
+    def __init__(
+        self,
+        store: Store,
+        documents: Documents,
+        shelf: Shelf,
+        chunking: Chunking,
+        embedding: Embedding | None,
+        live: Live,
+    ) -> None:
+        self._memories = store.memories
+        self._documents = documents
+        self._shelf = shelf
+        self._chunking = chunking
+        self._embedding = embedding
+        self._live = live
+        # By agent: of which version, and by which settings.
+        self._kept: Bounded[str, tuple[int, DocumentsSection, dict[str, list[Chunk]]]] = Bounded(PROMPTS_KEPT_MAX)
+
+    async def standing(self, agent: Agent, text: str, vector: "Floats | None") -> Excerpts:
+        """Return of each document that does not stand whole in a prompt what fits what was said."""
+        if is_helper(agent):
+            return _NONE
+        found, section = [], self._live.now.memory.documents
+        for name, passages in (await self._cut(agent, section)).items():
+            fits = await self._fitting(passages, text, vector, section)
+            if name == MEMORY:
+                best = sorted((it.chunk for it in fits[: section.chat_top]), key=lambda it: it.start)
+                told = "\n".join(f"{name}: {_line(chunk)}" for chunk in best)
+            else:  # who somebody is has to be said in any case
+                order = dict.fromkeys([*(it.chunk for it in fits), *passages])
+                best = sorted(list(order)[: int(section.identity)], key=lambda it: it.start)
+                told = "\n\n".join(chunk.told for chunk in best)
+            found.append((name, told))
+        return tuple(found)
+
+    def forget(self) -> None:
+        """Keep nothing: something was forgotten."""
+        self._kept.clear()
+
+    async def process(self, agent: Agent, path: str) -> Processed:
+        """Cut a document anew, and embed its passages now. Raises as `Documents.read` and the embedder do."""
+        reading = await self._documents.read(agent, path)
+        [newest] = await self._documents.history(agent, path, limit=1)
+        scope = await self._chunking.again(newest.place, newest.version)
+        rows = await self._chunks_of(scope, newest.place)
+        embedded = 0
+        if self._embedding is not None:
+            embedded = await self._embedding.make([(row.no, row.hash, row.text) for row in rows])
+        return Processed(path=path, version=reading.version, chunks=len(rows), embedded=embedded)
+
+    # -- inside ------------------------------------------------------------------------------------------------------
+
+    async def _cut(self, agent: Agent, section: DocumentsSection) -> dict[str, list[Chunk]]:
+        """Return the documents of an agent that do not stand whole, in passages; kept until some document changes."""
+        version = await self._shelf.version()
+        kept = self._kept.get(agent.id)
+        if kept is None or kept[:2] != (version, section):
+            found = {}
+            for name in (*(() if section.identity == "whole" else IDENTITY_DOCUMENTS), MEMORY):
+                passage = await self._shelf.passage(agent, name)
+                if passage is not None and (name != MEMORY or is_long(passage, section)):
+                    found[name] = await cut(passage.text)
+            kept = version, section, found
+        self._kept[agent.id] = kept
+        return kept[2]
+
+    async def _fitting(
+        self, passages: list[Chunk], question: str, vector: "Floats | None", section: DocumentsSection
+    ) -> "list[Fitting]":
+        await loaded(WORDS)
+        from daycare.features.memory.documents import fitting
+
+        near: dict[str, float] = {}
+        if vector is not None and self._embedding is not None:
+            hashes = [fitting.hash_of(chunk) for chunk in passages]
+            known = await self._memories.known_vectors(self._embedding.model, hashes)
+            near = fitting.similarities(vector, known)
+        least = section.similar(self._embedding.name if self._embedding is not None else NO_EMBEDDER)
+        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
+
+    async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
+        found: list[Memory] = []
+        before: int | None = None
+        while page := await self._memories.find(scope, Tier.CHUNK, before=before, limit=API_PAGE_MAX_ROWS):
+            found += [memory for memory in page if memory.place == place]
+            before = page[-1].no
+        return found
+
+
+def _line(chunk: Chunk) -> str:
+    where = f"{' / '.join(chunk.headings)}: " if chunk.headings else ""
+    return one_line(f"{where}{chunk.text}", RECALL_LINE_MAX_CHARS)

@@ -1,0 +1,1 @@
+"""Facts: what workers learn from the log of what was said."""

@@ -1,0 +1,1 @@
+"""What words mean: English and German, by lists and rules."""

@@ -1,0 +1,198 @@
+"""Routes of memories: what is remembered of conversations, answers from it, why it came up, how it is forgotten.
+
+As for documents: what people keep whom a user has let in is not read here.
+"""
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from daycare.api.documents import Limit, Number, answer, body, query
+from daycare.api.wanted import outcome
+from daycare.base.connector import DIRECT
+from daycare.base.errors import InvalidError
+from daycare.base.ids import new_trace_id
+from daycare.base.limits import API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
+from daycare.features.memory.documents.routes import Whose, agent_of
+from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.search.searcher import answered
+from daycare.store.records import Agent
+from daycare.store.records_memories import OWN_BITS, Tier
+
+if TYPE_CHECKING:
+    from daycare.features.memory.service import MemoryFeature
+
+_KEY_MAX_CHARS: Final = KEY_MAX_CHARS - 10  # `ask:` comes before it
+_encode = msgspec.json.Encoder().encode
+
+
+class Question(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A search. `agent` is whose memory is meant, as of `Whose`."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
+    agent: str | None = None
+
+
+class Listing(Whose, frozen=True, kw_only=True):
+    """A page of one tier, the newest first; `all`: facts that hold no longer as well."""
+
+    words: Annotated[str, msgspec.Meta(max_length=1_000)] = ""
+    all: bool = False
+    before: Number | None = None
+    limit: Limit = 100
+
+
+class OfTurn(Whose, frozen=True, kw_only=True):
+    """A turn; without its number the last that something was recalled for."""
+
+    turn: Number | None = None
+
+
+class Forget(Whose, frozen=True, kw_only=True):
+    """Which memories, by number or label. `dry_run` only tells what would go."""
+
+    numbers: Annotated[tuple[Number | str, ...], msgspec.Meta(min_length=1, max_length=FORGET_MAX)]
+    dry_run: bool = False
+
+
+class Process(Whose, frozen=True, kw_only=True):
+    """Whose memory worker to wake; without an agent all that have something to look at.
+
+    With a `path` no worker: the passages of this document are made anew, with their vectors.
+    """
+
+    path: Annotated[str, msgspec.Meta(max_length=1_000)] | None = None
+
+
+class Ask(Whose, frozen=True, kw_only=True):
+    """A question. A repeat with its key asks it once; without `wait_s` nobody waits for the answer."""
+
+    question: Annotated[str, msgspec.Meta(min_length=1, max_length=QUESTION_MAX_CHARS)]
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=_KEY_MAX_CHARS)] | None = None
+    wait_s: Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)] | None = None
+
+
+class MemoryRoutes:
+    """`/v1/memories`."""
+
+    def __init__(self, memory: "MemoryFeature") -> None:
+        self._memory = memory
+        self._controls = memory.controls
+        self._by = f"{DIRECT}:{memory.owner}"
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/memories/search", self.search),
+            Route("/v1/memories/ask", self.ask, methods=["POST"]),
+            Route("/v1/memories/facts", self.facts),
+            Route("/v1/memories/entities", self.entities),
+            Route("/v1/memories/why", self.why),
+            Route("/v1/memories/stats", self.stats),
+            Route("/v1/memories/export", self.export),
+            Route("/v1/memories/forget", self.forget, methods=["POST"]),
+            Route("/v1/memories/process", self.process, methods=["POST"]),
+            Route("/v1/memories/reembed", self.reembed, methods=["POST"]),
+        ]
+
+    async def search(self, request: Request) -> Response:
+        """Find memories that fit a question."""
+        wish = query(request, Question)
+        found = await self._controls.search(await self._agent(wish), wish.query, wish)
+        return answer({"found": found})
+
+    async def ask(self, request: Request) -> Response:
+        """Put a question to an agent's memory; with `wait_s`, wait for its answer."""
+        wish = await body(request, Ask)
+        agent = await agent_of(self._memory, wish.agent)
+        trace = new_trace_id()
+        # No connector of this name: the answer is what becomes of the message, and no reply that somebody has to fetch.
+        sender = f"api:{self._memory.owner}"
+        receipt = await self._controls.ask(
+            agent, wish.question, sender=sender, key=f"ask:{wish.key or trace}", trace=trace
+        )
+        if wish.wait_s:
+            waited = await outcome(request, request.app.state.closing, self._memory.router, receipt, wish.wait_s)
+            receipt = replace(waited, duplicate=receipt.duplicate)
+        view: dict[str, Any] = msgspec.to_builtins(receipt)
+        ended = receipt.state in ("done", "stopped")
+        if ended:
+            told = answered(view.pop("result") or "")
+            view |= {"answer": told.text, "documents": told.documents}
+            view["sources"] = await self._controls.sources(agent, told.labels)
+        return answer(view, 200 if ended else 202)
+
+    async def facts(self, request: Request) -> Response:
+        """List facts."""
+        return await self._list(request, Tier.FACT, "facts")
+
+    async def entities(self, request: Request) -> Response:
+        """List people, places, things and concepts."""
+        return await self._list(request, Tier.ENTITY, "entities")
+
+    async def why(self, request: Request) -> Response:
+        """Return what was recalled for a turn."""
+        wish = query(request, OfTurn)
+        return answer(await self._controls.why(await self._agent(wish), wish.turn))
+
+    async def stats(self, request: Request) -> Response:
+        """Return how much is remembered, and how the embedder is."""
+        agent = await self._agent(query(request, Whose))
+        return answer(
+            {
+                "agent": agent.path,
+                "own": await self._controls.counts(agent),
+                "all": await self._controls.counts(),
+                "embedder": await self._memory.status(),
+            }
+        )
+
+    async def export(self, request: Request) -> Response:
+        """Stream all memories of an agent's scope, a JSON object a line."""
+        agent = await self._agent(query(request, Whose))
+        lines = (_encode(each) + b"\n" async for each in self._controls.export(agent))
+        return StreamingResponse(lines, media_type="application/x-ndjson")
+
+    async def forget(self, request: Request) -> Response:
+        """Remove memories for good, with the words they came from; or tell what would go."""
+        wish = await body(request, Forget)
+        agent = await self._agent(wish)
+        plan = await self._controls.plan(agent, [*map(str, wish.numbers)])
+        shown: dict[str, Any] = {
+            "memories": [memory.text for memory in plan.memories],
+            "turns": len(plan.turns),
+            "documents": [place.name for place in plan.places],
+            "mentions": [{"no": memory.no & OWN_BITS, "text": memory.text} for memory in plan.mentions],
+        }
+        if wish.dry_run:
+            return answer({"would_forget": shown})
+        return answer({"forgotten": await self._controls.forget(agent, plan, self._by), "mentions": shown["mentions"]})
+
+    async def process(self, request: Request) -> Response:
+        """Wake memory workers for what nobody has looked at yet, or make the passages of a document anew."""
+        wish = await body(request, Process)
+        if wish.path is not None:
+            return answer(await self._memory.passages.process(await self._agent(wish), wish.path))
+        agent = None if wish.agent is None else await self._agent(wish)
+        return answer({"woken": await self._controls.process(agent)})
+
+    async def reembed(self, request: Request) -> Response:
+        """Make all vectors anew, in the background."""
+        await self._memory.reembed()
+        return answer({"embedder": await self._memory.status()})
+
+    async def _list(self, request: Request, tier: Tier, name: str) -> Response:
+        wish = query(request, Listing)
+        if wish.before == 0:
+            raise InvalidError("QUERY_INVALID", "GET /v1/memories: before: numbers begin with 1", hint="doc/api.md")
+        found = await self._controls.find(
+            await self._agent(wish), tier, wish.words, living=not wish.all, before=wish.before, limit=wish.limit
+        )
+        return answer({name: found})
+
+    async def _agent(self, wish: Whose | Question) -> Agent:
+        return await agent_of(self._memory, wish.agent)

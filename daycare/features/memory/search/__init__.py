@@ -1,0 +1,1 @@
+"""Search: what of memory fits a question."""

@@ -1,0 +1,270 @@
+"""Looking things up in memory: a search with filters in what an agent may read, single memories, and how both are told.
+
+People and models name a memory by a label: its number within the scope, and `g` before it for a passage of a document
+that everybody reads. What is told begins with a line of ours: the labels, and where the words came from.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from daycare.agent.blocks import block, one_line
+from daycare.base.clock import Clock
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.limits import (
+    DOCUMENT_SEARCH_MAX,
+    LOOKUP_LINE_MAX_CHARS,
+    LOOKUP_NAMED_MAX,
+    LOOKUP_NAMES_MAX,
+    LOOKUP_SPEAKING_MAX,
+)
+from daycare.base.messages import Origin
+from daycare.base.scope import scope_of
+from daycare.base.times import local_time
+from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.search.queries import Hit, Query
+from daycare.rules.document_paths import folder, parse, spell
+from daycare.rules.told import words_of
+from daycare.store.contract import Store
+from daycare.store.records import Agent
+from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
+
+Search = Callable[[Query], Awaitable[Sequence[Hit]]]
+
+_LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
+_OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
+_NOTHING: Final = "nothing fits"
+
+
+Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, msgspec.Meta(max_length=1_000)]
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What of memory is looked through: of one tier, None for all, and what was said in a time in wall ms.
+
+    `path` is an agent, for all that was said at and below it, or a document or folder. `entity` is a name: what speaks
+    of it, under any of its names. `until_ms` is not included. `all`: facts that hold no longer as well.
+    """
+
+    tier: Tier | None = None
+    since_ms: Time | None = None
+    until_ms: Time | None = None
+    entity: Name = ""
+    path: Name = ""
+    all: bool = False
+    limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
+
+
+class Lookup:
+    """Looks up what `reader` may read: the rows of its scope, and of documents its own and the shared ones."""
+
+    def __init__(self, store: Store, search: Search, clock: Clock) -> None:
+        self._memories = store.memories
+        self._people = store.people
+        self._search = search
+        self._clock = clock
+
+    async def find(self, reader: Agent, text: str, filters: Filters = Filters()) -> list[Hit]:  # noqa: B008  # immutable
+        """Return what fits a question best. Raises `InvalidError` MEMORY_PATH_INVALID for what is no path."""
+        user = await self._people.get(reader.user)
+        scope, names = scope_of(reader.path), frozenset[str]()
+        entities = await self._memories.about(scope, (), [filters.entity], LOOKUP_NAMES_MAX) if filters.entity else []
+        tiers = tuple(Tier) if filters.tier is None else (filters.tier,)
+        document = filters.path if filters.path and not filters.path.startswith("/") else ""
+        sources = frozenset(no for each in entities for no in each.sources)
+        among: set[int] | None = None
+        if filters.entity:
+            names = frozenset({filters.entity.casefold(), *(name for each in entities for name in names_of(each))})
+            text = f"{text} {filters.entity}"
+            among = {*sources, *await self._speaking((scope, EVERYBODY), names)}
+        if document:
+            passages = await self._passages((scope, EVERYBODY), document)
+            among = passages if among is None else among & passages
+        query = Query(
+            scope=scope,
+            agent_id=reader.id,
+            text=text,
+            speaker=user.name if user is not None else "",
+            now_ms=self._clock.now_ms(),
+            zone=user.zone if user is not None else "UTC",
+            tiers=tuple(tier for tier in tiers if not document or tier is Tier.CHUNK),
+            since_ms=filters.since_ms,
+            until_ms=filters.until_ms,
+            under="" if document else filters.path.rstrip("/"),
+            among=None if among is None else sorted(among),
+            superseded=filters.all,
+            limit=max(LOOKUP_NAMED_MAX, filters.limit) if names else filters.limit,
+        )
+        hits = list(await self._search(query)) if query.tiers and among != set() else []
+        if names:
+            speaks = _speaking_of(names)
+            hits = [hit for hit in hits if hit.memory.no in sources or speaks(hit.memory)]
+        return hits[: filters.limit]
+
+    async def get(self, reader: Agent, labels: Collection[str]) -> list[Memory]:
+        """Return those of the memories with these labels that there are, in the order of the labels."""
+        own = scope_of(reader.path)
+        found: dict[str, Memory] = {}
+        for scope, mark in ((own, ""), (EVERYBODY, "g")):
+            numbers = [int(match[2]) for each in labels if (match := _LABEL.fullmatch(each)) and match[1] == mark]
+            base = self.base(scope) if numbers else None
+            if base is None:
+                continue
+            memories = await self._memories.get([scope], [base | no for no in numbers if no <= OWN_BITS])
+            found |= {label(each): each for each in memories if _may_read(reader, each)}
+        return [found[each] for each in labels if each in found]
+
+    async def sources(self, reader: Agent, memory: Memory) -> list[Memory]:
+        """Return the log entries that a memory was learned from, as far as they are kept."""
+        return await self._memories.get([scope_of(reader.path)], memory.sources[:LOOKUP_NAMES_MAX])
+
+    async def named(self, reader: Agent, names: Sequence[str]) -> list[str]:
+        """Return those of the names that memory knows as those of people, places and things."""
+        known = await self._memories.about(scope_of(reader.path), (), names, LOOKUP_NAMES_MAX)
+        called = {name for each in known for name in names_of(each)}
+        return [name for name in names if name.casefold() in called]
+
+    async def _speaking(self, scopes: Sequence[str], names: Collection[str]) -> set[int]:
+        """Return the memories that may speak of somebody: those with all words of a name, in whatever order."""
+        await loaded(WORDS)
+        from daycare.features.memory.language.analysis import words_of
+
+        words = {name: words_of(name) for name in names}
+        found = [await self._memories.speaking(scope, words, LOOKUP_SPEAKING_MAX) for scope in scopes]
+        return {no for numbers in found for no in numbers}
+
+    async def _passages(self, scopes: Sequence[str], path: str) -> set[int]:
+        """Return the passages of the document at a path, in whatever layer that means, or of those in that folder."""
+        if path.endswith(".md"):
+            address = parse(path)
+            layers, name = address.layers, address.name
+        else:
+            among = folder(path)
+            layers, name = among.layers, among.prefix
+        found = [await self._memories.passages(scope, layers, name) for scope in scopes]
+        return {no for numbers in found for no in numbers}
+
+    def base(self, scope: str) -> int | None:
+        """Return what all numbers of a scope have in common, None if it has none yet."""
+        first = self._memories.shapes(scope, limit=1)
+        return first[0].no & ~OWN_BITS if first else None
+
+
+# -- how it is told ----------------------------------------------------------------------------------------------------
+
+
+def label(memory: Memory) -> str:
+    """Return how people and models name a memory."""
+    return f"{'g' if memory.scope == EVERYBODY else ''}{memory.no & OWN_BITS}"
+
+
+def label_in(text: str) -> str:
+    """Return the label that a text such as `memory 12` or `[12]` names, empty if it names none."""
+    found = _LABEL.fullmatch(text.strip())
+    return f"{found[1]}{found[2]}" if found else ""
+
+
+def where(memory: Memory) -> str:
+    """Return where a memory is from: the agent that heard it, or the document."""
+    return memory.path if memory.place is None else spell(memory.place.layer, memory.place.name)
+
+
+def told(hits: Sequence[Hit], zone: str) -> str:
+    """Return what was found as a model reads it: a line each, between marks."""
+    if not hits:
+        return _NOTHING
+    lines = [f"{line(hit.memory, zone, score=hit.score)}" for hit in hits]
+    return f"{head([hit.memory for hit in hits])}\n{block('memory', chr(10).join(lines))}"
+
+
+def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
+    """Return one memory with its provenance as a model reads it."""
+    lines = [line(memory, zone, chars=len(memory.text) + 1_000)]
+    facts: dict[str, object] = {"said by": memory.speaker, "conversation": memory.session, "turn": memory.turn}
+    if memory.place is not None:
+        facts = {"document": where(memory), "version": memory.version, "passage": memory.turn}
+    if memory.fact is not None:
+        it = memory.fact
+        facts |= {"about": it.subject, "kind": it.kind, "confidence": it.confidence, "learned by": it.by}
+        facts |= {"holds from": _day(it.valid_from_ms, zone), "holds until": _day(it.valid_until_ms, zone)}
+        if it.superseded_by:
+            facts["superseded by"] = f"[{it.superseded_by & OWN_BITS}]"
+    if memory.entity is not None:
+        its = memory.entity
+        facts |= {"also called": ", ".join(its.aliases), "mentions": its.mentions, "learned by": its.by}
+        facts |= {"first mentioned": _day(its.first_ms, zone), "last mentioned": _day(its.last_ms, zone)}
+    lines += [f"{name}: {one_line(str(value), LOOKUP_LINE_MAX_CHARS)}" for name, value in facts.items() if value]
+    if sources:
+        lines += ["learned from:", *(line(each, zone) for each in sources)]
+    return f"{head([memory, *sources])}\n{block('memory', chr(10).join(lines))}"
+
+
+def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
+    """Return a memory on a line: its label, tier, time, where it is from, who said what."""
+    at = local_time(memory.at_ms, ZoneInfo(zone))
+    fits = "" if score is None else f" (score {score:.2f})"
+    who = f"{one_line(memory.speaker, 80)}: " if memory.tier is Tier.LOG and memory.speaker else ""
+    if memory.entity is not None:
+        who = f"{one_line(memory.entity.name, 80)} ({memory.entity.kind}) - "
+    until = _day(memory.fact.valid_until_ms, zone) if memory.fact is not None else ""
+    over = f" (until {until})" if until else ""
+    mark = "" if memory.origin in _OWN else f" (words of: {memory.origin})"
+    text = one_line(memory.text, chars)
+    return f"[{label(memory)}] {memory.tier} {at:%Y-%m-%d %H:%M} {where(memory)}{fits}: {who}{text}{over}{mark}"
+
+
+def head(memories: Sequence[Memory]) -> str:
+    """Return the line by which what was told is known again: labels, and where the words came from."""
+    labels = dict.fromkeys(map(label, memories))
+    many = "memory" if len(labels) == 1 else "memories"
+    return f"{len(labels)} {many}: {', '.join(labels)}; {words_of(each.origin for each in memories)}"
+
+
+def day_ms(text: str, zone: str) -> int | None:
+    """Return when a day such as 2026-03-31, or a time, begins where the user is; None for no text."""
+    if not text.strip():
+        return None
+    try:
+        at = datetime.fromisoformat(text.strip())
+        at = at if at.tzinfo is not None else at.replace(tzinfo=ZoneInfo(zone))
+        return int(at.timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise InvalidError("DATE_INVALID", f"reading {text[:40]!a}: expected a day such as 2026-03-31") from None
+
+
+def missing(wanted: str, doing: str = "reading") -> NotFoundError:
+    """Return the error for a label that names no memory, or somebody else's."""
+    return NotFoundError("MEMORY_UNKNOWN", f"{doing} memory {wanted}: there is none", hint="use a number of a search")
+
+
+def names_of(memory: Memory) -> list[str]:
+    """Return the names of an entity, without case."""
+    it = memory.entity
+    return [name.casefold() for name in (it.name, *it.aliases)] if it is not None else []
+
+
+def _speaking_of(names: frozenset[str]) -> Callable[[Memory], bool]:
+    from daycare.features.memory.language.analysis import naming
+
+    pattern = naming(names)
+
+    def speaks(memory: Memory) -> bool:
+        if memory.fact is not None and memory.fact.subject.casefold() in names:
+            return True
+        return not names.isdisjoint(names_of(memory)) or pattern.search(memory.text.casefold()) is not None
+
+    return speaks
+
+
+def _may_read(reader: Agent, memory: Memory) -> bool:
+    """Of another agent's own documents nothing is read, although they are in the same scope."""
+    return memory.tier is not Tier.CHUNK or memory.agent_id in ("", reader.id)
+
+
+def _day(at_ms: int | None, zone: str) -> str:
+    return f"{local_time(at_ms, ZoneInfo(zone)):%Y-%m-%d}" if at_ms else ""

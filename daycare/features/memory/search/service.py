@@ -1,0 +1,220 @@
+"""Searching what is remembered: words from an index, vectors from a block in memory, ranked by structure.
+
+What is kept in memory of a scope follows from its rows: it is made at the first question, brought up to date before
+each answer, and dropped at will. One question of a scope is looked at at a time; in large scopes, and where much is to
+be read first, in a thread.
+
+Who stops waiting for an answer is not held up by it: the search goes on by itself, and what it has read into memory is
+there for the next question. Else nobody with a deadline would ever get an answer from a scope that takes long to read.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+import outcome
+import trio
+from trio import to_thread
+
+from daycare.base.errors import DaycareError
+from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCOPES_MAX
+from daycare.base.recollection import RetrievalSection
+from daycare.features.memory.embed.service import Embedding
+from daycare.features.memory.loading import SEARCH, loaded
+from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.traits import words_in
+from daycare.settings import Live
+from daycare.store.contract import Store
+from daycare.store.records_memories import ECHO, EVERYBODY, Memory, Tier
+
+if TYPE_CHECKING:
+    from daycare.features.memory.search.ranking import Scored
+    from daycare.features.memory.search.scene import Scene
+
+ALIKE: Final = 0.9  # of the words of two memories: then one of them is enough
+_SPARE: Final = 20  # echoes of one thing that may rank before it
+_FEW_WORDS: Final = 2  # "Yes, thanks" is not the same each time
+_PAUSE_S: Final = 0.01  # between looks ahead, which take a tenth of it
+_MORE: Final = 5  # rows read at first beyond those that are wanted: most questions drop fewer
+
+
+class Search:
+    """Searches the memories of scopes. Without an `embedding` by words and structure alone."""
+
+    def __init__(self, store: Store, live: Live, embedding: Embedding | None) -> None:
+        self._store = store
+        self._live = live
+        self._embedding = embedding
+        self._scenes: OrderedDict[str, _Kept] = OrderedDict()
+        self._taken = 0  # bytes of all scenes, as each was when it was last asked
+
+    async def find(self, query: Query) -> list[Hit]:
+        """Return what fits a question, the best first; passages of documents that everybody reads among them."""
+        await loaded(SEARCH)
+        scopes = [query.scope]
+        found = await self._find(query, query.scope)
+        if Tier.CHUNK in query.tiers and query.scope != EVERYBODY:
+            scopes.append(EVERYBODY)
+            found = sorted([*found, *await self._find(query, EVERYBODY)], key=lambda it: -it.score)
+        return await self._read(scopes, found, query.limit)
+
+    def drop(self, scope: str) -> None:
+        """Keep nothing of a scope in memory."""
+        if (kept := self._scenes.pop(scope, None)) is not None:
+            self._taken -= kept.nbytes
+
+    def embedded(self, numbers: Sequence[int]) -> None:
+        """Note that these memories have vectors now."""
+        for kept in self._scenes.values():
+            kept.scene.embedded(numbers)
+
+    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[Hit]:
+        """Return the first of what was found, without what a better one says in nearly the same words.
+
+        Echoes come behind all others: what they repeat is preferred. No more rows are read than that takes.
+        """
+        kept: list[Hit] = []
+        echoes: list[tuple[Memory, Scored]] = []
+        said = _Said()
+        for part in (found[: count + _MORE], found[count + _MORE :]):
+            memories = {it.no: it for it in await self._store.memories.get(scopes, [it.no for it in part])}
+            for memory, each in [(memories[it.no], it) for it in part if it.no in memories]:
+                if memory.role == ECHO:
+                    echoes.append((memory, each))
+                elif said.is_news(memory.text):
+                    kept.append(Hit(memory, each.score, each.parts))
+                    if len(kept) == count:
+                        return kept
+        news = [Hit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
+        return [*kept, *news][:count]
+
+    async def _find(self, query: Query, scope: str) -> Sequence["Scored"]:
+        kept = self._kept(scope)
+        await kept.turn.acquire()
+        aside = False
+        try:
+            aside = not _at_hand(kept.scene, query)
+            if not aside:
+                return kept.scene.find(query, self._live.now.memory.retrieval, _count(query))
+        finally:
+            if not aside:
+                self._answered(scope, kept)
+        answer = _Answer()
+        trio.lowlevel.spawn_system_task(self._answer, query, scope, kept, answer)
+        await answer.there.wait()
+        assert answer.found is not None
+        return answer.found.unwrap()
+
+    async def _answer(self, query: Query, scope: str, kept: "_Kept", answer: "_Answer") -> None:
+        section = self._live.now.memory.retrieval
+        answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.scene, query, section)
+        answer.there.set()
+        self._answered(scope, kept)
+
+    def _answered(self, scope: str, kept: "_Kept") -> None:
+        """Let the next question have its turn, make room for what this one has read, and look ahead.
+
+        Where room is short, a scope that was asked once may be dropped before it is asked again: that would be in vain.
+        """
+        kept.turn.release()
+        if kept.asked > 1 or self._taken <= SEARCH_MAX_BYTES // 2:
+            _look_ahead(kept)
+        if self._scenes.get(scope) is kept:
+            self._taken += kept.scene.nbytes - kept.nbytes
+            kept.nbytes = kept.scene.nbytes
+            self._make_room()
+
+    def _kept(self, scope: str) -> "_Kept":
+        """Return what is kept of a scope. Who waits for the turn of one that is dropped still asks that one."""
+        from daycare.features.memory.search.scene import Scene
+
+        kept = self._scenes.get(scope)
+        if kept is None:
+            kept = self._scenes[scope] = _Kept(Scene(self._store.memories, scope, self._model))
+        self._scenes.move_to_end(scope)
+        kept.asked += 1
+        return kept
+
+    def _make_room(self) -> None:
+        """Keep nothing of the scopes that were not asked for the longest, if all take too much."""
+        while len(self._scenes) > 1 and (len(self._scenes) > SEARCH_SCOPES_MAX or self._taken > SEARCH_MAX_BYTES):
+            self._taken -= self._scenes.popitem(last=False)[1].nbytes
+
+    def _model(self) -> str:
+        return self._embedding.model if self._embedding is not None else ""
+
+
+def _at_hand(scene: "Scene", query: Query) -> bool:
+    """Return whether a search takes some milliseconds only, and holds nobody up."""
+    return not scene.catch_up() and scene.size <= SEARCH_INLINE_ROWS and scene.at_hand(query)
+
+
+def _found(scene: "Scene", query: Query, section: RetrievalSection) -> Sequence["Scored"]:
+    scene.catch_up_all()
+    return scene.find(query, section, _count(query))
+
+
+def _count(query: Query) -> int:
+    return 2 * query.limit + _SPARE  # some will say the same, or only repeat others
+
+
+def _look_ahead(kept: "_Kept") -> None:
+    """Have the texts of a small scope looked at; in a large one a search takes its time anyway."""
+    if kept.scene.behind and not kept.ahead.locked():
+        trio.lowlevel.spawn_system_task(_looking_ahead, kept)
+
+
+async def _looking_ahead(kept: "_Kept") -> None:
+    """Look at texts between questions."""
+    async with kept.ahead:
+        more = True
+        while more:
+            await trio.sleep(_PAUSE_S)
+            async with kept.turn:
+                try:
+                    more = kept.scene.look_ahead()
+                except DaycareError:
+                    return  # whoever asks next is told
+
+
+class _Kept:
+    """What is kept of a scope, whose turn it is to ask it, and who looks at what later questions may find."""
+
+    def __init__(self, scene: "Scene") -> None:
+        self.scene = scene
+        self.turn = trio.Semaphore(1)
+        self.ahead = trio.Lock()
+        self.asked = 0
+        self.nbytes = 0  # of the scene when it was last asked
+
+
+class _Answer:
+    """What was found, once it is `there`."""
+
+    def __init__(self) -> None:
+        self.there = trio.Event()
+        self.found: outcome.Outcome[Sequence[Scored]] | None = None
+
+
+class _Said:
+    """What was said, to know what says the same. Of a fact and what it came from one is enough.
+
+    Texts that are alike have nearly as many words, so that each is compared with few others.
+    """
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[set[str]]] = {}
+
+    def is_news(self, text: str) -> bool:
+        """Note a text, unless nearly the same words were said: then return False."""
+        words = words_in(text.casefold())
+        size = len(words)
+        if size <= _FEW_WORDS:
+            return True
+        for other in range(ceil(ALIKE * size), int(size / ALIKE) + 1):
+            for others in self._by_size.get(other, ()):
+                if len(words & others) >= ALIKE * min(size, other):
+                    return False
+        self._by_size.setdefault(size, []).append(words)
+        return True

@@ -1,0 +1,264 @@
+"""Memory, wired: what was said is written down, learned from, embedded, searched, recalled and forgotten."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+from msgspec.structs import replace
+
+from daycare.actors.directory import Directory
+from daycare.actors.permits import Permits
+from daycare.actors.router import Router
+from daycare.agent.commands import Commands
+from daycare.agent.provenance import Provenance
+from daycare.agent.steps import Aside, Thinker, Thought
+from daycare.approvals.desk import Desk
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError, NotFoundError
+from daycare.base.events import EmbedderAway
+from daycare.base.limits import EMBED_QUESTION_S
+from daycare.base.path import Kind
+from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.config import Config
+from daycare.feature import Feature
+from daycare.features.memory.commands import MemoryCommands
+from daycare.features.memory.controls import MemoryControls
+from daycare.features.memory.documents.chunking import Chunking
+from daycare.features.memory.documents.passages import Passages
+from daycare.features.memory.documents.service import Documents
+from daycare.features.memory.documents.sharing import Sharing
+from daycare.features.memory.documents.shelf import DocumentShelf
+from daycare.features.memory.embed.service import Embedding, Model, load_local
+from daycare.features.memory.facts.curator import Curator
+from daycare.features.memory.facts.handoff import Curation
+from daycare.features.memory.forgetting import Forgetting
+from daycare.features.memory.log import Scribe
+from daycare.features.memory.recall import Recaller
+from daycare.features.memory.search.lookup import Lookup
+from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.searcher import Searcher, is_search
+from daycare.features.memory.search.service import Search
+from daycare.features.memory.tools import TOOLS
+from daycare.features.memory.writing import Remembering
+from daycare.inference.configured import embedder
+from daycare.inference.pool import Pool
+from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
+from daycare.plugin import Plugin, StructTool, ToolSpec
+from daycare.rules.findings import findings_of
+from daycare.settings import Live
+from daycare.store.contract import SecretStore, Store
+from daycare.store.home import Home
+from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
+from daycare.store.records_memories import Tier
+from daycare.store.vault import Vault
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+
+@dataclass(kw_only=True, eq=False)
+class MemoryFeature(Feature):
+    """What the daemon remembers of conversations, and the documents that agents and people keep.
+
+    `load` makes the embedder of the settings ready, None: there is none. `folder` is where documents lie as files.
+    `specs` returns an agent's tools, `thinker` who thinks for searches, `provenance` who knows what a turn has read:
+    all are made after this. `on_forgotten` drops what the kernel has of it.
+    """
+
+    name = "memory"
+
+    store: Store
+    directory: Directory
+    router: Router
+    pool: Pool
+    approvals: Desk
+    permits: Permits
+    live: Live
+    bus: Bus
+    clock: Clock
+    owner: str
+    folder: Path
+    load: Callable[[], Awaitable[Model]] | None
+    specs: Callable[[Agent], Sequence[ToolSpec]]
+    thinker: Callable[[], Thinker]
+    provenance: Callable[[], Provenance]
+    on_forgotten: Callable[[], None]
+
+    def __post_init__(self) -> None:
+        """Make the parts, in the order in which words pass through them."""
+        store, live, bus, clock = self.store, self.live, self.bus, self.clock
+        aside = partial(SetAside, bus, clock)
+        self._embedder = live.now.memory.embedder  # the one that there is until the next start
+        self.embedding = (
+            Embedding(store.memories, self._embedder, self.load, self._trouble) if self.load is not None else None
+        )
+        embedding = self.embedding
+        self.documents = Documents(store, self.directory.all_of, self.specs)
+        self.shelf = DocumentShelf(store.documents, self.documents, bus, clock)
+        self.sharing = Sharing(store, self.folder)
+        self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
+        self.passages = Passages(store, self.documents, self.shelf, self.chunking, embedding, live)
+        at_once = embedding.at_once if embedding is not None else None
+        self.scribe = Scribe(store, self.directory, live, partial(aside, "conversation log"), at_once)
+        self.curation = Curation(store, self.directory, self.router, clock, live)
+        self.curator = Curator(store, self.directory, self.pool, live, bus, clock)
+        self.search = Search(store, live, embedding)
+        if embedding is not None:
+            embedding.on_made = self.search.embedded
+        ask = embedding.question if embedding is not None else None
+        self.recaller = Recaller(store, self.search.find, ask, live, bus, clock, self.passages)
+        self.lookup = Lookup(store, self.find, clock)
+        self.searcher = Searcher(store, self.directory, self.thinker, self.lookup, clock)
+        self.remembering = Remembering(
+            store,
+            self.documents,
+            self.approvals,
+            findings_of,
+            live,
+            clock,
+            self.lookup,
+            permits=self.permits,
+            provenance=self.provenance,
+        )
+        self.forgetting = Forgetting(store, self._forgotten)
+        self.controls = MemoryControls(
+            store,
+            self.lookup,
+            self.router.post,
+            self.forgetting,
+            self.scribe.catch_up,
+            self.curation.look,
+            bus,
+            clock,
+        )
+
+    # -- what a feature brings -----------------------------------------------------------------------------------------
+
+    def tools(self) -> Sequence[StructTool[Any]]:
+        """Return the tools by which agents search, read and change their memory."""
+        return TOOLS
+
+    def add_to(self, commands: Commands) -> None:
+        """Register the chat command."""
+        MemoryCommands(self.controls, self.store.people).add_to(commands)
+
+    def routes(self) -> "Sequence[Route]":
+        """Return `/v1/memory` and `/v1/memories`."""
+        from daycare.features.memory.documents.routes import DocumentRoutes
+        from daycare.features.memory.routes import MemoryRoutes
+
+        return (*DocumentRoutes(self).routes(), *MemoryRoutes(self).routes())
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what writes, cuts, hands off, embeds and asks ahead."""
+        parts: dict[str, Callable[[], Awaitable[None]]] = {
+            "conversation log": self.scribe.worker.run,
+            "document chunks": self.chunking.worker.run,
+            "memory workers": self.curation.worker.run,
+            "recall": self.recaller.run,
+        }
+        if self.embedding is not None:
+            parts["embedding"] = self.embedding.worker.run
+        return parts
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends old entries of the log."""
+        return {"entries of logs": self.curation.expire}
+
+    def committed(self, commit: Commit) -> None:
+        """Look again: a commit may have ended turns, changed memories or agents, or written documents."""
+        if commit.memories or commit.agents:
+            self.curation.worker.wake()
+        if commit.completed:
+            self.scribe.worker.wake()
+        if commit.documents:
+            self.chunking.worker.wake()
+        if commit.memories and self.embedding is not None:
+            self.embedding.worker.wake()
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows of it."""
+        shown: dict[str, Any] = {"embedder": self._embedder}
+        if self.embedding is not None:
+            state = await self.embedding.state()
+            shown |= {
+                "model": state.model,
+                "dimensions": state.dimensions,
+                "trouble": state.trouble,
+                "embedded": state.done,
+                "memories": state.total,
+                "before": {each.model: each.vectors for each in state.before},
+            }
+        return shown
+
+    # -- what it does for the kernel and for people --------------------------------------------------------------------
+
+    async def take(
+        self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow], steps: Sequence[Step]
+    ) -> Thought | Aside | None:
+        """Take the turns of memory workers and of searches; None: it is somebody else's."""
+        if agent.kind == Kind.MEMORY:
+            return await self.curator.work(agent, turn, rows)
+        if is_search(agent, rows):
+            return await self.searcher.take(agent, user, turn, rows, steps)
+        return None
+
+    async def find(self, query: Query) -> list[Hit]:
+        """Return what fits a question best, by its vector, too, if that comes in time."""
+        if not self.live.now.memory.ingestion.daily_logs:
+            query = replace(query, tiers=tuple(tier for tier in query.tiers if tier is not Tier.LOG))
+        if query.vector is None and self.embedding is not None:
+            with suppress(DaycareError), trio.move_on_after(EMBED_QUESTION_S):
+                query = replace(query, vector=await self.embedding.question(query.text))
+        return await self.search.find(query)
+
+    async def reembed(self) -> None:
+        """Make all vectors anew. Raises `NotFoundError` where there is no embedder."""
+        if self.embedding is None:
+            raise NotFoundError(
+                "EMBEDDER_NONE", "making vectors anew: memory is searched by words alone", hint="doc/recollection.md"
+            )
+        await self.embedding.renew()
+        for scope in await self._scopes():
+            self.search.drop(scope)
+
+    async def _scopes(self) -> list[str]:
+        found = await self.store.memories.scopes()
+        while page := await self.store.memories.scopes(after=found[-1]) if found else []:
+            found += page
+        return found
+
+    def _trouble(self, error: DaycareError | None) -> None:
+        reason = error.message if error is not None else ""
+        self.bus.publish(
+            EmbedderAway(at_ms=self.clock.now_ms(), embedder=self._embedder, reason=reason, cleared=error is None)
+        )
+
+    def _forgotten(self, scope: str, traces: Sequence[str]) -> None:
+        """Drop what caches have of it."""
+        self.search.drop(scope)
+        self.recaller.forget()
+        self.bus.forget(traces)
+        self.on_forgotten()
+
+
+def loader(
+    home: Home, config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault
+) -> Callable[[], Awaitable[Model]] | None:
+    """Return what makes the embedder of the settings ready, None for none. Raises `BrokenError`."""
+    name = config.memory.embedder
+    if name == NO_EMBEDDER:
+        return None
+    if name in (LOCAL_EMBEDDER, FOLDER_EMBEDDER):
+        return partial(load_local, name, home.path / config.memory.model_dir)
+    made, model = embedder(config, plugins, secrets, vault)
+
+    async def load() -> Model:
+        return Model(name, partial(made.embed, model))
+
+    return load

@@ -1,1 +1,0 @@
-"""Memory: documents that people and agents keep, shown as files, and their exchange with a folder on disk."""
