@@ -35,7 +35,7 @@ _LATE = (  # what most calls import only when they need it
     "cryptography.fernet",
     "cuid2",
     "daycare.base.forms",
-    "daycare.features.memory.embed.matrix",
+    "daycare.features.memory.embed.vectors",
     "daycare.features.memory.search.question",
     "daycare.features.memory.search.scene",
     "daycare.ops.doctor.looks",

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import BrokenError
 from daycare.features.memory.embed.arrays import np
-from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, Shape
+from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, Shape, WordPiece
 from daycare.features.memory.embed.tensors import Tensor, read_tensors
-from daycare.features.memory.embed.wordpiece import WordPiece
 from tests.memory.models import VOCABULARY, safetensors, weights
 
 SHAPE = Shape(num_attention_heads=3)

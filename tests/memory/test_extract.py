@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from daycare.base.messages import Origin
 from daycare.features.memory.facts import salience
-from daycare.features.memory.facts.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes
+from daycare.features.memory.facts.extract import KEPT_MIN_BYTES, KEPT_SHARE, Reader, extract, kept_bytes, told
 from daycare.features.memory.facts.learned import RULES, STATEMENT_MAX_CHARS, Learned, Line, NewFact
-from daycare.features.memory.facts.telling import told
 from daycare.features.memory.language import dates, names, sentences
 from daycare.features.memory.language.english.dates import easter
 from daycare.features.memory.language.patterns import words

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from daycare.features.memory.search import scene as scenes
-from daycare.features.memory.search.inverted import InvertedIndex
+from daycare.features.memory.search.postings import InvertedIndex
 from daycare.features.memory.search.scene import Scene
 from daycare.store.contract import Store
 from daycare.store.records_memories import Lesson, Postings, Seen, Tier
@@ -107,7 +107,7 @@ async def changed(store: Store, draw: random.Random, numbers: list[int]) -> None
 async def test_a_small_scope_has_the_postings_that_the_store_has(
     seed: int, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daycare.features.memory.search.inverted._ASIDE_MAX", 5)
+    monkeypatch.setattr("daycare.features.memory.search.postings._ASIDE_MAX", 5)
     draw = random.Random(seed)
     scene = Scene(store.memories, SCOPE, lambda: "")
     numbers: list[int] = []

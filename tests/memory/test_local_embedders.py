@@ -12,9 +12,8 @@ import trio
 
 from daycare.base.errors import BrokenError
 from daycare.features.memory.embed.arrays import np
-from daycare.features.memory.embed.bert import Bert, Shape
+from daycare.features.memory.embed.bert import Bert, Shape, WordPiece
 from daycare.features.memory.embed.local import open_local, threaded
-from daycare.features.memory.embed.wordpiece import WordPiece
 from daycare.plugin import vectors
 from tests.memory.models import VOCABULARY, folder_of, graph, weights
 

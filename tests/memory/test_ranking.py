@@ -10,7 +10,7 @@ import pytest
 from daycare.features.memory.embed.arrays import np
 from daycare.features.memory.language import analysis
 from daycare.features.memory.search import ranking
-from daycare.features.memory.search.groups import Group, gather
+from daycare.features.memory.search.postings import Group, gather
 from daycare.features.memory.search.question import People, Question, Span, read
 from daycare.features.memory.search.ranking import Nearness, Scored, Weights, finish, plain, rank, unread
 from daycare.features.memory.search.structure import Limits, Structure

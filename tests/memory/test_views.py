@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from daycare.features.memory.documents.passage import PASSAGE_MAX_CHARS, passage, words_of
-from daycare.features.memory.documents.views import agents_view
+from daycare.features.memory.documents.views import PASSAGE_MAX_CHARS, agents_view, passage, words_of
 from daycare.store.records import Agent, AgentConfig
 from tests.cost import IN_STEP, costs_at_most
 from tests.memory.house import SCRIBE, TOOL, open_memory

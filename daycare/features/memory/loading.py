@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-WORDS: Final = ("daycare.features.memory.language.analysis", "daycare.features.memory.documents.fitting")
+WORDS: Final = ("daycare.features.memory.language.analysis",)
 RULES: Final = (
     "daycare.features.memory.facts.distil",
     "daycare.features.memory.facts.extract",

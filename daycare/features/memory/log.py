@@ -6,7 +6,8 @@ only repeats what is remembered is marked as an echo, by comparing it with what 
 recalled that, and after a crash. People who repeat themselves are heard.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final
 
 import trio
@@ -25,7 +26,6 @@ from daycare.base.limits import (
 from daycare.base.messages import File, Message
 from daycare.base.path import Kind
 from daycare.base.scope import scope_of
-from daycare.features.memory.echo import repeats
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.rules.chunks import cut
@@ -162,3 +162,45 @@ async def _entries(agent: Agent, turn: EndedTurn, message: Message, speaker: str
         )
         for chunk in await cut(text)
     ]
+
+
+SHINGLE_CHARS: Final = 12  # two or three words of a European language, a clause of Chinese
+ECHO_MIN_CHARS: Final = 200  # below it a fact that is said again is no echo
+ECHO_SHARE: Final = 0.8
+FRAME_MAX_CHARS: Final = 32  # around what is quoted: you told me on 3 March 2026 that
+
+_BETWEEN: Final = re.compile(r"[\W_]+")
+
+
+def is_echo(text: str, recalled: Iterable[str]) -> bool:
+    """Return whether a text is substantially what was recalled."""
+    plain = _plain(text)
+    if len(plain) < ECHO_MIN_CHARS:
+        return False
+    left = _shingles(plain)
+    missing_max = len(left) * (1 - ECHO_SHARE)
+    for other in recalled:
+        left -= _shingles(_plain(other))
+        if len(left) <= missing_max:
+            return True
+    return False
+
+
+def repeats(answer: str, remembered: Iterable[str]) -> bool:
+    """Return whether an answer says nothing but what is remembered."""
+    own = _shingles(_plain(answer))
+    left = set(own)
+    quoted = 0
+    for other in remembered:
+        theirs = _shingles(_plain(other))
+        left -= theirs
+        quoted += len(theirs & own) >= max(1, ECHO_SHARE * len(theirs))
+    return bool(own) and len(left) <= max(len(own) * (1 - ECHO_SHARE), quoted * FRAME_MAX_CHARS)
+
+
+def _plain(text: str) -> str:
+    return _BETWEEN.sub("", text).casefold()
+
+
+def _shingles(plain: str) -> set[str]:
+    return {plain[at : at + SHINGLE_CHARS] for at in range(len(plain) - SHINGLE_CHARS + 1)}

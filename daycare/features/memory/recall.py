@@ -36,7 +36,6 @@ from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages
 from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import Hit, Query
-from daycare.features.memory.small_talk import is_small_talk
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
@@ -47,6 +46,8 @@ from daycare.store.records_memories import Memory, Tier
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats
+
+import re
 
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 Ask = Callable[[str], Awaitable["Floats"]]
@@ -291,3 +292,39 @@ def line(memory: Memory, zone: str) -> str:
     if memory.fact is not None and memory.fact.valid_until_ms is not None:
         until = f" (until {local_time(memory.fact.valid_until_ms, ZoneInfo(zone)):%Y-%m-%d})"
     return f"[{at:%Y-%m-%d %H:%M}] {who}{text}{until}{marked}"
+
+
+_CHARS_MAX: Final = 80  # longer messages say something else as well
+_GREETINGS: Final = (  # English, German, French, Spanish, Italian, Portuguese, Dutch; the longer of two first
+    "hello again|hello there|hello|hi again|hi there|hi|hey there|hey|hiya|howdy|yo|greetings|welcome back|"
+    "good (?:morning|afternoon|evening|night|day)|(?:many )?thanks(?: a lot| so much| again)?|"
+    "thank you(?: very much| so much| again)?|thx|cheers|bye(?: bye)?|goodbye|good bye|"
+    "see you(?: soon| later| tomorrow)?|talk to you later|take care",
+    "hallo|servus|moin|grüß (?:dich|gott)|guten (?:morgen|tag|abend)|gute nacht|danke(?: schön| sehr| dir)?|"
+    "vielen dank|besten dank|tschüss|tschüß|ciao|bis (?:bald|später|morgen|dann)|auf wiedersehen",
+    "bonjour|bonsoir|bonne (?:nuit|journée|soirée)|salut|coucou|merci(?: beaucoup| bien)?|"
+    "au revoir|à (?:bientôt|demain)",
+    "hola|buenos d[ií]as|buenas (?:tardes|noches)|(?:muchas )?gracias|adiós|hasta (?:luego|mañana)",
+    "buongiorno|buonasera|buonanotte|grazie(?: mille)?|arrivederci",
+    "olá|oi|bom dia|boa (?:tarde|noite)|(?:muito )?obrigad[oa]|tchau|até logo",
+    "hoi|goedemorgen|goedemiddag|goedenavond|dank je(?: wel)?|bedankt|tot ziens",
+)
+_ANSWERS: Final = (
+    "nice to (?:meet|see) you|how are you(?: doing)?|how(?: i)? ?s it going|how do you do|what(?: i)? ?s up|"
+    "are you there|i ?m (?:back|fine)|you(?: a)? ?re welcome|no problem|never mind|ok(?:ay)?|alright|all right|got it|"
+    "i see|cool|great|nice|perfect|awesome|wonderful|good(?: job)?|well done|lol|haha|test|ping",
+    "wie geht ?s(?: dir)?|wie geht es dir|super|prima|alles klar|gut|ça va|comment ça va|d accord|qué tal|"
+    "cómo estás|vale|come stai|tudo bem|hoe gaat het",
+)
+_SMALL_TALK: Final = re.compile(
+    rf"(?:(?:{'|'.join(_ANSWERS + _GREETINGS)})(?: |$))*(?:(?:{'|'.join(_GREETINGS)}) [^\W\d_]+)?"  # "hi Ann"
+)
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+
+
+def is_small_talk(text: str) -> bool:
+    """Return whether a message is nothing but courtesies, a name after them, or signs without a word."""
+    if len(text) > _CHARS_MAX:
+        return False
+    words = _BETWEEN_WORDS.sub(" ", text.casefold()).strip()
+    return _SMALL_TALK.fullmatch(words) is not None

@@ -34,7 +34,7 @@ from daycare.base.sections import added
 from daycare.base.times import local_time
 from daycare.features.memory.documents.records import Draft, LayerState
 from daycare.features.memory.documents.service import Documents, head_of
-from daycare.features.memory.echo import is_echo
+from daycare.features.memory.log import is_echo
 from daycare.features.memory.reading import TurnReading
 from daycare.features.memory.search.lookup import Lookup
 from daycare.rules.consent import Need, needed, within

@@ -34,7 +34,7 @@ _IMPORTED: Final = (
     "daycare.inference.anthropic",
     "daycare_plugins.offline.plugin",
     "daycare.inference.openai",
-    "daycare.features.memory.embed.matrix",
+    "daycare.features.memory.embed.vectors",
     "daycare.features.memory.search.question",
     "daycare.features.memory.search.scene",
     "daycare_migrations",

@@ -1,6 +1,9 @@
 """Passages of single documents: those of a long one that a prompt has room for, and all of them made anew."""
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from math import log1p
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -29,10 +32,29 @@ from daycare.store.records_documents import Place
 from daycare.store.records_memories import Memory, Tier
 
 if TYPE_CHECKING:
-    from daycare.features.memory.documents.fitting import Fitting
     from daycare.features.memory.embed.arrays import Floats
 
 _NONE: Final[Excerpts] = ()
+
+
+_ENDING_CHARS: Final = 3  # what a word may have that another form of it has not: lives, living
+_STEM_MIN_CHARS: Final = 3
+
+
+class Fitting(NamedTuple):
+    """A passage that fits. `words` is the share of the question's words that it has, from 0 to 1, rare ones count more.
+
+    `similarity` is that of its vector to the question's, None if one of them is missing.
+    """
+
+    chunk: Chunk
+    words: float
+    similarity: float | None
+
+    @property
+    def score(self) -> float:
+        """How well it fits."""
+        return self.words + max(self.similarity or 0.0, 0.0)
 
 
 class Processed(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,17 +137,16 @@ class Passages:
 
     async def _fitting(
         self, passages: list[Chunk], question: str, vector: "Floats | None", section: DocumentsSection
-    ) -> "list[Fitting]":
+    ) -> list[Fitting]:
         await loaded(WORDS)
-        from daycare.features.memory.documents import fitting
 
         near: dict[str, float] = {}
         if vector is not None and self._embedding is not None:
-            hashes = [fitting.hash_of(chunk) for chunk in passages]
+            hashes = [hash_of(chunk) for chunk in passages]
             known = await self._memories.known_vectors(self._embedding.model, hashes)
-            near = fitting.similarities(vector, known)
+            near = similarities(vector, known)
         least = section.similar(self._embedding.name if self._embedding is not None else NO_EMBEDDER)
-        return fitting.fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
+        return fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
 
     async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
         found: list[Memory] = []
@@ -139,3 +160,51 @@ class Passages:
 def _line(chunk: Chunk) -> str:
     where = f"{' / '.join(chunk.headings)}: " if chunk.headings else ""
     return one_line(f"{where}{chunk.text}", RECALL_LINE_MAX_CHARS)
+
+
+def fitting(
+    passages: Sequence[Chunk], question: str, similarities: Mapping[str, float], *, least: float
+) -> list[Fitting]:
+    """Return the passages that have a word of a question or at least the similarity `least`, the best first.
+
+    `similarities` are by hash of the passages' texts.
+    """
+    from daycare.features.memory.language.analysis import telling  # late: `loaded(WORDS)` comes first
+
+    shares = _shares(passages, telling(question))
+    found = [
+        Fitting(chunk, share, similarities.get(hash_of(chunk))) for chunk, share in zip(passages, shares, strict=True)
+    ]
+    kept = [it for it in found if it.words or (it.similarity is not None and it.similarity >= least)]
+    return sorted(kept, key=lambda it: (-it.score, it.chunk.start))
+
+
+def hash_of(chunk: Chunk) -> str:
+    """Return the hash under which the vector of a passage is known."""
+    return sha256(chunk.text.encode()).hexdigest()
+
+
+def similarities(vector: "Floats", known: Mapping[str, bytes]) -> dict[str, float]:
+    """Return how near stored vectors are to a question's; those of another model's length are left out."""
+    from daycare.features.memory.embed.arrays import (  # late: without an embedder nobody needs numpy for this
+        np,
+        widened,
+    )
+
+    there = {each: widened(np.frombuffer(data, "<f2")) for each, data in known.items() if len(data) == 2 * len(vector)}
+    return {each: float(other @ vector) for each, other in there.items()}
+
+
+def _shares(passages: Sequence[Chunk], wanted: Sequence[str]) -> list[float]:
+    from daycare.features.memory.language.analysis import words_of
+
+    stems = {word[: max(len(word) - _ENDING_CHARS, _STEM_MIN_CHARS)] for word in wanted}
+    has = [{stem for stem in stems if _begins(stem, each)} for each in ({*words_of(it.told)} for it in passages)]
+    often = {stem: sum(stem in each for each in has) for stem in stems}
+    rarity = {stem: log1p(len(passages) / (1 + many)) for stem, many in often.items()}
+    whole = sum(rarity.values())
+    return [sum(rarity[stem] for stem in each) / whole if each else 0.0 for each in has]
+
+
+def _begins(stem: str, words: set[str]) -> bool:
+    return any(word.startswith(stem) for word in words)

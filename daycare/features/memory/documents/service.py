@@ -18,9 +18,8 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.sections import added
-from daycare.features.memory.documents.passage import passage, words_of
 from daycare.features.memory.documents.records import Draft, Entry, Hit, LayerState, Reading, Total
-from daycare.features.memory.documents.views import agents_view, tools_view
+from daycare.features.memory.documents.views import agents_view, passage, tools_view, words_of
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.store.contract import Store

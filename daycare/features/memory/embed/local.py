@@ -15,9 +15,8 @@ import trio
 from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
 from daycare.features.memory.embed.arrays import Floats, np
-from daycare.features.memory.embed.bert import PASS_MAX_PIECES, Bert, Shape
+from daycare.features.memory.embed.bert import PASS_MAX_PIECES, SPECIAL, Bert, Shape, WordPiece
 from daycare.features.memory.embed.tensors import read_tensors
-from daycare.features.memory.embed.wordpiece import SPECIAL, WordPiece
 
 TEXT_MAX_CHARS: Final = 8_000  # looked at of one text: some 2,000 tokens, of which models read 256 to 512
 _PIECES_MAX: Final = 512  # of a folder's model that says nothing

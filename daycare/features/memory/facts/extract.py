@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 from daycare.base.messages import Origin
 from daycare.features.memory.facts import salience
-from daycare.features.memory.facts.claim import Claim
-from daycare.features.memory.facts.claims import claims, subject_of
 from daycare.features.memory.facts.learned import (
     ENTITIES_MAX,
     FACTS_MAX,
     RULES,
     STATEMENT_MAX_CHARS,
+    VALUE_MAX_CHARS,
+    Claim,
     Kind,
     Learned,
     Line,
@@ -27,10 +27,13 @@ from daycare.features.memory.facts.learned import (
     NewFact,
 )
 from daycare.features.memory.facts.salience import Candidate
-from daycare.features.memory.facts.telling import told
 from daycare.features.memory.language import dates, names, sentences
 from daycare.features.memory.language.dates import Moment
-from daycare.features.memory.language.entities import Gathering
+from daycare.features.memory.language.english import claims as claims_english
+from daycare.features.memory.language.german import claims as claims_german
+from daycare.features.memory.language.lists import COMMON
+from daycare.features.memory.language.names import Gathering
+from daycare.features.memory.language.patterns import pattern, words
 
 KEPT_SHARE: Final = 0.099  # of a range's bytes, for facts: with the entities it is a tenth
 KEPT_MIN_BYTES: Final = 160  # of a short range: three statements
@@ -210,3 +213,90 @@ def _subject(of: str, speaker: str) -> str:
     if found is None:
         return of or speaker
     return found["name"] or f"{speaker}'s {found['what']}"
+
+
+_LEAD_IN: Final = pattern(r"^(?!(?:if|when|wenn|my|our|i)\b)[\w' ]{1,40}, (?=(?:I|I'm|my|ich|meine?)\b)")
+
+
+def claims(clause: str, language: str, last_subject: str = "") -> Iterator[Claim]:
+    """Yield what a clause claims. `last_subject` is who was spoken of before it, for "they" and "she"."""
+    clause = _LEAD_IN.sub("", clause)
+    found = claims_german.claims(clause) if language == "de" else claims_english.claims(clause, last_subject)
+    seen: set[str] = set()
+    for claim in found:
+        value = " ".join(claim.value.split()).strip(" .,;:!\"'")
+        if value and len(value) <= VALUE_MAX_CHARS and claim.attribute not in seen:
+            seen.add(claim.attribute)
+            yield claim._replace(value=value, attribute=claim.attribute.lower())
+
+
+def subject_of(clause: str) -> str:
+    """Return who a clause is about, as it names them; empty if that does not show."""
+    found = re.match(r"(?:my|our|the|meine?|unsere?) [\w'-]{2,20}\b|[A-Z][\w-]+\b", clause, re.IGNORECASE)
+    if found is None or (" " not in found[0] and (found[0].lower() in COMMON or found[0].islower())):
+        return ""
+    return found[0]
+
+
+_FIRST: Final = re.compile(
+    r"\b(?:I|I'm|I've|I'll|I'd|me|my|mine|myself|we|we're|we've|we'll|us|our|ours|you|your|yours|you're|you've)\b",
+    re.IGNORECASE,
+)
+_AUXILIARIES: Final = {
+    "'m": "is", " am": "is", "'ve": "has", " have": "has", "'ll": "will", " do": "does", " don't": "doesn't",
+    " haven't": "hasn't", " was": "was", " wasn't": "wasn't", " had": "had", " did": "did", " didn't": "didn't",
+    " will": "will", " won't": "won't", " can": "can", " can't": "can't", " could": "could", " couldn't": "couldn't",
+    " would": "would", " must": "must", " might": "might", " may": "may", " should": "should", " used": "used",
+}  # fmt: skip
+_I: Final = re.compile(r"^I(?P<verb>'m|'ve|'ll| [a-z']+)\b(?P<rest>.*)$", re.DOTALL)
+_MY: Final = re.compile(r"^my (?P<rest>\S.*)$", re.IGNORECASE | re.DOTALL)
+_PRESENT: Final = words(
+    "love like enjoy hate prefer live work need want think hope play speak know go study drive run own use plan",
+    "teach volunteer",
+    "collect believe feel see make take get keep write read paint cook bake sing dance swim hike travel visit",
+    "eat drink sleep",
+    "train practice practise wear watch find help miss wish dislike adore look start spend try leave come call",
+    "remember grow",
+    "sell buy support manage organize organise attend meet suffer struggle dream draw knit sew garden surf ski climb",
+)
+_SAME_IN_PAST: Final = words("read put cut set hit let")
+_PAST: Final = words(
+    "went got made took bought met saw found won gave came left began lost told spent built ran flew drove wrote",
+    "broke caught",
+    "felt kept taught sang swam grew became chose fell heard held knew led lent paid quit rode sent sold spoke",
+    "stood thought",
+    "threw woke wore ate drank slept brought fought hid hurt forgot understood",
+)
+
+
+def told(speaker: str, said: str, language: str = "en") -> str:
+    """Return a statement of what somebody said."""
+    if language == "en":
+        found = _I.match(said)
+        if found and not _FIRST.search(found["rest"]):
+            verb = _third(found["verb"])
+            if verb:
+                return f"{speaker} {verb}{found['rest']}"
+        found = _MY.match(said)
+        if found and not _FIRST.search(found["rest"]):
+            return f"{speaker}'s {found['rest']}"
+        first, _, rest = said.partition(" ")
+        if first.lower() in _PAST and rest and not _FIRST.search(rest):
+            return f"{speaker} {first.lower()} {rest}"
+    return f"{speaker}: {said}"
+
+
+def _third(verb: str) -> str:
+    """Return the verb behind an "I" in the third person, "" if it is not known."""
+    if verb in _AUXILIARIES:
+        return _AUXILIARIES[verb]
+    verb = verb.strip()
+    if verb in _PAST or (verb.endswith("ed") and len(verb) > 3 and verb != "need") or verb in _SAME_IN_PAST - {"read"}:
+        return verb
+    if verb not in _PRESENT or verb in _SAME_IN_PAST:
+        return ""
+    if verb.endswith(("s", "sh", "ch", "x", "z", "o")):
+        return f"{verb}es"
+    if verb.endswith("y") and verb[-2] not in "aeiou":
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"

@@ -1,7 +1,7 @@
 """What extractors return, whichever they are: facts and entities, with the lines of the conversation they come from."""
 
 import re
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -76,3 +76,14 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 def plain(name: str) -> str:
     """Return a name in the form in which names are compared: without title and case."""
     return " ".join(_TITLE.sub("", name.strip()).casefold().split())
+
+
+class Claim(NamedTuple):
+    """What a clause claims. `of` is whose attribute it is: "" for the speaker, else such as "my sister" or "Theo"."""
+
+    attribute: str
+    value: str
+    kind: Kind = "fact"
+    of: str = ""
+    confidence: float = 0.9
+    ended: bool = False  # it was so until now

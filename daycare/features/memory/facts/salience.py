@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from daycare.features.memory.language.common_words import COMMON
+from daycare.features.memory.language.lists import COMMON
 from daycare.features.memory.language.patterns import either, pattern
 
 WORD: Final = re.compile(r"[^\W\d_][\w'-]*|\d[\d.,:]*")

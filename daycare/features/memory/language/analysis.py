@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from daycare.features.memory.language import thesaurus
-from daycare.features.memory.language.gazetteer import GIVEN
+from daycare.features.memory.language.lists import GIVEN
 from daycare.features.memory.language.stop_words import STOP_WORDS
 
 TERMS_MAX: Final = 24  # looked for of one question: each is a look into the index

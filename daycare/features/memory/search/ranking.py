@@ -14,7 +14,7 @@ from math import log, log1p, sqrt
 from typing import Final, NamedTuple
 
 from daycare.features.memory.embed.arrays import Floats, NDArray, Numbers, np
-from daycare.features.memory.search.groups import Group
+from daycare.features.memory.search.postings import Group
 from daycare.features.memory.search.question import Question
 from daycare.features.memory.search.structure import NOWHERE, TIERS, Limits, Places, Structure
 from daycare.features.memory.search.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES

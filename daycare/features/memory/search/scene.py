@@ -10,8 +10,7 @@ from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_POSTINGS_MAX, SEARCH_
 from daycare.base.recollection import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSection
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search import ranking
-from daycare.features.memory.search.groups import Group, gather
-from daycare.features.memory.search.inverted import InvertedIndex
+from daycare.features.memory.search.postings import Group, InvertedIndex, gather
 from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.question import People, Question, read
 from daycare.features.memory.search.ranking import Nearness, Scored, Weights

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from daycare.features.memory.facts.claim import Claim
-from daycare.features.memory.language.common_words import COMMON
+from daycare.features.memory.facts.learned import Claim
+from daycare.features.memory.language.lists import COMMON
 from daycare.features.memory.language.name_signs import A_RELATION, PET, RELATION
 from daycare.features.memory.language.patterns import either, pattern
 

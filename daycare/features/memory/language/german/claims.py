@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from daycare.features.memory.facts.claim import Claim
+from daycare.features.memory.facts.learned import Claim
 from daycare.features.memory.language.name_signs import PET, RELATION
 from daycare.features.memory.language.patterns import either, pattern
 
