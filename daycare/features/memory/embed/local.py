@@ -16,7 +16,7 @@ from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
 from daycare.features.memory.embed.arrays import Floats, np
 from daycare.features.memory.embed.bert import PASS_MAX_PIECES, SPECIAL, Bert, Shape, WordPiece
-from daycare.features.memory.embed.tensors import read_tensors
+from daycare.features.memory.embed.tensors import Tensor, read_tensors
 
 TEXT_MAX_CHARS: Final = 8_000  # looked at of one text: some 2,000 tokens, of which models read 256 to 512
 _PIECES_MAX: Final = 512  # of a folder's model that says nothing
@@ -29,25 +29,43 @@ S = TypeVar("S", bound=msgspec.Struct)
 _WEIGHTS, _GRAPH, _VOCABULARY = "model.safetensors", "model.onnx", "vocab.txt"
 
 
-class LocalEmbedder(Protocol):
-    """Turns texts into vectors of length 1. `identity` is another one whenever its vectors would be others."""
+class LocalEmbedder:
+    """Turns texts into vectors of length 1: a text is cut into the numbers of its pieces, and a model computes these.
 
-    name: str
-    identity: str
-    dimensions: int
+    `identity` is another one whenever its vectors would be others.
+    """
+
+    def __init__(self, name: str, identity: str, cut: Callable[[str], list[int]], model: "_Model") -> None:
+        self.name = name
+        self.identity = identity
+        self.dimensions = model.dimensions
+        self._cut = cut
+        self._model = model
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return float32[len(texts), dimensions]. It blocks: 0.1 ms a text for `local`, 20 ms and more for `dir`."""
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        return self._model.embed([self._cut(text[:TEXT_MAX_CHARS]) for text in texts])
+
+
+class _Model(Protocol):
+    """What computes the vectors of texts, of length 1, from the numbers of their pieces."""
+
+    dimensions: int
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Floats:
+        """Return float32[len(texts), dimensions]."""
         ...
 
 
 def open_local(kind: str, folder: Path | None = None) -> LocalEmbedder:
     """Load an embedder, `local` or `dir` with its folder. Blocks for some 0.5 s; raises `BrokenError`."""
     if kind == LOCAL_EMBEDDER:
-        return WordLlama()
+        return _wordllama()
     assert kind == FOLDER_EMBEDDER, kind
     assert folder is not None
-    return FolderModel(folder)
+    return _of_folder(folder)
 
 
 def has_local() -> bool:
@@ -64,85 +82,77 @@ def threaded(embedder: LocalEmbedder) -> Callable[[Sequence[str]], Awaitable[mem
     return embed
 
 
-class WordLlama:
-    """A vector for each token, and their mean for a text: no model is run. Its package is only read, never imported.
+def _wordllama() -> LocalEmbedder:
+    """Open the weights of the package wordllama, which is only read, never imported.
 
     Importing it takes 60 MB, sets up logging for the whole process, and could fetch weights.
     """
-
-    name = LOCAL_EMBEDDER
-
-    def __init__(self) -> None:
-        found = importlib.util.find_spec("wordllama")
-        if found is None or not found.submodule_search_locations:
+    found = importlib.util.find_spec("wordllama")
+    if found is None or not found.submodule_search_locations:
+        raise BrokenError(
+            "EMBEDDER_MISSING",
+            "loading the local embedder: the package wordllama is not installed",
+            hint="pip install 'daycare[local]'",
+        )
+    weights, tokenizer = (Path(found.submodule_search_locations[0], part) for part in _WORDLLAMA)
+    for file in (weights, tokenizer):
+        if not file.is_file():
             raise BrokenError(
                 "EMBEDDER_MISSING",
-                "loading the local embedder: the package wordllama is not installed",
+                f"loading the local embedder: this version of wordllama has no {file.name}",
                 hint="pip install 'daycare[local]'",
             )
-        weights, tokenizer = (Path(found.submodule_search_locations[0], part) for part in _WORDLLAMA)
-        for file in (weights, tokenizer):
-            if not file.is_file():
-                raise BrokenError(
-                    "EMBEDDER_MISSING",
-                    f"loading the local embedder: this version of wordllama has no {file.name}",
-                    hint="pip install 'daycare[local]'",
-                )
-        from tokenizers import Tokenizer
+    from tokenizers import Tokenizer
 
-        self._tokenizer = Tokenizer.from_file(str(tokenizer))
-        self._rows = read_tensors(weights)["embedding.weight"]
-        self.dimensions = self._rows.shape[1]
-        self.identity = f"wordllama@{_digest((weights, tokenizer))}"
+    cutter = Tokenizer.from_file(str(tokenizer))
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Return float32[len(texts), dimensions], each row of length 1."""
-        found = np.empty((len(texts), self.dimensions), np.float32)
-        for row, text in zip(found, texts, strict=True):  # one by one: its batches start threads of their own
-            tokens = self._tokenizer.encode(text[:TEXT_MAX_CHARS], add_special_tokens=False).ids or [_UNKNOWN]
-            row[:] = self._rows[tokens].sum(axis=0, dtype=np.float32)
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
-        return found
+    def cut(text: str) -> list[int]:  # one by one: its batches start threads of their own
+        return cutter.encode(text, add_special_tokens=False).ids or [_UNKNOWN]
+
+    table = _Table(read_tensors(weights)["embedding.weight"])
+    return LocalEmbedder(LOCAL_EMBEDDER, f"wordllama@{_digest((weights, tokenizer))}", cut, table)
 
 
-class FolderModel:
-    """A BERT model that lies in a folder as its makers publish it: `model.safetensors` or `model.onnx`, `vocab.txt`.
+def _of_folder(folder: Path) -> LocalEmbedder:
+    """Open a BERT model that lies in a folder as its makers publish it: its weights or its graph, and `vocab.txt`.
 
     Of `config.json`, `tokenizer_config.json`, `sentence_bert_config.json` and `1_Pooling/config.json` what is there
     counts. `model.onnx` is taken where onnxruntime is installed: five times faster.
     """
+    weights, vocabulary = _weights(folder), _present(folder / _VOCABULARY)
+    settings = _Settings.of(folder)
+    pieces = _read_vocabulary(vocabulary)
+    model: Bert | _Graph
+    if weights.name == _GRAPH:
+        model = _Graph(weights, first=settings.first)
+    else:
+        shape = _section(folder / "config.json", Shape)
+        model = Bert(read_tensors(weights), shape, first=settings.first)
+        if max(pieces.values()) > model.words:  # one more is the end of its last line
+            raise BrokenError(
+                "MODEL_UNKNOWN",
+                f"reading {folder}: {_VOCABULARY} has {len(pieces)} pieces, the model {model.words}",
+                hint="get both files of the same model",
+            )
+    lower = settings.lower if settings.lower is not None else "A" not in pieces
+    cutter = WordPiece(pieces, lower=lower, pieces_max=min(settings.pieces_max, model.pieces_max))
+    digest = _digest((weights, vocabulary), f"{lower} {settings.pieces_max} {settings.first}")
+    return LocalEmbedder(FOLDER_EMBEDDER, f"{FOLDER_EMBEDDER}@{digest}", cutter.numbers, model)
 
-    name = FOLDER_EMBEDDER
 
-    def __init__(self, folder: Path) -> None:
-        weights, vocabulary = _weights(folder), _present(folder / _VOCABULARY)
-        settings = _Settings.of(folder)
-        pieces = _read_vocabulary(vocabulary)
-        model: Bert | _Graph
-        if weights.name == _GRAPH:
-            model = _Graph(weights, first=settings.first)
-        else:
-            shape = _section(folder / "config.json", Shape)
-            model = Bert(read_tensors(weights), shape, first=settings.first)
-            if max(pieces.values()) > model.words:  # one more is the end of its last line
-                raise BrokenError(
-                    "MODEL_UNKNOWN",
-                    f"reading {folder}: {_VOCABULARY} has {len(pieces)} pieces, the model {model.words}",
-                    hint="get both files of the same model",
-                )
-        self._model = model
-        lower = settings.lower if settings.lower is not None else "A" not in pieces
-        self._cut = WordPiece(pieces, lower=lower, pieces_max=min(settings.pieces_max, model.pieces_max))
-        self.dimensions = model.dimensions
-        self.identity = (
-            f"{self.name}@{_digest((weights, vocabulary), f'{lower} {settings.pieces_max} {settings.first}')}"
-        )
+class _Table:
+    """A vector for each piece, and their mean for a text: no model is run."""
 
-    def embed(self, texts: Sequence[str]) -> Floats:
-        """Return float32[len(texts), dimensions], each row of length 1."""
-        if not texts:
-            return np.empty((0, self.dimensions), np.float32)
-        return self._model.embed([self._cut.numbers(text[:TEXT_MAX_CHARS]) for text in texts])
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+        self.dimensions: int = rows.shape[1]
+
+    def embed(self, texts: Sequence[Sequence[int]]) -> Floats:
+        found = np.empty((len(texts), self.dimensions), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            row[:] = self._rows[text].sum(axis=0, dtype=np.float32)
+        found /= np.linalg.norm(found, axis=1, keepdims=True)
+        return found
 
 
 class _Graph:
