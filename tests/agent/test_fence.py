@@ -22,7 +22,6 @@ from daycare.base.cron import CronSpec
 from daycare.base.fence import NAMES, fence, unfenced
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text
 from daycare.features.memory.facts.distil import request
-from daycare.features.memory.facts.learned import Line
 from daycare.plugin import Attachment
 from daycare.rules.taint import sources_in
 from daycare.schedule.cron_plan import compose
@@ -31,6 +30,7 @@ from daycare.store.records_cron import CronAnswer, CronJob, CronRun
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from tests.flow.platform import answered, asked, inbound, people, receive
+from tests.memory.entries import entry
 from tests.signals.helpers import send, subscribe
 
 MARK: Final = mark_of(b"secret", "agent", 1)
@@ -101,7 +101,7 @@ def _hook(text: str) -> str:
 
 
 def _lines(text: str) -> str:
-    line = Line(no=1, turn=1, at_ms=0, speaker="Ann", role="user", text=text, origin=Origin.PERSON)
+    line = entry(1, text, at_ms=0)
     return request([line], [], ["Ann"], "UTC").text
 
 

@@ -16,14 +16,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from daycare.base.messages import Origin
 from daycare.features.memory.facts.extract import KEPT_SHARE, extract, kept_bytes
-from daycare.features.memory.facts.learned import Learned, Line, NewEntity, NewFact
-from daycare.features.memory.facts.merging import KnownEntity, merge_entities
+from daycare.features.memory.facts.learned import EntityKind, Learned, NewEntity, NewFact
+from daycare.features.memory.facts.merging import merge_entities
 from daycare.features.memory.language import dates
 from daycare.features.memory.language.patterns import words
+from daycare.store.records_memories import Memory
+from tests.memory.entries import entry, known_entity
 
 from . import locomo
 from .locomo import ADVERSARIAL, CATEGORIES, Dialogue, Said
@@ -155,48 +156,25 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def curate(dialogue: Dialogue, share: float) -> Curated:
     """Return what the extractor keeps of a dialogue, session by session; entities are merged as the store does."""
     people = {turn.speaker for turn in dialogue.said}
-    sessions: defaultdict[int, list[Line]] = defaultdict(list)
+    sessions: defaultdict[int, list[Memory]] = defaultdict(list)
     for place, turn in enumerate(dialogue.said):
-        line = Line(
-            no=place,
-            turn=place,
-            at_ms=turn.at_ms,
-            speaker=turn.speaker,
-            role="user",
-            origin=Origin.PERSON,
-            text=spoken(turn),
-        )
+        line = entry(place, spoken(turn), turn.speaker, at_ms=turn.at_ms)
         sessions[turn.session].append(line)
     facts: list[tuple[NewFact, list[int]]] = []
-    entities: list[KnownEntity] = []
+    entities: list[Memory] = []
     for lines in sessions.values():
         learned: Learned = extract(lines, people, "UTC", share=share)
         facts += [(fact, list(fact.sources)) for fact in learned.facts]
-        merged = merge_entities(learned.entities, entities)
-        wider = {entity.id: entity for entity in merged.widened}
-        entities = [
-            KnownEntity(
-                id=entity.id,
-                name=entity.name,
-                kind=entity.kind,
-                aliases=wider[entity.id].aliases if entity.id in wider else entity.aliases,
-                description=wider[entity.id].description if entity.id in wider else entity.description,
-            )
-            for entity in entities
-        ]
-        entities += [
-            KnownEntity(
-                id=len(entities) + number,
-                name=entity.name,
-                kind=entity.kind,
-                aliases=entity.aliases,
-                description=entity.description,
-            )
-            for number, entity in enumerate(merged.add)
-        ]
+        said_ms = {line.no: line.at_ms for line in lines}
+        merged = merge_entities(learned.entities, entities, said_ms)
+        wider = {seen.no: seen.entity for seen in merged.seen}
+        entities = [known_entity(it.no, wider.get(it.no) or it.entity) for it in entities if it.entity is not None]
+        entities += [known_entity(len(entities) + number, it) for number, it in enumerate(merged.add)]
     named = [
-        NewEntity(name=one.name, kind=one.kind, sources=(), aliases=one.aliases, description=one.description)
-        for one in entities
+        NewEntity(
+            name=one.name, kind=cast(EntityKind, one.kind), sources=(), aliases=one.aliases, description=one.description
+        )
+        for one in [it.entity for it in entities if it.entity is not None]
     ]
     return Curated(facts, named)
 

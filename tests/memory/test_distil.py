@@ -11,24 +11,17 @@ from hypothesis import strategies as st
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Origin
 from daycare.features.memory.facts.distil import LINE_MAX_CHARS, Reading, read, request
-from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, Line, NewFact
-from daycare.features.memory.facts.merging import KnownFact
+from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, STATEMENT_MAX_CHARS, NewFact
+from daycare.store.records_memories import FactPart, Memory
 from tests.cost import IN_STEP, costs_at_most
+from tests.memory.entries import entry
 
 PEOPLE: Final = ("Ann", "Bob")
 AT_MS: Final = int(datetime(2024, 5, 8, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-def line(no: int, text: str, speaker: str = "Ann", origin: Origin = Origin.PERSON) -> Line:
-    return Line(
-        no=no,
-        turn=no,
-        at_ms=AT_MS,
-        speaker=speaker,
-        role="assistant" if speaker == "Max" else "user",
-        origin=origin,
-        text=text,
-    )
+def line(no: int, text: str, speaker: str = "Ann", origin: Origin = Origin.PERSON) -> Memory:
+    return entry(no, text, speaker, at_ms=AT_MS, origin=origin)
 
 
 LINES: Final = [
@@ -61,7 +54,7 @@ def answer(*facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = ()) ->
     return json.dumps({"facts": facts, "entities": entities})
 
 
-def reading(*facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = (), lines: list[Line] = LINES) -> Reading:
+def reading(*facts: dict[str, Any], entities: tuple[dict[str, Any], ...] = (), lines: list[Memory] = LINES) -> Reading:
     return read(answer(*facts, entities=entities), lines, PEOPLE, "Europe/Oslo", "acme/large")
 
 
@@ -223,9 +216,9 @@ def test_no_text_can_pass_for_another_line_or_close_its_block() -> None:
 
 def test_known_facts_that_hold_are_shown_for_their_attributes() -> None:
     known = [
-        KnownFact(id=1, statement="s", subject="Ann", attribute="dentist", value="Dr. Okafor", said_ms=0),
-        KnownFact(id=2, statement="s", subject="Ann", attribute="home", value="Bonn", said_ms=0, valid_until_ms=1),
-        KnownFact(id=3, statement="only words", subject="Ann", said_ms=0),
+        FactPart(subject="Ann", attribute="dentist", value="Dr. Okafor"),
+        FactPart(subject="Ann", attribute="home", value="Bonn", valid_until_ms=1),
+        FactPart(subject="Ann"),
     ]
     text = request(LINES, known, PEOPLE, "UTC").text
     assert "Ann | dentist | Dr. Okafor" in text

@@ -16,10 +16,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from daycare.base.messages import Origin
 from daycare.features.memory.facts.extract import extract
-from daycare.features.memory.facts.learned import Learned, Line
+from daycare.features.memory.facts.learned import Learned
 from daycare.features.memory.language import dates, sentences
+from tests.memory.entries import entry
 
 FILE: Final = Path(__file__).parent.parent / "data" / "extraction.jsonl"
 ROWS: Final = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
@@ -41,7 +41,7 @@ _KINDS: Final = {"person": "persons", "place": "places", "thing": "things"}
 
 
 def learned(text: str) -> Learned:
-    line = Line(no=1, turn=1, at_ms=AT_MS, speaker="Ann", role="user", origin=Origin.PERSON, text=text)
+    line = entry(1, text, at_ms=AT_MS)
     return extract([line], ["Ann"], "Europe/Berlin")
 
 

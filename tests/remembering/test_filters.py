@@ -9,7 +9,7 @@ import trio
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity
-from daycare.features.memory.facts.lessons import lesson_of
+from daycare.features.memory.facts.merging import lesson_of
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution

@@ -7,7 +7,7 @@ nonsense is replaced by the rules: what was said does not wait for a better day.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import trio
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from daycare.base.limits import CURATE_COMPARABLE_MAX, CURATE_KNOWN_MAX, CURATE_
 from daycare.base.messages import Message, Origin, Text
 from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
-from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learned, Line
+from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learned
 from daycare.features.memory.loading import RULES, loaded
 from daycare.inference.names import Choice
 from daycare.inference.pool import Pool
@@ -106,7 +106,7 @@ class Curator:
         self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int
     ) -> tuple[Lesson, list[int] | None]:
         """Commit what these entries told, and that they were looked at; None: the mark is not there any more."""
-        from daycare.features.memory.facts.lessons import lesson_of
+        from daycare.features.memory.facts.merging import lesson_of
 
         async with self._merging:
             known = await self._known(scope_of(agent.path), learned)
@@ -117,8 +117,8 @@ class Curator:
         self, worker: Agent, agent: Agent, user: User, entries: Sequence[Memory], calls: "_Calls"
     ) -> tuple[Learned, int, str]:
         """Return what the first of these entries tell, how many were read, and why not by a model that should have."""
-        lines = [_line(entry) for entry in entries]
-        people = {line.speaker for line in lines if line.role == "user"} | {user.name}
+        lines = list(entries)
+        people = {line.speaker for line in lines if line.role != "assistant"} | {user.name}
         reason = ""
         try:
             plan = await self.pool.plan(worker.role, worker.config.model or None)
@@ -140,7 +140,7 @@ class Curator:
     async def _asked(
         self,
         plan: Sequence[Choice],
-        lines: Sequence[Line],
+        lines: Sequence[Memory],
         known: Sequence[Memory],
         people: Collection[str],
         zone: str,
@@ -151,11 +151,10 @@ class Curator:
         What its window has room for is estimated; where that or what came of it was too much, half is asked about.
         """
         from daycare.features.memory.facts import distil
-        from daycare.features.memory.facts.lessons import known_fact
 
         budget = tokens.budget_of(self.pool.facts(plan[0]))
         numbered = [replace(line, no=number) for number, line in enumerate(lines, 1)]  # short ones: each costs tokens
-        facts = [known_fact(memory) for memory in known if memory.fact is not None]
+        facts = [memory.fact for memory in known if memory.fact is not None]
         while facts and _size(distil.request((), facts, people, zone)) > budget.total // 3:
             facts = facts[: len(facts) // 2]  # the newest; they only help
         many = min(len(lines), calls.lines_max)
@@ -229,7 +228,7 @@ class Curator:
         return facts + (await about(scope, (), names, CURATE_KNOWN_MAX) if names else [])
 
 
-async def _extracted(lines: Sequence[Line], people: Collection[str], zone: str) -> Learned:
+async def _extracted(lines: Sequence[Memory], people: Collection[str], zone: str) -> Learned:
     """Return what the rules find, and let others have their turn after each sentence: one takes some ms at most."""
     from daycare.features.memory.facts import extract
     from daycare.features.memory.language import dates
@@ -262,18 +261,5 @@ def _size(asked: "Request") -> int:
     return sum(tokens.of_text(text) for text in (asked.system, asked.text, str(asked.output.schema)))
 
 
-def _back(sources: Sequence[int], lines: Sequence[Line]) -> tuple[int, ...]:
+def _back(sources: Sequence[int], lines: Sequence[Memory]) -> tuple[int, ...]:
     return tuple(lines[number - 1].no for number in sources)
-
-
-def _line(entry: Memory) -> Line:
-    role: Literal["user", "assistant"] = "assistant" if entry.role == "assistant" else "user"
-    return Line(
-        no=entry.no,
-        turn=entry.turn,
-        at_ms=entry.at_ms,
-        speaker=entry.speaker,
-        role=role,
-        origin=entry.origin,
-        text=entry.text,
-    )

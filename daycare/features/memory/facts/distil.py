@@ -27,15 +27,14 @@ from daycare.features.memory.facts.learned import (
     EntityKind,
     Kind,
     Learned,
-    Line,
     NewEntity,
     NewFact,
 )
-from daycare.features.memory.facts.merging import KnownFact
 from daycare.features.memory.language import dates, sentences
 from daycare.features.memory.language.patterns import words
 from daycare.features.memory.language.periods import YEAR_MAX, YEAR_MIN
 from daycare.plugin import OutputSpec
+from daycare.store.records_memories import FactPart, Memory
 
 LINE_MAX_CHARS: Final = 4_000  # of one message: the rest was pasted
 KNOWN_MAX: Final = 60  # facts shown, so that the model uses the same attributes
@@ -150,7 +149,7 @@ class _Answer(msgspec.Struct):
 # -- asking --------------------------------------------------------------------------------------------------------
 
 
-def request(lines: Sequence[Line], known: Sequence[KnownFact], people: Collection[str], zone: str) -> Request:
+def request(lines: Sequence[Memory], known: Sequence[FactPart], people: Collection[str], zone: str) -> Request:
     """Return what to ask about some lines. `known` are facts about those who speak, the newest first."""
     here = dates.zone_of(zone)
     told = "\n".join(_shown(line, people, here) for line in lines)
@@ -163,7 +162,7 @@ def request(lines: Sequence[Line], known: Sequence[KnownFact], people: Collectio
     return Request(SYSTEM, "\n\n".join(parts), OUTPUT)
 
 
-def _shown(line: Line, people: Collection[str], zone: tzinfo) -> str:
+def _shown(line: Memory, people: Collection[str], zone: tzinfo) -> str:
     """Return a line as the model reads it: always one line, so that no text can pass for another speaker's."""
     at = f"{local_time(line.at_ms, zone):%a %Y-%m-%d %H:%M}"
     who = _one_line(line.speaker).replace(":", "")
@@ -180,7 +179,7 @@ def _one_line(text: str) -> str:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def read(answer: str, lines: Sequence[Line], people: Collection[str], zone: str, by: str) -> Reading:
+def read(answer: str, lines: Sequence[Memory], people: Collection[str], zone: str, by: str) -> Reading:
     """Return what an answer tells of these lines. `by` is the model's name.
 
     Raises `InvalidError` (`EXTRACTION_USELESS`) with the reason when the answer is not JSON of the right form, or when
@@ -221,7 +220,7 @@ class _DropError(Exception):
 
 
 class _Judge:
-    def __init__(self, lines: Sequence[Line], people: Collection[str], zone: tzinfo) -> None:
+    def __init__(self, lines: Sequence[Memory], people: Collection[str], zone: tzinfo) -> None:
         self.dropped: list[str] = []
         self._numbers = {line.no for line in lines}
         self._said = {line.no for line in lines if line.speaker in people and line.origin in _HUMAN}

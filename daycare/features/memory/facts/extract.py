@@ -22,7 +22,6 @@ from daycare.features.memory.facts.learned import (
     Claim,
     Kind,
     Learned,
-    Line,
     NewEntity,
     NewFact,
 )
@@ -34,6 +33,7 @@ from daycare.features.memory.language.german import claims as claims_german
 from daycare.features.memory.language.lists import COMMON
 from daycare.features.memory.language.names import Gathering
 from daycare.features.memory.language.patterns import pattern, words
+from daycare.store.records_memories import Memory
 
 KEPT_SHARE: Final = 0.099  # of a range's bytes, for facts: with the entities it is a tenth
 KEPT_MIN_BYTES: Final = 160  # of a short range: three statements
@@ -52,7 +52,7 @@ class Clause(NamedTuple):
     """A clause of a person, as it may become a fact. `past` is whether it tells of the past, None if unclear."""
 
     at: int  # of its line in the range
-    line: Line
+    line: Memory
     statement: str
     sources: tuple[int, ...]
     moments: tuple[Moment, ...]
@@ -61,7 +61,7 @@ class Clause(NamedTuple):
     past: bool | None
 
 
-def extract(lines: Sequence[Line], people: Collection[str], zone: str, *, share: float = KEPT_SHARE) -> Learned:
+def extract(lines: Sequence[Memory], people: Collection[str], zone: str, *, share: float = KEPT_SHARE) -> Learned:
     """Return what was told in a range of lines. `people` are the speakers who are persons; the others are context.
 
     `zone` is where the people are, for "yesterday". `share` of the range's bytes is filled with facts.
@@ -94,7 +94,7 @@ def kept_bytes(learned: NewFact | NewEntity) -> int:
 class Reader:
     """Reads a range of lines: its clauses, and the names in them, which are gathered on the way."""
 
-    def __init__(self, lines: Sequence[Line], people: Collection[str], zone: tzinfo) -> None:
+    def __init__(self, lines: Sequence[Memory], people: Collection[str], zone: tzinfo) -> None:
         self.gathering = Gathering(people)
         self.lines = lines
         self._people = people
@@ -118,7 +118,7 @@ class Reader:
             question = asked[-1] if asked else ""
             yield None
 
-    def _of_line(self, at: int, line: Line, text: str, question: str) -> Iterator[Clause | None]:
+    def _of_line(self, at: int, line: Memory, text: str, question: str) -> Iterator[Clause | None]:
         language, said_on = sentences.language_of(text), dates.today(line.at_ms, self._zone)
         asker = self.lines[at - 1] if question and self.lines[at - 1].speaker != line.speaker else None
         echo, heard = self._echo(at), set[str]()

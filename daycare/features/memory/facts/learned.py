@@ -1,11 +1,11 @@
-"""What extractors return, whichever they are: facts and entities, with the lines of the conversation they come from."""
+"""What extractors return, whichever they are: facts and entities, with the entries of the log that they come from."""
 
 import re
 from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from daycare.base.messages import Origin
+from daycare.store.records_memories import EntityPart, FactPart
 
 STATEMENT_MAX_CHARS: Final = 300  # of a fact: two long sentences; what is longer is a document
 NAME_MAX_CHARS: Final = 80  # of an entity, an attribute: the longest names of people have some 60
@@ -24,20 +24,8 @@ _TITLE: Final = re.compile(
 RULES: Final = "rules"  # what `Learned.by` says of the extractor that needs no model
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a log: `no` is its number, by which a fact names its source."""
-
-    no: int
-    turn: int
-    at_ms: int
-    speaker: str
-    role: Literal["user", "assistant"]
-    origin: Origin
-    text: str
-
-
-class NewFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that can be read alone, and where it was said.
+class NewFact(FactPart, frozen=True, kw_only=True):
+    """A statement that can be read alone, and the numbers of the entries of the log where it was said.
 
     `attribute` and `value` say the same in a form that can be compared, where there is one: of two values of one
     attribute of one subject the newer holds, as a rule. `valid_from_ms` and `valid_until_ms` (not included) are what
@@ -49,20 +37,13 @@ class NewFact(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     confidence: float
     sources: tuple[int, ...]
-    attribute: str = ""
-    value: str = ""
-    valid_from_ms: int | None = None
-    valid_until_ms: int | None = None
 
 
-class NewEntity(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody or something with a name. `description` is what was said of it, such as "Ann's sister"."""
+class NewEntity(EntityPart, frozen=True, kw_only=True):
+    """Somebody or something with a name, and where it was named. `description` is such as "Ann's sister"."""
 
-    name: str
     kind: EntityKind
     sources: tuple[int, ...]
-    aliases: tuple[str, ...] = ()
-    description: str = ""
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What becomes of what was learned, given what is known: what is new, what is said again, what holds no more.
+"""From what an extractor returned to what the store keeps: what is new, what is said again, what holds no more.
 
 A newer fact supersedes an older one that it contradicts; the older one gets an end and is kept. What is read late,
 such as an old conversation that is imported now, supersedes nothing that was said after it.
@@ -6,14 +6,19 @@ such as an old conversation that is imported now, supersedes nothing that was sa
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
-from daycare.features.memory.facts.learned import ALIASES_MAX, EntityKind, NewEntity, NewFact, plain
+from daycare.base.messages import Origin
+from daycare.base.scope import scope_of
+from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntity, NewFact, plain
+from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
+from daycare.store.records import Agent
+from daycare.store.records_memories import EntityPart, FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""
@@ -27,73 +32,164 @@ _FAVOURITE: Final = pattern(r"^(?:favorite|fave|fav)\b")
 _NO_ATTRIBUTE: Final = pattern(r"^(?:new|current)\s+|(?:'s name|s' names?)$")
 _ARTICLE: Final = pattern(r"^(?:the|a|an|my|our|in|at|on|das|die|der|den|mein|meine|im)\s+")
 _BETWEEN: Final = re.compile(r"[\W_]+")
+_OUTSIDE: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # the least trustworthy first
 _FORMS_KEPT: Final = 4_096  # while facts are compared, each with each: making a form costs a hundred look-ups
 _subject = lru_cache(_FORMS_KEPT)(plain)
-
-
-class KnownFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that is stored. `said_ms`: when its newest source was said; `valid_until_ms`: it holds no more."""
-
-    id: int
-    statement: str
-    subject: str
-    said_ms: int
-    attribute: str = ""
-    value: str = ""
-    valid_from_ms: int | None = None
-    valid_until_ms: int | None = None
-
-
-class KnownEntity(msgspec.Struct, frozen=True, kw_only=True):
-    """An entity that is stored."""
-
-    id: int
-    name: str
-    kind: EntityKind
-    aliases: tuple[str, ...] = ()
-    description: str = ""
-
-
-class Ended(NamedTuple):
-    """A stored fact that holds no more, since when, and which of the added ones says so (its place among them)."""
-
-    id: int
-    valid_until_ms: int
-    by: int
-
-
-class Repeated(NamedTuple):
-    """A stored fact that was said again: one mention more, and these sources."""
-
-    id: int
-    sources: tuple[int, ...]
+P = TypeVar("P", FactPart, EntityPart)
 
 
 class MergedFacts(NamedTuple):
-    """What to do with new facts."""
+    """What to do with new facts. What is superseded names the place among the added ones of that which says so."""
 
     add: tuple[NewFact, ...]
-    ended: tuple[Ended, ...]
-    repeated: tuple[Repeated, ...]
-
-
-class Widened(NamedTuple):
-    """A stored entity that was mentioned again: all its aliases now, its description, and the lines that name it."""
-
-    id: int
-    aliases: tuple[str, ...]
-    description: str
-    sources: tuple[int, ...]
+    superseded: tuple[Superseded, ...]
+    seen: tuple[Seen, ...]
 
 
 class MergedEntities(NamedTuple):
-    """What to do with new entities."""
+    """What to do with new entities: those that are known have all their names now."""
 
     add: tuple[NewEntity, ...]
-    widened: tuple[Widened, ...]
+    seen: tuple[Seen, ...]
 
 
-def supersedes(new: NewFact, old: NewFact | KnownFact) -> bool:
+def lesson_of(
+    agent: Agent,
+    learned: Learned,
+    entries: Sequence[Memory],
+    known: Sequence[Memory],
+    *,
+    after: int,
+    through: int,
+) -> Lesson:
+    """Return what an agent's worker learned from these log entries, beside what is `known` of the same."""
+    by_number = {entry.no: entry for entry in entries}
+    said_ms = {entry.no: entry.at_ms for entry in entries}
+    facts = merge_facts(learned.facts, known, said_ms)
+    entities = merge_entities(learned.entities, known, said_ms)
+
+    def told(sources: Sequence[int]) -> list[Memory]:
+        return [by_number[no] for no in sources if no in by_number]
+
+    add = [
+        _memory(agent, Tier.FACT, it.statement, told(it.sources), fact=_part(it, FactPart, by=learned.by))
+        for it in facts.add
+    ]
+    for entity in entities.add:
+        lines = told(entity.sources)
+        part = _part(
+            entity,
+            EntityPart,
+            first_ms=lines[0].at_ms,
+            last_ms=lines[-1].at_ms,
+            mentions=len(lines),
+            by=learned.by,
+        )
+        add.append(_memory(agent, Tier.ENTITY, described(part), lines, entity=part))
+    return Lesson(
+        agent_id=agent.id,
+        after=after,
+        through=through,
+        add=tuple(add),
+        superseded=facts.superseded,
+        seen=(*facts.seen, *entities.seen),
+    )
+
+
+def merge_facts(new: Sequence[NewFact], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedFacts:
+    """Compare new facts with the known ones of the same subjects. `said_ms` has when each source was said.
+
+    The new ones are taken in the order in which they were said, each against what those before it have left.
+    """
+    merging = _Merging(known, said_ms)
+    dated = [(max((said_ms.get(no, 0) for no in fact.sources), default=0), fact) for fact in new]
+    try:
+        for said, fact in sorted(dated, key=lambda one: one[0]):
+            merging.take(fact, said)
+    finally:
+        for forms in (_plain, _subject):
+            forms.cache_clear()  # what was said does not stay here
+    return merging.result()
+
+
+class _Row:
+    """A fact as it stands while others are merged into it. `no` is its number in the store, 0 for a new one."""
+
+    def __init__(self, fact: FactPart, statement: str, said_ms: int, no: int = 0) -> None:
+        self.fact = fact
+        self.statement = statement
+        self.said_ms = said_ms
+        self.no = no
+
+    @property
+    def until_ms(self) -> int | None:
+        return self.fact.valid_until_ms
+
+    def end(self, at_ms: int) -> None:
+        """Let it hold no longer; when it was last said it did."""
+        until = max(at_ms, self.said_ms, _first(self.fact.valid_from_ms, at_ms))
+        self.fact = replace(self.fact, valid_until_ms=until)
+
+    def says(self, new: NewFact) -> bool:
+        """Tell whether a new fact says no more than this one. Whether this one still holds is not looked at."""
+        if _subject(new.subject) != _subject(self.fact.subject):
+            return False
+        if _ends_itself(new):
+            return self.until_ms is not None and _plain(new.statement) == _plain(self.statement)
+        if new.attribute and self.fact.attribute:
+            return _attribute(new) == _attribute(self.fact) and _same_value(new.value, self.fact.value)
+        return _plain(new.statement) == _plain(self.statement)
+
+
+class _Merging:
+    def __init__(self, known: Sequence[Memory], when: Mapping[int, int]) -> None:
+        self._known = [_Row(it.fact, it.text, it.at_ms, it.no) for it in known if it.fact is not None]
+        self._when = when
+        self._added: list[_Row] = []
+        self._ended: dict[int, int] = {}  # the number of a known fact, the place of the one that ended it
+        self._seen: list[Seen] = []
+
+    def take(self, fact: NewFact, said_ms: int) -> None:
+        """Take the next fact."""
+        rows = [*self._known, *self._added]
+        for row in rows:
+            if row.says(fact) and (row.until_ms is None or said_ms < row.until_ms or _ends_itself(fact)):
+                self._repeat(row, fact, said_ms)
+                return
+        later = [row for row in rows if row.said_ms > said_ms and _contradicts(fact, row.fact)]
+        if later and fact.valid_until_ms is None:  # read late: it held until the other one was said
+            until = min(_first(row.fact.valid_from_ms, row.said_ms) for row in later)
+            until = max(until, said_ms, _first(fact.valid_from_ms, until))
+            fact = replace(fact, valid_until_ms=until)
+        for row in rows:
+            if row.said_ms <= said_ms and supersedes(fact, row.fact):
+                row.end(_first(fact.valid_from_ms, fact.valid_until_ms, said_ms))
+                if row.no:
+                    self._ended[row.no] = len(self._added)
+        self._added.append(_Row(fact, fact.statement, said_ms))
+
+    def _repeat(self, row: _Row, fact: NewFact, said_ms: int) -> None:
+        row.said_ms = max(row.said_ms, said_ms)
+        if row.no or not isinstance(row.fact, NewFact):
+            at_ms = max((self._when.get(no, 0) for no in fact.sources), default=0)
+            self._seen.append(Seen(no=row.no, sources=fact.sources, at_ms=at_ms))
+            return
+        sources = tuple(sorted({*row.fact.sources, *fact.sources}))
+        sure = max(row.fact.confidence, fact.confidence)
+        row.fact = replace(row.fact, sources=sources, confidence=sure)
+
+    def result(self) -> MergedFacts:
+        """Return what to do."""
+        superseded = [
+            Superseded(row.no, self._ended[row.no], row.until_ms)
+            for row in self._known
+            if row.no in self._ended and row.until_ms is not None
+        ]
+        add = [row.fact for row in self._added if isinstance(row.fact, NewFact)]
+        return MergedFacts(tuple(add), tuple(superseded), tuple(self._seen))
+
+
+def supersedes(new: NewFact, old: FactPart) -> bool:
     """Tell whether a new fact means that an older one, which holds until now, holds no more.
 
     Which one was said later is not looked at.
@@ -101,7 +197,7 @@ def supersedes(new: NewFact, old: NewFact | KnownFact) -> bool:
     return old.valid_until_ms is None and _contradicts(new, old)
 
 
-def _contradicts(new: NewFact, old: NewFact | KnownFact) -> bool:
+def _contradicts(new: NewFact, old: FactPart) -> bool:
     if not new.attribute or not old.attribute:
         return False
     if _subject(new.subject) != _subject(old.subject):
@@ -116,101 +212,13 @@ def _contradicts(new: NewFact, old: NewFact | KnownFact) -> bool:
     return not same and not _is_many(_attribute(new))
 
 
-def repeats(new: NewFact, old: NewFact | KnownFact) -> bool:
-    """Tell whether a new fact says no more than an older one. Whether that one still holds is not looked at."""
-    if _subject(new.subject) != _subject(old.subject):
-        return False
-    if _ends_itself(new):
-        return old.valid_until_ms is not None and _plain(new.statement) == _plain(old.statement)
-    if new.attribute and old.attribute:
-        return _attribute(new) == _attribute(old) and _same_value(new.value, old.value)
-    return _plain(new.statement) == _plain(old.statement)
-
-
-def merge_facts(new: Sequence[NewFact], known: Sequence[KnownFact], said_ms: Mapping[int, int]) -> MergedFacts:
-    """Compare new facts with the known ones of the same subjects. `said_ms` has when each source was said.
-
-    The new ones are taken in the order in which they were said, each against what those before it have left.
-    """
-    merging = _Merging(known)
-    dated = [(max((said_ms.get(no, 0) for no in fact.sources), default=0), fact) for fact in new]
-    try:
-        for said, fact in sorted(dated, key=lambda one: one[0]):
-            merging.take(fact, said)
-    finally:
-        for forms in (_plain, _subject):
-            forms.cache_clear()  # what was said does not stay here
-    return merging.result()
-
-
-class _Row:
-    """A fact as it stands while others are merged into it."""
-
-    def __init__(self, fact: NewFact | KnownFact, said_ms: int) -> None:
-        self.fact = fact
-        self.said_ms = said_ms
-
-    @property
-    def until_ms(self) -> int | None:
-        return self.fact.valid_until_ms
-
-    def end(self, at_ms: int) -> None:
-        """Let it hold no longer; when it was last said it did."""
-        until = max(at_ms, self.said_ms, _first(self.fact.valid_from_ms, at_ms))
-        self.fact = msgspec.structs.replace(self.fact, valid_until_ms=until)
-
-
-class _Merging:
-    def __init__(self, known: Sequence[KnownFact]) -> None:
-        self._known = [_Row(fact, fact.said_ms) for fact in known]
-        self._added: list[_Row] = []
-        self._ended: dict[int, int] = {}  # the number of a known fact, the place of the one that ended it
-        self._repeated: list[Repeated] = []
-
-    def take(self, fact: NewFact, said_ms: int) -> None:
-        """Take the next fact."""
-        rows = [*self._known, *self._added]
-        for row in rows:
-            if repeats(fact, row.fact) and (row.until_ms is None or said_ms < row.until_ms or _ends_itself(fact)):
-                self._repeat(row, fact, said_ms)
-                return
-        later = [row for row in rows if row.said_ms > said_ms and _contradicts(fact, row.fact)]
-        if later and fact.valid_until_ms is None:  # read late: it held until the other one was said
-            until = min(_first(row.fact.valid_from_ms, row.said_ms) for row in later)
-            until = max(until, said_ms, _first(fact.valid_from_ms, until))
-            fact = msgspec.structs.replace(fact, valid_until_ms=until)
-        for row in rows:
-            if row.said_ms <= said_ms and supersedes(fact, row.fact):
-                row.end(_first(fact.valid_from_ms, fact.valid_until_ms, said_ms))
-                if isinstance(row.fact, KnownFact):
-                    self._ended[row.fact.id] = len(self._added)
-        self._added.append(_Row(fact, said_ms))
-
-    def _repeat(self, row: _Row, fact: NewFact, said_ms: int) -> None:
-        row.said_ms = max(row.said_ms, said_ms)
-        if isinstance(row.fact, KnownFact):
-            self._repeated.append(Repeated(row.fact.id, fact.sources))
-            return
-        sources = tuple(sorted({*row.fact.sources, *fact.sources}))
-        sure = max(row.fact.confidence, fact.confidence)
-        row.fact = msgspec.structs.replace(row.fact, sources=sources, confidence=sure)
-
-    def result(self) -> MergedFacts:
-        """Return what to do."""
-        ended = [
-            Ended(row.fact.id, row.until_ms, self._ended[row.fact.id])
-            for row in self._known
-            if isinstance(row.fact, KnownFact) and row.fact.id in self._ended and row.until_ms is not None
-        ]
-        add = [row.fact for row in self._added if isinstance(row.fact, NewFact)]
-        return MergedFacts(tuple(add), tuple(ended), tuple(self._repeated))
-
-
-def merge_entities(new: Iterable[NewEntity], known: Iterable[KnownEntity]) -> MergedEntities:
+def merge_entities(new: Sequence[NewEntity], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedEntities:
     """Compare new entities with the known ones: by name, alias, title, case, accent and part of a person's name."""
-    rows: list[KnownEntity | NewEntity] = list(known)
+    before = {it.no: it.entity for it in known if it.entity is not None}
+    numbers = list(before)  # of the first of the rows; the others are new
+    rows: list[EntityPart] = list(before.values())
     named = [_names(row) for row in rows]
-    widened: dict[int, Widened] = {}
+    widened: dict[int, tuple[int, ...]] = {}
     for entity in new:
         place = _found(entity, rows, named)
         if place is None:
@@ -218,22 +226,25 @@ def merge_entities(new: Iterable[NewEntity], known: Iterable[KnownEntity]) -> Me
             named.append(_names(entity))
             continue
         row = rows[place]
-        sources = widened[row.id].sources if isinstance(row, KnownEntity) and row.id in widened else ()
-        aliases, description = _aliases(row, entity), row.description or entity.description
-        if isinstance(row, NewEntity):
-            sources = row.sources
-        sources = tuple(sorted({*sources, *entity.sources}))
-        if isinstance(row, KnownEntity):
-            widened[row.id] = Widened(row.id, aliases, description, sources)
-            rows[place] = msgspec.structs.replace(row, aliases=aliases, description=description)
-        else:
-            rows[place] = msgspec.structs.replace(row, aliases=aliases, description=description, sources=sources)
-        named[place] = _names(rows[place])
+        changed = replace(row, aliases=_aliases(row, entity), description=row.description or entity.description)
+        if place < len(numbers):
+            widened[place] = tuple(sorted({*widened.get(place, ()), *entity.sources}))
+        elif isinstance(changed, NewEntity):
+            changed = replace(changed, sources=tuple(sorted({*changed.sources, *entity.sources})))
+        rows[place] = changed
+        named[place] = _names(changed)
     add = tuple(row for row in rows if isinstance(row, NewEntity))
-    return MergedEntities(add, tuple(widened.values()))
+    return MergedEntities(add, tuple(_met(numbers[at], rows[at], no, said_ms) for at, no in widened.items()))
 
 
-def _found(entity: NewEntity, rows: Sequence[KnownEntity | NewEntity], named: Sequence[Sequence[str]]) -> int | None:
+def _met(no: int, part: EntityPart, sources: tuple[int, ...], said_ms: Mapping[int, int]) -> Seen:
+    """Return that a known entity was met again."""
+    at_ms = max(said_ms.get(each, 0) for each in sources)
+    part = replace(part, last_ms=max(part.last_ms, at_ms), mentions=part.mentions + len(sources))
+    return Seen(no=no, sources=sources, at_ms=at_ms, text=described(part), index=indexed(_named(part)), entity=part)
+
+
+def _found(entity: NewEntity, rows: Sequence[EntityPart], named: Sequence[Sequence[str]]) -> int | None:
     """Return the place of the entity that is meant; None if there is none, or more than one may be."""
     names = set(_names(entity))
     alike = [at for at, row in enumerate(rows) if _same_kind(entity.kind, row.kind)]
@@ -246,7 +257,7 @@ def _found(entity: NewEntity, rows: Sequence[KnownEntity | NewEntity], named: Se
     return parts[0] if len(parts) == 1 else None
 
 
-def _names(entity: NewEntity | KnownEntity) -> list[str]:
+def _names(entity: EntityPart) -> list[str]:
     return [_folded(plain(name)) for name in (entity.name, *entity.aliases)]
 
 
@@ -256,11 +267,11 @@ def _is_part(one: str, other: str) -> bool:
     return bool(mine) and bool(theirs) and (mine < theirs or theirs < mine)
 
 
-def _same_kind(one: EntityKind, other: EntityKind) -> bool:
+def _same_kind(one: str, other: str) -> bool:
     return one == other or {one, other} == {"thing", "concept"}
 
 
-def _aliases(row: KnownEntity | NewEntity, entity: NewEntity) -> tuple[str, ...]:
+def _aliases(row: EntityPart, entity: NewEntity) -> tuple[str, ...]:
     names = dict.fromkeys((*row.aliases, entity.name, *entity.aliases))
     return tuple(name for name in names if name and name != row.name)[:ALIASES_MAX]
 
@@ -278,7 +289,7 @@ def _same_value(one: str, other: str) -> bool:
     return _plain(_ARTICLE.sub("", one)) == _plain(_ARTICLE.sub("", other))
 
 
-def _attribute(fact: NewFact | KnownFact) -> str:
+def _attribute(fact: FactPart) -> str:
     """Return an attribute in the form in which they are compared."""
     return _plain(_FAVOURITE.sub("favourite", _NO_ATTRIBUTE.sub("", fact.attribute)))
 
@@ -295,3 +306,52 @@ def _ends_itself(fact: NewFact) -> bool:
 def _first(*times: int | None) -> int:
     """Return the first time that there is."""
     return next(time for time in times if time is not None)
+
+
+# -- what the store keeps ----------------------------------------------------------------------------------------------
+
+
+def described(part: EntityPart) -> str:
+    """Return an entity as a text to search and to show."""
+    return part.description or f"{part.name} ({part.kind})"
+
+
+def _named(part: EntityPart) -> str:
+    """Return an entity as a text to search by: with all of its names."""
+    return f"{part.name} {' '.join(part.aliases)}: {described(part)}"
+
+
+def _memory(
+    agent: Agent,
+    tier: Tier,
+    text: str,
+    sources: Sequence[Memory],
+    fact: FactPart | None = None,
+    entity: EntityPart | None = None,
+) -> NewMemory:
+    """Return a memory that comes from these entries: as trustworthy as the least of them."""
+    first = sources[0]
+    origins = {source.origin for source in sources}
+    return NewMemory(
+        tier=tier,
+        scope=scope_of(agent.path),
+        user=agent.user,
+        agent_id=agent.id,
+        path=agent.path,
+        origin=next((origin for origin in _OUTSIDE if origin in origins), first.origin),
+        text=text,
+        index=indexed(_named(entity) if entity is not None else text),
+        at_ms=first.at_ms,
+        session=first.session,
+        turn=first.turn,
+        speaker=first.speaker,
+        role=first.role,
+        sources=tuple(source.no for source in sources),
+        fact=fact,
+        entity=entity,
+    )
+
+
+def _part(new: NewFact | NewEntity, form: type[P], **more: object) -> P:
+    """Return the part of a memory that is made of something new."""
+    return form(**{name: getattr(new, name) for name in form.__struct_fields__} | more)
