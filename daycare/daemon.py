@@ -52,6 +52,7 @@ from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
 from daycare.connectors.presence import Presence
 from daycare.feature import Feature
+from daycare.features.cron import Cron
 from daycare.features.memory.service import MemoryFeature, loader
 from daycare.flow import Flow
 from daycare.inference.configured import sources
@@ -70,7 +71,6 @@ from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
-from daycare.schedule.clockwork import Clockwork
 from daycare.schedule.signals import Signals
 from daycare.schedule.tasks import Tasks
 from daycare.schedule.timers import TimerService
@@ -156,7 +156,7 @@ class Daemon:
             store, self.bus, clock, owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
         )
         neighbours = Neighbours(store, self.directory, self.router, self.permits)
-        self.clockwork = Clockwork(
+        self.cron = Cron(
             store,
             self.directory,
             self.router,
@@ -195,7 +195,7 @@ class Daemon:
             provenance=lambda: self.provenance,
             on_forgotten=lambda: self.prompts.drop(),
         )
-        self.features: Sequence[Feature] = (self.clockwork, self.tasks, self.signals, self.memory)
+        self.features: Sequence[Feature] = (self.cron, self.tasks, self.signals, self.memory)
         ours = [*neighbours.tools(), *self.lasting.tools()]
         ours += [tool for feature in self.features for tool in feature.tools()]
         reacting = Reacting(store, self.connectors)

@@ -8,12 +8,13 @@ core is a `Follower` of the store.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from daycare.agent.commands import Commands
-from daycare.plugin import StructTool
-from daycare.store.records import Commit
-
 if TYPE_CHECKING:
+    import trio
     from starlette.routing import Route
+
+    from daycare.agent.commands import Commands
+    from daycare.plugin import StructTool
+    from daycare.store.records import Commit
 
 
 class Feature:
@@ -21,15 +22,18 @@ class Feature:
 
     name: ClassVar[str]
 
-    def tools(self) -> Sequence[StructTool[Any]]:
+    def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools of agents."""
         return ()
 
-    def add_to(self, commands: Commands) -> None:
+    def add_to(self, commands: "Commands") -> None:
         """Register chat commands."""
 
-    def routes(self) -> "Sequence[Route]":
-        """Return routes of the API. Called once it is served, so that what they import costs nobody else."""
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return routes of the API; what waits in them ends when it is `closing`.
+
+        Called once it is served, so that what they import costs nobody else.
+        """
         return ()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -40,7 +44,7 @@ class Feature:
         """Return what ends what is kept no longer, by what that is: given the time, a bounded number, and how many."""
         return {}
 
-    def committed(self, commit: Commit) -> None:
+    def committed(self, commit: "Commit") -> None:
         """Hear what a commit made true. It may not raise, nor wait."""
 
     async def status(self) -> Mapping[str, Any]:

@@ -10,12 +10,13 @@ from daycare.base.clock import SystemClock
 from daycare.base.errors import BrokenError
 from daycare.base.limits import MODEL_CONTEXT_TOKENS
 from daycare.config import Config, ModelSection, ProviderSection
+from daycare.features import open_store
 from daycare.inference import openai
 from daycare.inference.configured import sources
 from daycare.inference.sources import Source
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Plugin, Provider, ProviderConfig
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import Vault, open_vault
 from daycare_plugins.offline.plugin import plugin as offline
 

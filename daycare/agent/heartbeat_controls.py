@@ -12,6 +12,7 @@ from daycare.base.path import Kind
 from daycare.rules import budgets as rules
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig
+from daycare.store.sqlite.heartbeats import HeartbeatRows
 
 BEATING: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that last and that a person hears
 _ANY: Final = Use(usd=1, tokens=1, calls=1, minutes=1)
@@ -48,7 +49,7 @@ class HeartbeatControls:
         """Return what people see of an agent's heartbeat; None if it has none."""
         if not agent.config.heartbeat_s:
             return None
-        state = await self.store.heartbeats.of(agent)
+        state = await self.store.of(HeartbeatRows).of(agent)
         paused = "it is parked" if agent.state == "parked" else await self.paused(agent)
         beats = agent.state == "living" and not paused
         return {

@@ -16,6 +16,7 @@ from daycare.plugin import ToolContext
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_signals import NewSignal, Signal, Subscription
+from daycare.store.sqlite.signals import SignalRows
 
 SUBSCRIBERS: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT, Kind.APP, Kind.CRON)  # those that last
 
@@ -49,7 +50,7 @@ class SignalControls:
             call=f"{user}:{call}",
             due_at=self.clock.now_ms() + round(after_s * 1000),
         )
-        return await self.store.signals.send(new)
+        return await self.store.of(SignalRows).send(new)
 
     async def send_for(
         self, context: ToolContext, type_: str, data: str = "", *, repeat: str = "", after_s: float = 0.0
@@ -83,7 +84,7 @@ class SignalControls:
             call=call,
             due_at=self.clock.now_ms() + round(after_s * 1000),
         )
-        return await self.store.signals.send(new)
+        return await self.store.of(SignalRows).send(new)
 
     async def subscribe(
         self, path: str, pattern: str, *, silent: bool = False, origin: Origin = Origin.PERSON
@@ -100,12 +101,12 @@ class SignalControls:
                 f"subscribing {path}: a {agent.kind} does not last",
                 hint="subscribe the agent that people talk with, or a lasting one",
             )
-        return await self.store.signals.subscribe(agent, pattern, silent=silent, origin=origin)
+        return await self.store.of(SignalRows).subscribe(agent, pattern, silent=silent, origin=origin)
 
     async def unsubscribe(self, path: str, pattern: str) -> None:
         """Let an agent have no more of them. Raises `NotFoundError` if it had none."""
         agent = await self._agent(path)
-        if not await self.store.signals.unsubscribe(agent.id, pattern):
+        if not await self.store.of(SignalRows).unsubscribe(agent.id, pattern):
             raise NotFoundError(
                 "SUBSCRIPTION_UNKNOWN",
                 f"unsubscribing {path} from {pattern[:80]}: it has no such subscription",

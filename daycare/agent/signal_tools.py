@@ -11,6 +11,7 @@ from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.base.messages import Origin
 from daycare.base.zones import zone_of
 from daycare.plugin import StructTool, ToolContext
+from daycare.store.sqlite.signals import SignalRows
 
 _LISTED = 20
 
@@ -90,11 +91,11 @@ class SignalTools:
 
     async def _unsubscribe(self, context: ToolContext, it: SignalUnsubscribe) -> str:
         agent = await self._controls.directory.at(context.path)
-        had = await self._controls.store.signals.unsubscribe(agent.id, it.pattern)
+        had = await self._controls.store.of(SignalRows).unsubscribe(agent.id, it.pattern)
         return f"you get {it.pattern} no more" if had else f"you had not subscribed to {it.pattern}"
 
     async def _list(self, context: ToolContext, it: SignalList) -> str:
-        store = self._controls.store.signals
+        store = self._controls.store.of(SignalRows)
         agent = await self._controls.directory.at(context.path)
         zone = zone_of(context.zone)
         own = await store.subscriptions(agent_id=agent.id)

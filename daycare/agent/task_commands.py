@@ -12,6 +12,7 @@ from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.base.task import TaskSpec
 from daycare.store.records import Agent, InboxRow
+from daycare.store.sqlite.tasks import TaskRows
 
 _SHOWN: Final = 10  # tasks of one answer: a phone's screen
 _HELP: Final = "/task TEXT starts one, /task cancel NAME stops it; `daycare task show` tells all of one."
@@ -48,7 +49,7 @@ class TaskCommands:
         return Answer(f"Task {task.id} has begun; its answer comes here by itself.", choices=(stop,))
 
     async def _list(self, user: str) -> Answer:
-        tasks = await self._controls.store.tasks.find(user=user, limit=_SHOWN)
+        tasks = await self._controls.store.of(TaskRows).find(user=user, limit=_SHOWN)
         if not tasks:
             return Answer(f"There are no tasks. {_HELP}")
         zone = await self._controls.zone(user)

@@ -26,6 +26,7 @@ from daycare.plugin import ToolContext
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, Policy
 from daycare.store.records_tasks import NewTask, Task
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.tools.context import shortened
 from daycare.tools.runner import TASKS_ONLY
 
@@ -73,7 +74,7 @@ class TaskControls:
             trace=new_trace_id(),
         )
         new = await self._new(user, spec, name, f"{user}:{key}", message, work, AgentConfig())
-        return await self.store.tasks.start(
+        return await self.store.of(TaskRows).start(
             replace(new, deliver=deliver, connector=connector, target=target),
         )
 
@@ -81,7 +82,7 @@ class TaskControls:
         """Start a task for an agent, once for each call; with `wait` that call waits for the answer under this key."""
         asker = await self.directory.at(context.path)
         key = f"{asker.id}:{context.turn}:{context.step}:{context.call_id}"
-        if (known := await self.store.tasks.by_key(key)) is not None:
+        if (known := await self.store.of(TaskRows).by_key(key)) is not None:
             return known
         await self._check_asker(context, asker, name, wait)
         chains = context.chains
@@ -103,7 +104,7 @@ class TaskControls:
         config = replace(await bounds_of(self.directory, asker), tools=(*context.allowed, TASKS_ONLY))
         new = await self._new(asker.user, spec, name, key, message, work, config)
         await self.router.count(new.message)
-        return await self.store.tasks.start(replace(new, asker=asker.path, waits=bool(wait)))
+        return await self.store.of(TaskRows).start(replace(new, asker=asker.path, waits=bool(wait)))
 
     async def cancel(self, path: str, *, by: str = "") -> Task:
         """Stop a task that has not ended; what it had goes to whoever asked, but for the very agent that cancels it.
@@ -135,7 +136,7 @@ class TaskControls:
 
     async def at(self, path: str) -> Task:
         """Return the newest task at a path. Raises `NotFoundError`."""
-        task = await self.store.tasks.at(path)
+        task = await self.store.of(TaskRows).at(path)
         if task is None:
             raise NotFoundError("TASK_UNKNOWN", f"looking up {path}: no such task", hint="daycare task list")
         return task
@@ -145,13 +146,13 @@ class TaskControls:
         with trio.move_on_after(wait_s):
             while task.ended_at is None and (progress is None or last_progress(task) == progress):
                 news = self._news  # before looking: what is committed after the look sets this one
-                found = await self.store.tasks.get(task.no)
+                found = await self.store.of(TaskRows).get(task.no)
                 if found is None:
                     break
                 if found.ended_at is None and (progress is None or last_progress(found) == progress):
                     await news.wait()
                 task = found
-        return await self.store.tasks.get(task.no) or task
+        return await self.store.of(TaskRows).get(task.no) or task
 
     def changed(self) -> None:
         """Some task is not as it was. Called after the commit."""

@@ -17,6 +17,7 @@ from daycare.base.tool import Sourced
 from daycare.base.zones import zone_of
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.store.records_tasks import Task
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.tools.runner import TASKS_ONLY
 
 _LINE_CHARS = 120
@@ -83,7 +84,7 @@ class TaskTools:
 
     async def _list(self, context: ToolContext, it: TaskList) -> Sourced:
         zone = await self._controls.zone(context.user)
-        tasks = await self._controls.store.tasks.find(user=context.user, limit=_LISTED)
+        tasks = await self._controls.store.of(TaskRows).find(user=context.user, limit=_LISTED)
         told = [task.progress[-1].origins or () for task in tasks if task.progress and task.ended_at is None]
         origins = tuple(dict.fromkeys(origin for each in told for origin in each))
         return Sourced("\n".join(line_of(task, zone) for task in tasks) or "there are none", origins)
@@ -98,7 +99,7 @@ class TaskTools:
     async def _progress(self, context: ToolContext, it: TaskProgressTold) -> str:
         agent = await self._controls.directory.at(context.path)
         key = f"{context.turn}:{context.step}:{context.call_id}"
-        task = await self._controls.store.tasks.progress(agent.id, it.text, key, await context.origins())
+        task = await self._controls.store.of(TaskRows).progress(agent.id, it.text, key, await context.origins())
         return "told" if task is not None else "your task has ended"
 
 

@@ -58,7 +58,7 @@ def build(services: Services) -> Starlette:
             *routes_models.Models(services).routes(),
             *routes_budgets.BudgetRoutes(services).routes(),
             *routes_control.Control(services, closing).routes(),
-            *(route for feature in services.features for route in feature.routes()),
+            *(route for feature in services.features for route in feature.routes(closing)),
         ],
         middleware=[Middleware(BodyBound)],
         exception_handlers={

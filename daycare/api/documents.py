@@ -1,13 +1,15 @@
 """JSON in and out: bodies, queries and path segments become values of declared types, and errors name the field."""
 
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import API_PAGE_MAX_ROWS
+
+if TYPE_CHECKING:  # the faces of capabilities import this file, also where no API is served
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 T = TypeVar("T")
 
@@ -27,12 +29,14 @@ class PathQuery(Document, frozen=True, kw_only=True):
     path: str
 
 
-def answer(document: Any, status: int = 200) -> Response:
+def answer(document: Any, status: int = 200) -> "Response":
     """Return a JSON answer."""
+    from starlette.responses import Response
+
     return Response(_encode(document), status, media_type="application/json")
 
 
-async def body(request: Request, kind: type[T]) -> T:
+async def body(request: "Request", kind: type[T]) -> T:
     """Read the body; an absent one counts as `{}`. Raises `InvalidError` BODY_INVALID."""
     try:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
@@ -40,22 +44,22 @@ async def body(request: Request, kind: type[T]) -> T:
         raise InvalidError("BODY_INVALID", f"{_name(request)}: its body: {error}", hint="doc/api.md") from None
 
 
-def query(request: Request, kind: type[T]) -> T:
+def query(request: "Request", kind: type[T]) -> T:
     """Read the query; an argument that is given twice counts once, the last. Raises `InvalidError` QUERY_INVALID."""
     return _convert(request, dict(request.query_params), kind, "QUERY_INVALID", "query")
 
 
-def segment(request: Request, name: str, kind: type[T]) -> T:
+def segment(request: "Request", name: str, kind: type[T]) -> T:
     """Read the named segment of the route. Raises `InvalidError` ROUTE_INVALID."""
     return _convert(request, request.path_params[name], kind, "ROUTE_INVALID", f"segment {name}")
 
 
-def _convert(request: Request, found: Any, kind: type[T], code: str, what: str) -> T:
+def _convert(request: "Request", found: Any, kind: type[T], code: str, what: str) -> T:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
         raise InvalidError(code, f"{_name(request)}: its {what}: {error}", hint="doc/api.md") from None
 
 
-def _name(request: Request) -> str:
+def _name(request: "Request") -> str:
     return f"{request.method} {request.scope['path']}"

@@ -13,6 +13,7 @@ from daycare.api.services import Services
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
 from daycare.store.records_signals import Signal
+from daycare.store.sqlite.signals import SignalRows
 
 _Key = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
 
@@ -89,7 +90,7 @@ class Signals:
     async def find(self, request: Request) -> Response:
         """List signals."""
         wish = query(request, SignalsQuery)
-        found = await self._store.signals.find(
+        found = await self._store.of(SignalRows).find(
             user=wish.user, waiting=wish.waiting, before=wish.before, limit=wish.limit
         )
         return answer({"signals": [_view(each) for each in found]})
@@ -110,7 +111,7 @@ class Signals:
     async def show(self, request: Request) -> Response:
         """Show one signal with what became of it."""
         no = query(request, SignalQuery).no
-        found = await self._store.signals.get(no)
+        found = await self._store.of(SignalRows).get(no)
         if found is None:
             raise NotFoundError(
                 "SIGNAL_UNKNOWN", f"looking up signal {no}: there is none", hint="daycare signals history"
@@ -119,7 +120,7 @@ class Signals:
 
     async def subscriptions(self, request: Request) -> Response:
         """List subscriptions."""
-        found = await self._store.signals.subscriptions(user=query(request, SubscriptionsQuery).user)
+        found = await self._store.of(SignalRows).subscriptions(user=query(request, SubscriptionsQuery).user)
         return answer({"subscriptions": msgspec.to_builtins(found)})
 
     async def subscribe(self, request: Request) -> Response:

@@ -16,6 +16,7 @@ from daycare.base.limits import API_WAIT_MAX_S, KEY_MAX_CHARS
 from daycare.base.path import Path
 from daycare.base.task import TaskSpec
 from daycare.store.records_tasks import Task
+from daycare.store.sqlite.tasks import TaskRows
 
 _Wait = Annotated[float, msgspec.Meta(ge=0, le=API_WAIT_MAX_S)]
 
@@ -70,7 +71,9 @@ class Tasks:
     async def find(self, request: Request) -> Response:
         """List tasks."""
         wish = query(request, TasksQuery)
-        found = await self._store.tasks.find(user=wish.user, is_open=wish.open, before=wish.before, limit=wish.limit)
+        found = await self._store.of(TaskRows).find(
+            user=wish.user, is_open=wish.open, before=wish.before, limit=wish.limit
+        )
         return answer({"tasks": [_view(task) for task in found]})
 
     async def start(self, request: Request) -> Response:

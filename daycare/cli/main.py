@@ -21,7 +21,6 @@ from daycare.cli import (
     budgets,
     can,
     chat,
-    cron,
     dead,
     exports,
     files,
@@ -47,6 +46,7 @@ from daycare.cli import (
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
 from daycare.cli.first_run import first_run
 from daycare.cli.home import is_new
+from daycare.features.cron import cli as cron
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions
 

@@ -1,1 +1,32 @@
-"""Capabilities, each in a folder of its own: they know the kernel, and it knows none of them by name."""
+"""Capabilities, each in a folder of its own; what they keep in the store is listed here, in the order of its followers.
+
+Nothing is imported before it is asked for: a command of one capability needs no other, and no daemon.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from daycare.base.clock import Clock
+    from daycare.store.sqlite.rows import Rows
+    from daycare.store.sqlite.store import SqliteStore
+
+
+def rows() -> "Sequence[type[Rows]]":
+    """Return what all capabilities keep. A scheduled run may be a task, and asks how that ended: so cron is last."""
+    from daycare.features.cron.rows import CronRows
+    from daycare.store.sqlite.heartbeats import HeartbeatRows
+    from daycare.store.sqlite.signals import SignalRows
+    from daycare.store.sqlite.tasks import TaskRows
+
+    return SignalRows, HeartbeatRows, TaskRows, CronRows
+
+
+def open_store(
+    location: str, clock: "Clock | None" = None, *, inline: bool = False, vfs: str | None = None
+) -> "AbstractAsyncContextManager[SqliteStore]":
+    """Open a store with the tables of all capabilities; see `store.open_store`."""
+    from daycare.store.sqlite import store
+
+    return store.open_store(location, clock, rows(), inline=inline, vfs=vfs)

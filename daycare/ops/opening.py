@@ -8,12 +8,12 @@ from daycare.agent.sections import introduce
 from daycare.base.clock import Clock, SystemClock
 from daycare.config import Config
 from daycare.daemon import Daemon
+from daycare.features import open_store
 from daycare.ops.owner import owner_of
 from daycare.store.home import Home
 from daycare.store.records import User
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
-from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 
 

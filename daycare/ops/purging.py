@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from daycare import features
 from daycare.backups.engine import folder_of
 from daycare.base.errors import NotFoundError
 from daycare.base.path import check_user_id
@@ -35,7 +36,7 @@ class Purged(msgspec.Struct, frozen=True, kw_only=True):
 
 def look(home: Home, user: str) -> Person:
     """Return what is there of a person. The caller has the home's lock."""
-    return purging.look(_database(home), check_user_id(user))
+    return purging.look(_database(home), check_user_id(user), features.rows())
 
 
 def purge(home: Home, user: str, now_ms: int) -> Purged:
@@ -44,7 +45,7 @@ def purge(home: Home, user: str, now_ms: int) -> Purged:
     person = look(home, user)
     files = _shared(home, person)
     lines = sum(_clean_log(file, person) for file in sorted(home.path.glob("daycare.log*")))
-    removed = purging.purge(location, user, now_ms)
+    removed = purging.purge(location, user, now_ms, features.rows())
     removed |= {name: many for name, many in (("shared files", files), ("lines of the log", lines)) if many}
     return Purged(
         users=person.users,

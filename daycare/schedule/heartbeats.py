@@ -19,6 +19,7 @@ from daycare.features.memory.documents.service import Documents
 from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_signals import Heartbeat
+from daycare.store.sqlite.heartbeats import HeartbeatRows
 from daycare.store.worker import Worker
 
 DOCUMENT: Final = "knowledge/heartbeat.md"  # what the agent is to look at, if there is such a document
@@ -49,7 +50,7 @@ class Heartbeats:
     async def _look(self) -> float:
         """Let those beat whose time it is; return for how long nothing is to be done."""
         wait_s = HEARTBEAT_LOOK_S
-        for agent, state in await self._store.heartbeats.look(self._clock.now_ms(), HEARTBEATS_MAX):
+        for agent, state in await self._store.of(HeartbeatRows).look(self._clock.now_ms(), HEARTBEATS_MAX):
             left_s = (state.next_at(self._clock.now_ms()) - self._clock.now_ms()) / 1000
             if left_s > 0:
                 wait_s = min(wait_s, left_s)
@@ -71,7 +72,7 @@ class Heartbeats:
             cause=Beat(agent.config.heartbeat_s),
         )
         try:
-            receipt = await self._store.heartbeats.beat(agent.id, beat)
+            receipt = await self._store.of(HeartbeatRows).beat(agent.id, beat)
         except NotFoundError:
             return  # it died just now
         if receipt is not None:

@@ -33,6 +33,7 @@ from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit
 from daycare.store.records_signals import PlannedDelivery, Signal, SignalNews, Subscription
+from daycare.store.sqlite.signals import SignalRows
 from daycare.store.worker import Worker
 
 May = Callable[[str, str, str], Awaitable[object]]
@@ -85,24 +86,24 @@ class Signals(Feature):
         return {"signals": self.expire}
 
     async def _look(self) -> float:
-        due = await self._store.signals.due(self._clock.now_ms(), SIGNALS_PAGE)
+        due = await self._store.of(SignalRows).due(self._clock.now_ms(), SIGNALS_PAGE)
         for each in due:
             with SetAside(self._bus, self._clock, "signals", f"signal {each.no}") as tried:
                 await self._fire(each)
             if tried.failed:
-                await self._store.signals.fire(each.no, [])
+                await self._store.of(SignalRows).fire(each.no, [])
         if due:
             return 0.0
-        next_due = await self._store.signals.next_due()
+        next_due = await self._store.of(SignalRows).next_due()
         return SIGNALS_LOOK_S if next_due is None else wait_s(self._clock, next_due, SIGNALS_LOOK_S)
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of signals that ended long ago; return how many."""
-        return await self._store.signals.expire(now_ms - self._live.now.store.keep_ms)
+        return await self._store.of(SignalRows).expire(now_ms - self._live.now.store.keep_ms)
 
     async def _fire(self, it: Signal) -> None:
         planned = [await self._plan(it, to) for to in await self._wanted(it)]
-        fired, sent = await self._store.signals.fire(it.no, planned)
+        fired, sent = await self._store.of(SignalRows).fire(it.no, planned)
         for envelope, receipt in sent:
             self._router.announce(envelope, receipt)
         if fired.state == "fired":
@@ -120,7 +121,7 @@ class Signals(Feature):
     async def _wanted(self, it: Signal) -> list[Subscription]:
         """Return who of the signal's user wants it: each agent once, and never the one that it comes from."""
         found: dict[str, Subscription] = {}
-        for each in await self._store.signals.subscriptions(user=it.user):
+        for each in await self._store.of(SignalRows).subscriptions(user=it.user):
             if not signal.fits(each.pattern, it.type) or it.sender_id == each.agent_id or it.sender == each.path:
                 continue
             known = found.get(each.agent_id)

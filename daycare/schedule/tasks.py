@@ -27,6 +27,7 @@ from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Delivery, Reply
 from daycare.store.records_tasks import Task, TaskNews
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.store.worker import Worker
 
 _EXPIRE_ROWS = 1_000
@@ -91,12 +92,12 @@ class Tasks(Feature):
 
     async def _look(self) -> float:
         """Settle what has ended."""
-        while tasks := await self._store.tasks.unsettled(TASK_PAGE):
+        while tasks := await self._store.of(TaskRows).unsettled(TASK_PAGE):
             for task in tasks:
                 with SetAside(self._bus, self._clock, "tasks", f"the end of task {task.no}") as tried:
                     await self._settle(task)
                 if tried.failed:
-                    await self._store.tasks.settle(task.no, _dismissal(task), None, None)
+                    await self._store.of(TaskRows).settle(task.no, _dismissal(task), None, None)
         return TASK_LOOK_S
 
     async def _settle(self, task: Task) -> None:
@@ -119,7 +120,7 @@ class Tasks(Feature):
                     via=(task.path,),
                     origins=await self._origins(task),
                 )
-        await self._store.tasks.settle(task.no, _dismissal(task), told, note)
+        await self._store.of(TaskRows).settle(task.no, _dismissal(task), told, note)
 
     async def _origins(self, task: Task) -> Origins:
         """Return where the words of others came from in what a task had said."""
@@ -128,7 +129,7 @@ class Tasks(Feature):
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of tasks that ended long ago; return how many."""
-        return await self._store.tasks.expire(now_ms - self._live.now.store.keep_ms, _EXPIRE_ROWS)
+        return await self._store.of(TaskRows).expire(now_ms - self._live.now.store.keep_ms, _EXPIRE_ROWS)
 
 
 def _dismissal(task: Task) -> Envelope:

@@ -14,7 +14,7 @@ One process at a time owns a store's agents: the store does not arbitrate betwee
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from daycare.base.errors import DaycareError
 from daycare.base.limits import FILE_MAX_BYTES
@@ -22,13 +22,10 @@ from daycare.base.messages import File, Origin
 from daycare.store.contract_actors import AgentStore, InboxStore, TurnStore
 from daycare.store.contract_approvals import ApprovalStore
 from daycare.store.contract_budgets import BudgetStore
-from daycare.store.contract_cron import CronStore
 from daycare.store.contract_documents import DocumentStore
 from daycare.store.contract_exports import ExportStore
 from daycare.store.contract_intake import IntakeStore, StrangerStore
 from daycare.store.contract_memories import MemoryStore
-from daycare.store.contract_signals import HeartbeatStore, SignalStore
-from daycare.store.contract_tasks import TaskStore
 from daycare.store.contract_upkeep import BehaviourStore, GaugeStore, UpkeepStore
 from daycare.store.records import (
     Agent,
@@ -45,6 +42,8 @@ from daycare.store.records import (
 )
 from daycare.store.records_conversations import Past
 from daycare.store.records_upkeep import DroppedLetters
+
+T = TypeVar("T")
 
 
 class PeopleStore(Protocol):
@@ -383,21 +382,9 @@ class Store(Protocol):
     def exports(self) -> ExportStore:
         """See `ExportStore`."""
 
-    @property
-    def cron(self) -> CronStore:
-        """See `CronStore`."""
-
-    @property
-    def tasks(self) -> TaskStore:
-        """See `TaskStore`."""
-
-    @property
-    def signals(self) -> SignalStore:
-        """See `SignalStore`."""
-
-    @property
-    def heartbeats(self) -> HeartbeatStore:
-        """See `HeartbeatStore`."""
+    def of(self, kind: type[T]) -> T:
+        """Return what reads and writes the tables of a capability, by its class."""
+        ...
 
     @property
     def behaviours(self) -> BehaviourStore:

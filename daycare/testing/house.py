@@ -13,12 +13,13 @@ from daycare.base.clock import Clock
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.daemon import Daemon
+from daycare.features import open_store
 from daycare.features.memory.loading import load
 from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, Receipt, User
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import open_vault
 from daycare.testing.clock import VirtualClock
 from daycare.testing.scripted import Scripted

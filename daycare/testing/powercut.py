@@ -17,7 +17,8 @@ import apsw
 import trio
 
 from daycare.base.errors import DaycareError
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.features import open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.powercut_disk import Disk
 from daycare.testing.powercut_workload import Finish, PromiseLedger, Recording, agent_at, envelope, record
 

@@ -12,8 +12,9 @@ import trio
 
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin, Text
+from daycare.features import open_store
 from daycare.store.records import Agent, Effects, NewAgent, NewTimer, Reply, Step, Turn, TurnEnd
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.powercut_disk import Op, RecordingVFS
 
 PATHS = ("/u1/telegram", "/u1/agent/a", "/u1/agent/b")

@@ -99,7 +99,7 @@ async def test_an_idle_helper_that_nobody_uses_after_its_return_ends_again(
 
 async def test_the_agent_of_a_removed_job_is_ended_in_each_of_its_lives(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        cron = house.daemon.clockwork.controls
+        cron = house.daemon.cron.controls
         for life in range(LIVES):
             job = await cron.add("ann", "news", CronSpec(cron="0 7 * * *", prompt="news?"), source="cli")
             if life:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from daycare.agent import conversations, prompt
 from daycare.agent.conversations import Conversations
 from daycare.base.messages import Message
+from daycare.features import open_store
 from daycare.store.records import Turn
-from daycare.store.sqlite.store import open_store
 from daycare.testing.house import open_house
 from daycare.testing.scripted import Scripted
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said

@@ -21,12 +21,12 @@ from daycare.base.causes import Person, Signalled
 from daycare.base.cron import CronSpec
 from daycare.base.fence import NAMES, fence, unfenced
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Text
+from daycare.features.cron.records import CronAnswer, CronJob, CronRun
+from daycare.features.cron.service import compose
 from daycare.features.memory.facts.distil import request
 from daycare.plugin import Attachment
 from daycare.rules.taint import sources_in
-from daycare.schedule.cron_plan import compose
 from daycare.store.records import InboxRow, Summary
-from daycare.store.records_cron import CronAnswer, CronJob, CronRun
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from tests.flow.platform import answered, asked, inbound, people, receive

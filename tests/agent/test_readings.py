@@ -10,8 +10,8 @@ from daycare.agent import readings
 from daycare.agent.readings import Looked, Readings, look
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, Text, ToolResult
+from daycare.features import open_store
 from daycare.store.records import Turn
-from daycare.store.sqlite.store import open_store
 from daycare.testing.house import open_house
 from tests.store.samples import EPOCH_MS, HandClock, begin, end, said
 

@@ -39,18 +39,18 @@ from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, T
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
 from daycare.exports.engine import Exports
+from daycare.features import open_store
+from daycare.features.cron import Cron
 from daycare.features.memory.service import MemoryFeature
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Inbound
-from daycare.schedule.clockwork import Clockwork
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
-from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 from daycare_plugins.offline.plugin import OfflineProvider
 
@@ -344,7 +344,7 @@ async def open_api(
             exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
             backups=Backups(Home(folder), live, store, clock),
             features=[
-                Clockwork(
+                Cron(
                     store,
                     directory,
                     router,

@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from daycare.base.messages import Message
+from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House

@@ -13,8 +13,8 @@ from daycare.backups.archive import Manifest, opened
 from daycare.backups.making import Making
 from daycare.backups.shelf import publish
 from daycare.exports.archive import anonymous
+from daycare.features import open_store
 from daycare.store.home import Home
-from daycare.store.sqlite.store import open_store
 from tests.store.samples import post
 
 WORDS = "correct horse battery staple"

@@ -16,9 +16,9 @@ from daycare.base.errors import BrokenError, ConflictError, DaycareError, Invali
 from daycare.base.limits import BACKUP_FOLDER_MAX_BYTES
 from daycare.exports import sealed
 from daycare.exports.sealed import is_sealed
+from daycare.features import open_store
 from daycare.store.home import Home
 from daycare.store.sqlite import copies
-from daycare.store.sqlite.store import open_store
 from tests.backup.homes import WORDS, Death, contents, dies, home_at, make, numbers
 from tests.store.samples import post
 

@@ -15,10 +15,11 @@ from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
+from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.rows import CronRows
 from daycare.ops.purging import look, purge
 from daycare.store.home import Home
 from daycare.store.records import User
-from daycare.store.records_cron import NewCronJob
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.store import SqliteStore
@@ -70,7 +71,7 @@ async def lived(house: House) -> None:
             await store.documents.write(NewVersion(place=place, user=user, by=by, text=words))
         await store.files.put(f"f:{user}", user, Origin.FILE, f"{user}.txt", "text/plain", f"file of {user}".encode())
         spec = CronSpec(cron="30 7 * * *", prompt="news of Trondheimfjord" if user == "ben" else "news")
-        await store.cron.add(
+        await store.of(CronRows).add(
             NewCronJob(path=f"/{user}/cron/news", user=user, source="cli", source_ref="", spec=spec, next_at=None)
         )
         await house.daemon.services.budgets.put(f"/{user}", {"day.usd": 5_000_000})

@@ -15,12 +15,12 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import BrokenError, BusyError, ConflictError, NotFoundError
 from daycare.cli.backup import locked
 from daycare.config import load
+from daycare.features import open_store
 from daycare.ops.opening import open_daemon
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import Reply, User
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import migrations
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import EPOCH_MS, VirtualClock, patient_clock
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, Death, dies, home_at, make, numbers, rows, tree
@@ -266,7 +266,7 @@ def test_jobs_of_a_home_that_is_restored_ten_days_later_catch_up_by_their_own_ru
     async def before() -> None:
         async with open_house(home.path, location="daycare.db") as house:
             spec = CronSpec(cron="0 * * * *", prompt="look around", misfire="run_once")
-            await house.daemon.clockwork.controls.add("ann", "look", spec, source="cli")
+            await house.daemon.cron.controls.add("ann", "look", spec, source="cli")
             await trio.sleep(7_300)
 
     async def after() -> None:

@@ -15,10 +15,11 @@ from daycare.backups.shelf import rotate, scheduled_in
 from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import BackupSection, Config, load
+from daycare.features import open_store
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, contents
 from tests.store.samples import HandClock, post

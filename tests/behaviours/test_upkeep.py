@@ -13,10 +13,10 @@ from daycare.base.limits import EXPIRE_EVERY_S
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import MESSAGE, Decision
+from daycare.features import open_store
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import trio
 
+from daycare.features import open_store
 from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search.queries import Query
@@ -21,7 +22,6 @@ from daycare.ops.process import tune
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import VectorPage
-from daycare.store.sqlite.store import open_store
 
 from . import apart, memories, memory_scan
 from .measure import median, percentile, rounded

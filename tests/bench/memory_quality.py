@@ -20,6 +20,7 @@ import trio
 from daycare.agent import tokens
 from daycare.base.errors import BrokenError
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
+from daycare.features import open_store
 from daycare.features.memory.embed.arrays import Floats
 from daycare.features.memory.embed.local import LocalEmbedder, open_local, threaded
 from daycare.features.memory.embed.service import Embedding, Model
@@ -31,7 +32,6 @@ from daycare.features.memory.search.service import Search
 from daycare.settings import Config, Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Memory
-from daycare.store.sqlite.store import open_store
 
 from . import locomo, memories
 from .locomo import ADVERSARIAL, CATEGORIES, Asked, Dialogue

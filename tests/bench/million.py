@@ -129,7 +129,7 @@ async def _measure(home: Path, rounds: int) -> dict[str, tuple[float, float]]:
             nursery.start_soon(house.daemon.work)
             with trio.fail_after(_SETTLE_S):
                 await trio.sleep(_START_S)
-                schedule = house.daemon.clockwork.schedule  # which goes through all jobs, and what waits has its turns
+                schedule = house.daemon.cron.schedule  # which goes through all jobs, and what waits has its turns
                 while not schedule._seen_ms or (await house.store.inbox.counts())["waiting"]:
                     await trio.sleep(0.1)
             found["start"] = (1000 * await watch.end(), 1000 * max(kept, default=0.0))

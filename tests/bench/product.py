@@ -26,12 +26,13 @@ from daycare.base.errors import DaycareError
 from daycare.base.events import AgentSlept, AgentWoke, Event
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, Message, Origin, Text
+from daycare.features import open_store
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops import process
 from daycare.settings import Live
 from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 
 from . import population
 

@@ -12,10 +12,12 @@ from msgspec.structs import replace
 
 from daycare.base.budget import Use
 from daycare.base.messages import Usage
+from daycare.features import open_store
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.store.records_tasks import NewTask
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.budgets.test_turns import config, heard, used
@@ -85,7 +87,7 @@ async def test_a_persons_task_counts_for_nobody_else(tmp_path: Path, autojump_cl
     model = Working()
     async with open_house(tmp_path, model, config=config()) as house:
         await house.talk("/task look")
-        [task] = await house.store.tasks.find()
+        [task] = await house.store.of(TaskRows).find()
         await ended(house, task.id)
         rows = await house.store.budgets.spent(DAY, DAY)
         assert {row.payer for row in rows if "/task/" in row.path} == {""}
@@ -137,7 +139,7 @@ async def with_tasks(store: SqliteStore) -> None:
     await store.people.add(User(id="u", name="U"))
     for name, asker in PAYERS.items():
         path = f"/u/task/{name}"
-        await store.tasks.start(
+        await store.of(TaskRows).start(
             NewTask(
                 user="u",
                 id=name,

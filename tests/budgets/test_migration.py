@@ -5,9 +5,9 @@ from pathlib import Path
 import apsw
 
 from daycare.base.permission import OwnRule, Permissions
+from daycare.features import open_store
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.database import migrations
-from daycare.store.sqlite.store import open_store
 
 
 def of_version(file: Path, version: int) -> apsw.Connection:

@@ -9,11 +9,12 @@ from daycare.base.budget import Measure, Use, day_of
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.limits import BUDGET_STRAND_S
 from daycare.base.messages import Usage
+from daycare.features import open_store, rows
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.store.sqlite import budgets
 from daycare.store.sqlite.purging import purge
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.chance import SEED
 from tests.store import counting
 from tests.store.samples import HandClock
@@ -180,7 +181,7 @@ async def test_sums_are_what_could_be_counted_whatever_happens(tmp_path: Path, r
             counting.check(store)
         gone = chance.choice(users)
         try:
-            purge(file, gone, clock.now_ms())
+            purge(file, gone, clock.now_ms(), rows())
         except DaycareError as refused:
             assert refused.code == "USER_UNKNOWN"
         there = {user for user in there if user != gone}

@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from daycare.cli.approvals import approval_view
+from daycare.features import open_store
 from daycare.store.records import Agent
 from daycare.store.records_approvals import DocumentAction, Finding, NewApproval
 from daycare.store.records_documents import Layer, Place
-from daycare.store.sqlite.store import open_store
 from tests.cli.conftest import Daycare
 from tests.store.samples import new_agent
 from tests.terminal import Terminals

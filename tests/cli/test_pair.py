@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from daycare.base.pairing import code_hash
+from daycare.features import open_store
 from daycare.store.records import Knock, User
-from daycare.store.sqlite.store import open_store
 from tests.cli.conftest import Daycare
 from tests.cli.fake_daemon import FakeDaemon
 from tests.terminal import CTRL_C, CTRL_D, Terminal, Terminals

@@ -214,7 +214,7 @@ async def _reminder(ann: Person) -> None:
 
 async def _cron(ann: Person) -> None:
     await ann.talk("hello", "hello")
-    controls = ann.house.daemon.clockwork.controls
+    controls = ann.house.daemon.cron.controls
     job = CronSpec(cron="*/10 * * * *", prompt="hello job", deliver=HERE)
     once = CronSpec(at="2027-01-01T00:12", prompt="hello once", task="sum")
     await ann.once("often", lambda: controls.add(OWNER, "often", job, source="cli"))

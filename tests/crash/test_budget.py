@@ -8,9 +8,9 @@ import pytest
 
 from daycare.base.budget import Use
 from daycare.base.messages import Usage
+from daycare.features import open_store
 from daycare.store.records import Spend
 from daycare.store.records_budgets import NewReservation
-from daycare.store.sqlite.store import open_store
 from tests.crash.budget import Call, charged
 from tests.store.samples import HandClock, letter, new_agent
 

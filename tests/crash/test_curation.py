@@ -9,9 +9,9 @@ import trio
 from msgspec import json
 
 from daycare.config import Config
+from daycare.features import open_store
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline
-from daycare.store.sqlite.store import open_store
 from daycare.testing.house import OWNER, open_house
 from daycare.testing.scripted import Scripted, say
 from tests.crash.curated import Watch, miscounted, remembered

@@ -6,8 +6,8 @@ from pathlib import Path
 import apsw
 import pytest
 
+from daycare.features import open_store
 from daycare.store.sqlite import database
-from daycare.store.sqlite.store import open_store
 from daycare.testing.powercut import KINDS, compare, draw_cuts, inspect, run
 from daycare.testing.powercut_disk import Disk, Op
 from daycare.testing.powercut_workload import Recording, record

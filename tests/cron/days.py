@@ -19,12 +19,14 @@ from daycare.actors.router import Router
 from daycare.base.cron import CronSpec
 from daycare.base.limits import CRON_LOOK_S, CRON_ON_TIME_S
 from daycare.base.messages import Message, Text
+from daycare.features import open_store
+from daycare.features.cron.records import CronRun, NewCronJob
+from daycare.features.cron.rows import CronRows
+from daycare.features.cron.service import Schedule
 from daycare.observe.bus import Bus
-from daycare.schedule.cron import Schedule
 from daycare.settings import Config, Live, StoreSection
 from daycare.store.records import Agent, Commit, TurnEnd, User
-from daycare.store.records_cron import CronRun, NewCronJob
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.clock import patient_clock
 from daycare.testing.faults import Killed, Switch
 from tests.cron import oracle
@@ -142,7 +144,7 @@ class Year:
                     spec=spec,
                     next_at=spec.first(zone, self._wall.ms),
                 )
-                await store.cron.add(new)
+                await store.of(CronRows).add(new)
 
     def _pass(self, seconds: float) -> None:
         """Let time pass while nobody is there, jumps of the clock included."""
@@ -209,7 +211,9 @@ class Year:
         Where nothing can happen before, looks at the clock are passed over: they would find nothing.
         """
         if wait_s >= CRON_LOOK_S:
-            nearest = min(filter(None, (await store.cron.next_due(), await store.cron.next_post())), default=0)
+            nearest = min(
+                filter(None, (await store.of(CronRows).next_due(), await store.of(CronRows).next_post())), default=0
+            )
             wait_s = max(wait_s, (nearest - self._wall.ms) / 1000 - CRON_LOOK_S)
         until_s = min(self._wall.real_s + max(wait_s, 0.001), max(next_end_s, self._wall.real_s + 0.001), end_s)
         if self._jumps and self._jumps[0][0] <= until_s:
@@ -303,7 +307,7 @@ class Year:
 async def _ledger(store: SqliteStore, path: str) -> list[CronRun]:
     found: list[CronRun] = []
     before = None
-    while page := await store.cron.runs(path=path, before=before, limit=1_000):
+    while page := await store.of(CronRows).runs(path=path, before=before, limit=1_000):
         found += page
         before = page[-1].no
     return found

@@ -5,7 +5,8 @@ from typing import Any
 from daycare.base.cron import CronSpec
 from daycare.base.crontab import instant
 from daycare.base.zones import zone_of
-from daycare.store.records_cron import CronJob, CronRun
+from daycare.features.cron.records import CronJob, CronRun
+from daycare.features.cron.rows import CronRows
 from daycare.testing.house import OWNER, House
 
 TEN_S = 601.0  # ten minutes and a moment, in which happens what is due then
@@ -17,12 +18,12 @@ async def schedule(house: House, name: str = "sum", prompt: str = "sum it up", *
     if "at" not in fields:
         fields.setdefault("cron", "*/10 * * * *")
     spec = CronSpec(prompt=prompt, **fields)
-    return await house.daemon.clockwork.controls.add(OWNER, name, spec, source="cli")
+    return await house.daemon.cron.controls.add(OWNER, name, spec, source="cli")
 
 
 async def ledger(house: House, name: str = "sum") -> list[CronRun]:
     """Return what became of each time, oldest first."""
-    runs = await house.store.cron.runs(path=f"/{OWNER}/cron/{name}", limit=1000)
+    runs = await house.store.of(CronRows).runs(path=f"/{OWNER}/cron/{name}", limit=1000)
     return sorted(runs, key=lambda run: run.due_at)
 
 

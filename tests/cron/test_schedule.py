@@ -11,6 +11,7 @@ from daycare.base.cron import SILENCE, CronSpec
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.fence import fence
 from daycare.base.messages import Origin
+from daycare.features.cron.rows import CronRows
 from daycare.store.records import AgentConfig, User
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
@@ -106,11 +107,11 @@ async def test_parameters_stand_where_the_prompt_names_them(tmp_path: Path, auto
         await schedule(house, prompt="The weather in {{city}} for {{ days }} days", parameters=parameters)
         await trio.sleep(TEN_S)
         assert model.history[0].messages[0].text.endswith("The weather in Bonn for 2 days\n\nParameters:\n- rain: true")
-        await house.daemon.clockwork.controls.run("/ann/cron/sum", {"city": "Kiel"})
+        await house.daemon.cron.controls.run("/ann/cron/sum", {"city": "Kiel"})
         await trio.sleep(60)
         assert "The weather in Kiel for 2 days" in model.history[1].messages[0].text
         with pytest.raises(InvalidError, match="no parameter town"):
-            await house.daemon.clockwork.controls.run("/ann/cron/sum", {"town": "Kiel"})
+            await house.daemon.cron.controls.run("/ann/cron/sum", {"town": "Kiel"})
 
 
 async def test_another_agent_gets_the_prompt_and_the_user_its_answer(tmp_path: Path, autojump_clock: object) -> None:
@@ -179,7 +180,7 @@ async def test_a_single_time_runs_once(tmp_path: Path, autojump_clock: object) -
         assert job.next_at == ms("2027-01-01T00:20")
         await trio.sleep(4 * TEN_S)
         assert await states(house) == [("00:20", "ran")]
-        assert (await house.daemon.clockwork.controls.at("/ann/cron/sum")).next_at is None
+        assert (await house.daemon.cron.controls.at("/ann/cron/sum")).next_at is None
 
 
 async def test_a_job_that_is_to_go_after_its_run_goes_with_its_agent_and_leaves_its_ledger(
@@ -190,7 +191,7 @@ async def test_a_job_that_is_to_go_after_its_run_goes_with_its_agent_and_leaves_
         await schedule(house, at="2027-01-01T00:10", delete_after_run=True)
         await trio.sleep(4 * TEN_S)
         assert await states(house) == [("00:10", "ran")]
-        assert await house.store.cron.find() == []
+        assert await house.store.of(CronRows).find() == []
         assert await house.daemon.directory.find("/ann/cron/sum") is None
         assert len(await delivered(house)) == 2
         assert await house.store.dead.count() == 0
@@ -276,7 +277,7 @@ async def test_a_target_that_died_fails_the_run_and_not_the_schedule(tmp_path: P
 
 async def test_an_edit_takes_effect_at_once(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         await schedule(house, cron="0 12 * * *")
         await trio.sleep(1)
         await controls.change("/ann/cron/sum", {"cron": "*/5 * * * *"})
@@ -292,7 +293,7 @@ async def test_an_edit_takes_effect_at_once(tmp_path: Path, autojump_clock: obje
 
 async def test_a_paused_job_rests_and_goes_on_from_when_it_is_told_to(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         await schedule(house)
         await controls.pause("/ann/cron/sum", paused=True)
         await trio.sleep(2 * TEN_S + 60)
@@ -303,7 +304,7 @@ async def test_a_paused_job_rests_and_goes_on_from_when_it_is_told_to(tmp_path: 
 
 async def test_a_removed_job_runs_no_more_and_its_name_is_free(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         first = await schedule(house)
         await trio.sleep(TEN_S)
         await controls.remove("/ann/cron/sum")
@@ -323,7 +324,7 @@ async def test_removing_a_job_stops_its_run(tmp_path: Path, autojump_clock: obje
         await schedule(house)
         model.enqueue(1_000.0, say("slow"))
         await trio.sleep(TEN_S + 10)
-        await house.daemon.clockwork.controls.remove("/ann/cron/sum")
+        await house.daemon.cron.controls.remove("/ann/cron/sum")
         await trio.sleep(10)
         [run] = await ledger(house)
         assert (run.state, run.reason) == ("failed", "stopped")
@@ -334,7 +335,7 @@ async def test_a_job_runs_by_hand_beside_its_schedule(tmp_path: Path, autojump_c
     async with open_house(tmp_path) as house:
         await schedule(house)
         await trio.sleep(60)
-        run = await house.daemon.clockwork.controls.run("/ann/cron/sum")
+        run = await house.daemon.cron.controls.run("/ann/cron/sum")
         await trio.sleep(TEN_S)
         found = await ledger(house)
         assert [(each.by_hand, each.state) for each in found] == [(True, "ran"), (False, "ran")]
@@ -390,7 +391,7 @@ async def test_catching_up_is_spread_over_time(tmp_path: Path, autojump_clock: o
     async with open_house(tmp_path, location="daycare.db", clock=clock) as house:
         begin = clock.now_ms()
         await trio.sleep(70)
-        runs = [run for run in await house.store.cron.runs(limit=1000) if run.state == "late"]
+        runs = [run for run in await house.store.of(CronRows).runs(limit=1000) if run.state == "late"]
         assert len(runs) == 12
         began = sorted((run.started_at or 0) - begin for run in runs)
         assert all(later - earlier >= 4_900 for earlier, later in pairwise(began))
@@ -479,11 +480,11 @@ async def test_a_glitch_that_ended_while_nobody_was_there_costs_none_either(
 async def test_the_jobs_of_a_user_who_was_removed_go_with_them(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         await controls.add("ben", "sum", CronSpec(cron="*/10 * * * *", prompt="x"), source="cli")
         await house.store.people.remove("ben")
         await trio.sleep(TEN_S)
-        assert (await house.store.cron.find("ben"), await house.store.cron.runs(user="ben")) == ([], [])
+        assert (await house.store.of(CronRows).find("ben"), await house.store.of(CronRows).runs(user="ben")) == ([], [])
         assert house.events("cron.broken") == []
 
 

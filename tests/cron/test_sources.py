@@ -13,6 +13,7 @@ from daycare.base.limits import CRON_FILES_LOOK_S
 from daycare.base.messages import ToolResult
 from daycare.base.permission import OwnRule, Permissions
 from daycare.config import Config, ModelsSection, ProviderSection, check
+from daycare.features.cron.rows import CronRows
 from daycare.plugin import InferRequest
 from daycare.store.records import AgentConfig
 from daycare.testing.house import House, open_house
@@ -40,7 +41,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 async def jobs(house: House) -> list[str]:
-    return [job.id for job in await house.store.cron.find()]
+    return [job.id for job in await house.store.of(CronRows).find()]
 
 
 def results_of(request: InferRequest) -> list[ToolResult]:
@@ -48,7 +49,7 @@ def results_of(request: InferRequest) -> list[ToolResult]:
 
 
 def problems(house: House) -> list[str]:
-    return [str(problem) for problem in house.daemon.clockwork.controls.problems]
+    return [str(problem) for problem in house.daemon.cron.controls.problems]
 
 
 async def test_a_file_is_a_job(tmp_path: Path, autojump_clock: object) -> None:
@@ -56,7 +57,7 @@ async def test_a_file_is_a_job(tmp_path: Path, autojump_clock: object) -> None:
     write(tmp_path, "morning.md", MORNING)
     async with open_house(tmp_path, model) as house:
         await trio.sleep(TEN_S)
-        job = await house.daemon.clockwork.controls.at("/ann/cron/morning")
+        job = await house.daemon.cron.controls.at("/ann/cron/morning")
         assert (job.source, job.source_ref) == ("file", "cron/morning.md")
         assert job.spec == CronSpec(
             cron="*/10 * * * *",
@@ -78,7 +79,7 @@ async def test_a_file_that_changes_is_read_again_and_one_that_goes_takes_its_job
         write(tmp_path, "evening.md", MORNING)
         await trio.sleep(LOOK_S)
         assert await jobs(house) == ["evening", "morning"]
-        assert "ten lines" in (await house.daemon.clockwork.controls.at("/ann/cron/morning")).spec.prompt
+        assert "ten lines" in (await house.daemon.cron.controls.at("/ann/cron/morning")).spec.prompt
         file.unlink()
         await trio.sleep(LOOK_S)
         assert await jobs(house) == ["evening"]
@@ -121,7 +122,7 @@ async def test_a_broken_file_is_told_and_wipes_nothing(
         [problem] = problems(house)
         assert problem.startswith(what)
         assert await jobs(house) == ["broken", "good"]
-        assert (await house.daemon.clockwork.controls.at("/ann/cron/broken")).spec.retry == 2  # as it was before
+        assert (await house.daemon.cron.controls.at("/ann/cron/broken")).spec.retry == 2  # as it was before
         assert [event["source"] for event in house.events("cron.broken")] == ["cron/broken.md"]
         assert (await house.daemon.status())["cron"]["problems"] == [problem]
         broken.write_text(MORNING)
@@ -168,7 +169,7 @@ def configured(**sections: CronSection) -> Config:
 async def test_config_has_jobs_that_only_config_changes(tmp_path: Path, autojump_clock: object) -> None:
     config = configured(news=CronSection(cron="*/10 * * * *", prompt="the news"))
     async with open_house(tmp_path, location="daycare.db", config=config) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         await trio.sleep(TEN_S)
         assert [run.state for run in await ledger(house, "news")] == ["ran"]
         for refused in (controls.remove("/ann/cron/news"), controls.change("/ann/cron/news", {"retry": 1})):
@@ -179,7 +180,7 @@ async def test_config_has_jobs_that_only_config_changes(tmp_path: Path, autojump
     changed = replace(config, cron={"news": CronSection(cron="*/5 * * * *", prompt="the news")})
     async with open_house(tmp_path, location="daycare.db", config=changed) as house:
         await trio.sleep(LOOK_S)
-        job = await house.daemon.clockwork.controls.at("/ann/cron/news")
+        job = await house.daemon.cron.controls.at("/ann/cron/news")
         assert job.paused and job.spec.cron == "*/5 * * * *"
     async with open_house(tmp_path, location="daycare.db", config=configured()) as house:
         await trio.sleep(LOOK_S)
@@ -208,7 +209,7 @@ async def test_the_first_of_a_name_keeps_it(tmp_path: Path, autojump_clock: obje
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.daemon.work)
             await trio.sleep(LOOK_S)
-            job = await house.daemon.clockwork.controls.at("/ann/cron/sum")
+            job = await house.daemon.cron.controls.at("/ann/cron/sum")
             assert job.source == "cli"
             assert problems(house) == ["cron/sum.md:1: /ann/cron/sum is not kept: there is one from cli"]
             nursery.cancel_scope.cancel()
@@ -232,7 +233,7 @@ async def test_an_agent_schedules_for_its_own_user(tmp_path: Path, autojump_cloc
         told = [result.text for result in results_of(model.history[2])]
         assert "next 2027-01-01T00:20:00+00:00" in told[0]
         assert "tea [*/20 * * * * UTC] Say that tea is ready" in told[2] and "once [at 2027-01-01T00:10 UTC]" in told[2]
-        job = await house.daemon.clockwork.controls.at("/ann/cron/tea")
+        job = await house.daemon.cron.controls.at("/ann/cron/tea")
         assert (job.source, job.source_ref) == ("agent", "/ann/direct")
         await trio.sleep(2 * TEN_S)
         assert await jobs(house) == ["tea"]  # a single one goes when it has run
@@ -279,7 +280,7 @@ async def test_what_stands_in_a_file_an_agent_can_pause_and_nothing_else(
         await house.talk("stop that")
         results = results_of(model.history[2])
         assert "it stands in cron/morning.md" in results[0].text
-        assert (await house.daemon.clockwork.controls.at("/ann/cron/morning")).paused
+        assert (await house.daemon.cron.controls.at("/ann/cron/morning")).paused
 
 
 async def test_a_rule_keeps_an_agent_from_scheduling(tmp_path: Path, autojump_clock: object) -> None:
@@ -290,7 +291,7 @@ async def test_a_rule_keeps_an_agent_from_scheduling(tmp_path: Path, autojump_cl
             asked.append((subject, action, target))
             raise ForbiddenError("PERMISSION_DENIED", "scheduling: it is not permitted")
 
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         controls.may = may
         with pytest.raises(ForbiddenError, match="not permitted"):
             await controls.add("ann", "x", CronSpec(cron="0 7 * * *", prompt="p"), source="agent", by="/ann/agent/a")
@@ -344,7 +345,7 @@ def test_silence_is_one_word_alone() -> None:
 
 async def test_errors_name_what_is_wrong(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         await schedule(house)
         cases: list[tuple[object, type[DaycareError], str]] = [
             (schedule(house), ConflictError, "there is one"),

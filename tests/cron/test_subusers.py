@@ -12,6 +12,7 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import ToolResult
 from daycare.base.task import TaskSpec
+from daycare.features.cron.rows import CronRows
 from daycare.store.records import User
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say
@@ -45,14 +46,14 @@ async def test_a_subusers_agent_schedules_its_own_jobs_and_they_hear_of_them(
     async with family(tmp_path) as house:
         added = await attempt(house, "cron_add", JOB)
         assert added.status == "ok", added.text
-        job = await house.daemon.clockwork.controls.at("/mia/cron/plants")
+        job = await house.daemon.cron.controls.at("/mia/cron/plants")
         assert (job.user, job.source, job.source_ref) == ("mia", "agent", MIA)
         assert "plants" in (await attempt(house, "cron_list", {})).text
         assert (await attempt(house, "cron_pause", {"name": "plants"})).status == "ok"
         assert (await attempt(house, "cron_pause", {"name": "plants", "paused": False})).status == "ok"
         house.model.default = lambda request: say("They are dry.")
         await trio.sleep(10 * 3600)
-        [run] = await house.store.cron.runs(user="mia")
+        [run] = await house.store.of(CronRows).runs(user="mia")
         assert (run.state, run.answer) == ("ran", "They are dry.")
         assert (await delivered(house, MIA))[-1] == "They are dry."
         assert "They are dry." not in await delivered(house, "/ann/direct")
@@ -62,7 +63,7 @@ async def test_a_subusers_agent_schedules_its_own_jobs_and_they_hear_of_them(
 
 async def test_a_job_goes_to_a_subusers_conversation_by_its_address(tmp_path: Path, autojump_clock: object) -> None:
     async with family(tmp_path) as house:
-        add = house.daemon.clockwork.controls.add
+        add = house.daemon.cron.controls.add
         spec = CronSpec(cron="0 9 * * *", prompt="x", target=MIA, deliver=MIA)
         assert (await add("mia", "own", spec, source="agent", by=MIA)).spec.deliver == MIA
         with pytest.raises(ForbiddenError, match="another user"):
@@ -76,7 +77,7 @@ async def test_neither_schedules_for_the_others_jobs_and_each_refusal_is_recorde
     tmp_path: Path, autojump_clock: object
 ) -> None:
     async with family(tmp_path) as house:
-        controls = house.daemon.clockwork.controls
+        controls = house.daemon.cron.controls
         spec = CronSpec(cron="0 9 * * *", prompt="x")
         await controls.add("mia", "hers", spec, source="cli")
         await controls.add("ann", "mine", spec, source="cli")

@@ -9,9 +9,10 @@ import trio
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, ForbiddenError, InvalidError
 from daycare.base.messages import Origin
-from daycare.schedule.cron_sources import _section
-from daycare.store.records_cron import CronRun
+from daycare.features.cron.records import CronRun, section_of
+from daycare.features.cron.rows import CronRows
 from daycare.store.records_tasks import Task
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house
@@ -23,7 +24,7 @@ NOON = "2027-01-01T00:10"
 
 
 async def tasks(house: House) -> list[Task]:
-    return sorted(await house.store.tasks.find(), key=lambda task: task.no)
+    return sorted(await house.store.of(TaskRows).find(), key=lambda task: task.no)
 
 
 async def test_each_time_is_a_task_and_the_ledger_has_its_end_cost_and_receipt(
@@ -138,10 +139,10 @@ async def test_a_run_that_finds_no_room_for_its_task_says_so(tmp_path: Path, aut
         for number in range(50):
             await start(house, name=f"t{number}", key=f"t{number}")
         job = await schedule(house, task="report")
-        await house.daemon.clockwork.controls.run(job.path)
+        await house.daemon.cron.controls.run(job.path)
         run = (await ledger(house))[0]
-        posted = await house.store.cron.post(
-            run.no, await house.daemon.clockwork.schedule._message(job, run, "UTC", house.daemon.clock.now_ms())
+        posted = await house.store.of(CronRows).post(
+            run.no, await house.daemon.cron.schedule._message(job, run, "UTC", house.daemon.clock.now_ms())
         )
         assert posted is not None and posted.state == "failed"
         assert "50 have not ended" in posted.reason
@@ -164,11 +165,11 @@ async def test_a_task_that_makes_no_sense_is_refused_by_its_field(
     async with open_house(tmp_path) as house:
         await schedule(house, task="r")
         with pytest.raises(InvalidError, match=what):
-            await house.daemon.clockwork.controls.change("/ann/cron/sum", {"task": None} | fields)
+            await house.daemon.cron.controls.change("/ann/cron/sum", {"task": None} | fields)
 
 
 def test_a_file_names_the_task_in_its_fields() -> None:
-    section = _section("---\ncron: 0 7 * * *\ntask: report\ndeadline_s: 7200\n---\nSum it up.\n")
+    section = section_of("---\ncron: 0 7 * * *\ntask: report\ndeadline_s: 7200\n---\nSum it up.\n")
     assert section.spec() == CronSpec(cron="0 7 * * *", task="report", deadline_s=7200.0, prompt="Sum it up.")
 
 
@@ -178,8 +179,8 @@ async def test_an_agent_schedules_tasks_where_it_may_start_some(tmp_path: Path, 
         arguments = {"name": "daily", "prompt": "sum it up", "cron": "0 7 * * *", "task": "report"}
         model.enqueue(call(("cron_add", arguments)), say("done"))
         await house.talk("go")
-        assert (await house.daemon.clockwork.controls.at("/ann/cron/daily")).spec.task == "report"
-        controls = house.daemon.clockwork.controls
+        assert (await house.daemon.cron.controls.at("/ann/cron/daily")).spec.task == "report"
+        controls = house.daemon.cron.controls
         asked: list[tuple[str, str]] = []
 
         async def may(subject: str, action: str, target: str) -> None:
@@ -198,7 +199,7 @@ async def test_a_crash_anywhere_between_due_and_done_neither_loses_nor_doubles_t
     tmp_path: Path, autojump_clock: object
 ) -> None:
     async def story(house: House) -> None:
-        if not await house.store.cron.find():
+        if not await house.store.of(CronRows).find():
             await house.talk("hello", key="hello")
             await schedule(house, at=NOON, task="report")
         while not (runs := await ledger(house)) or runs[0].ended_at is None:

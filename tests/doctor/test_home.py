@@ -13,12 +13,12 @@ import msgspec
 import pytest
 import trio
 
+from daycare.features import open_store
 from daycare.ops.doctor import clocks, database, machine
 from daycare.ops.doctor.versions import fits, unfit
 from daycare.store.home import Home
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import migrations
-from daycare.store.sqlite.store import open_store
 from tests.doctor.looking import add_job, bad, fix, look, now_ms, one, sql, store_secret
 
 EXPECTED = {"daemon", "disk", "memory"}  # of the machine of the test, or because nobody set it up

@@ -18,9 +18,10 @@ from daycare.config import Config
 from daycare.exports.archive import Archive
 from daycare.exports.engine import Exports, Progress, Report
 from daycare.exports.names import Renaming
+from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.rows import CronRows
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
-from daycare.store.records_cron import NewCronJob
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import Anything, JobRecord, Record
 from daycare.testing.house import House, open_house
@@ -70,7 +71,7 @@ async def lived(house: House) -> None:
     await documents(house, work.id)
     spec = CronSpec(cron="30 7 * * *", prompt="what is new?", target=WORK)
     job = NewCronJob(path="/ann/cron/news", user="ann", source="cli", source_ref="", spec=spec, next_at=None)
-    await house.store.cron.add(job)
+    await house.store.of(CronRows).add(job)
     await trio.sleep(QUIET_S)
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from daycare.features import open_store
 from daycare.store.records import User
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.store import open_store
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted

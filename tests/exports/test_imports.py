@@ -12,6 +12,7 @@ from daycare.base.messages import Origin
 from daycare.base.path import Path as Address
 from daycare.exports.engine import Progress
 from daycare.exports.names import Renaming
+from daycare.features.cron.rows import CronRows
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
@@ -80,7 +81,7 @@ async def test_a_clone_of_the_same_user_is_who_it_was(tmp_path: Path, autojump_c
         assert report.held == ()
         assert await soul(house, "/ann/agent/twin") == "I am careful and brief."
         twins = records((await exported(house, "/ann/agent/twin"))[1])
-        [job] = [job.path for job in await house.store.cron.find("ann") if job.path != "/ann/cron/twin"]
+        [job] = [job.path for job in await house.store.of(CronRows).find("ann") if job.path != "/ann/cron/twin"]
         assert job == "/ann/cron/news", "its job is there already, and stays the first one's"
         assert await house.talk("what is my favourite colour?", path="/ann/agent/twin")
     assert [record for record in before if isinstance(record, DocumentRecord)] == as_trusted(twins)
@@ -192,7 +193,7 @@ async def test_reminders_that_are_overdue_are_left_out_and_jobs_come_paused(
         await trio.sleep(3_600)
         report = await imported(house, life, BOBS)
         assert {each.what: each.count for each in report.left_out}["reminders"] == 1
-        [job] = await house.store.cron.find("bob")
+        [job] = await house.store.of(CronRows).find("bob")
         assert (job.path, job.paused, job.next_at, job.spec.target) == ("/bob/cron/news", True, None, BOBS)
 
 

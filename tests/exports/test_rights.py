@@ -29,6 +29,7 @@ from daycare.base.path import Kind
 from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.exports.engine import Progress
+from daycare.features.cron.rows import CronRows
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
@@ -144,9 +145,9 @@ async def lived(house: House) -> None:
     }
     for name, (maker, more) in specs.items():
         spec = CronSpec(cron="0 7 * * *", prompt="what is new?", **more)
-        await house.daemon.clockwork.controls.add("ann", name, spec, source="agent", by=maker)
+        await house.daemon.cron.controls.add("ann", name, spec, source="agent", by=maker)
     reading = CronSpec(cron="0 8 * * *", prompt="read", target=WORK)
-    await house.daemon.clockwork.controls.add("ann", "reading", reading, source="cli")
+    await house.daemon.cron.controls.add("ann", "reading", reading, source="cli")
     reminder = Envelope(to=WORK, user="ann", origin=Origin.TIMER, sender=WORK, key="r", text="water it", trace="t")
     due_at = house.daemon.clock.now_ms() + 86_400_000
     await store.timers.add(NewTimer(agent_id=work.id, key="r", due_at=due_at, envelope=reminder))
@@ -206,13 +207,13 @@ async def acting(house: House, thing: str, root: str) -> Rights | None:
     """Let a thing act, and return what it may then; None if it has not come."""
     user = root.split("/")[1]
     if (name := JOBS.get(thing)) is not None:
-        job = await house.store.cron.at(f"/{user}/cron/{name}")
+        job = await house.store.of(CronRows).at(f"/{user}/cron/{name}")
         if job is None or not (job.spec.target or job.source_ref).startswith(root):
             return None
         house.model.enqueue(FOR_EVER_S)
-        run = await house.daemon.clockwork.controls.run(job.path)
+        run = await house.daemon.cron.controls.run(job.path)
         await trio.sleep(60)
-        found = await house.store.cron.run(run.no)
+        found = await house.store.of(CronRows).run(run.no)
         assert found is not None and found.agent_id is not None, found
         agent = await house.daemon.directory.get(found.agent_id)
         return await rights_at(house, agent.path, root, agent)
@@ -525,7 +526,7 @@ async def edited(tmp_path: Path, part: str, change: Callable[[list[Any]], object
     async with house_at(tmp_path / "here") as house:
         await house.agent(WORK, AgentConfig(tools=("now", "cron_add", "memory_append_daily")))
         spec = CronSpec(cron="0 7 * * *", prompt="what is new?")
-        await house.daemon.clockwork.controls.add("ann", "news", spec, source="agent", by=WORK)
+        await house.daemon.cron.controls.add("ann", "news", spec, source="agent", by=WORK)
         members = unpacked((await exported(house))[1])
     lines(part, change)(members)
     return packed(members)
@@ -540,7 +541,7 @@ async def test_a_job_of_an_older_export_is_bound_as_its_maker(tmp_path: Path, au
     members = of_version(1, unpacked(data))
     async with house_at(tmp_path / "there") as house:
         await imported(house, packed(members), "/bob/agent/x")
-        [job] = await house.store.cron.find("bob")
+        [job] = await house.store.of(CronRows).find("bob")
         assert set(job.bounds.tools or "everything") == {"now", "cron_add", "memory_append_daily", "task_progress"}
 
 
@@ -548,7 +549,7 @@ async def test_bounds_that_were_taken_out_are_those_of_the_maker_still(tmp_path:
     data = await edited(tmp_path, "jobs.jsonl", with_(0, bounds={"tools": ["now", "kill_all"], "approvals": "auto"}))
     async with house_at(tmp_path / "there") as house:
         await imported(house, data, "/bob/agent/x")
-        [job] = await house.store.cron.find("bob")
+        [job] = await house.store.of(CronRows).find("bob")
         assert (job.bounds.tools, job.bounds.approvals, job.paused) == (("now",), None, True)
 
 
@@ -577,7 +578,7 @@ async def test_what_an_edited_archive_may_not_say_is_refused(
         with pytest.raises(InvalidError, match=told) as refused:
             await imported(house, data, "/bob/agent/x")
         assert refused.value.code == "EXPORT_INVALID"
-        assert await house.store.agents.at("/bob/agent/x") is None and await house.store.cron.find("bob") == []
+        assert await house.store.agents.at("/bob/agent/x") is None and await house.store.of(CronRows).find("bob") == []
 
 
 @pytest.mark.parametrize("target", ["", "/ann/agent/bank"])
@@ -591,4 +592,4 @@ async def test_a_job_that_its_maker_may_not_schedule_here_is_left_out(
         report = await imported(house, data, "/bob/agent/x")
         [why] = [each.why for each in report.left_out if each.what == "scheduled jobs"]
         assert "may not schedule" in why and "rule 1 of config.toml" in why
-        assert await house.store.cron.find("bob") == []
+        assert await house.store.of(CronRows).find("bob") == []

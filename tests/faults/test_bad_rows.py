@@ -9,6 +9,8 @@ import trio
 
 from daycare.base.messages import Envelope, Origin
 from daycare.store.records import NewTimer, Reply
+from daycare.store.sqlite.signals import SignalRows
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
@@ -67,7 +69,7 @@ async def test_a_signal_that_cannot_be_sent_ends_and_the_next_one_is_sent(
 ) -> None:
     async with open_house(tmp_path) as house:
         await house.talk("hello")
-        await house.store.signals.subscribe(
+        await house.store.of(SignalRows).subscribe(
             await house.daemon.directory.at("/ann/direct"), "*:*", silent=False, origin=Origin.PERSON
         )
         monkeypatch.setattr(house.daemon.signals, "_wanted", poisoned("one", house.daemon.signals._wanted))
@@ -76,7 +78,7 @@ async def test_a_signal_that_cannot_be_sent_ends_and_the_next_one_is_sent(
         await trio.sleep(60)
         [told] = house.events("row.set_aside")
         assert told["part"] == "signals"
-        assert await house.store.signals.find(waiting=True) == []
+        assert await house.store.of(SignalRows).find(waiting=True) == []
         assert "fine" in repr(house.model.history[-1].messages)
 
 
@@ -90,7 +92,7 @@ async def test_a_task_whose_end_cannot_be_told_is_settled_and_so_is_the_next(
         model.enqueue(call(("task_start", {"name": "poison", "prompt": "p"})), say("started"))
         await house.talk("do it")
         await trio.sleep(600)
-        assert await house.store.tasks.unsettled(10) == []
+        assert await house.store.of(TaskRows).unsettled(10) == []
         assert [event["part"] for event in house.events("row.set_aside")] == ["tasks"]
         assert house.daemon.keeper.problems() == {}
 
@@ -104,7 +106,7 @@ async def test_a_job_that_cannot_be_planned_stops_and_the_next_one_runs(
             arguments = {"name": name, "cron": "*/10 * * * *", "prompt": f"say {name}"}
             model.enqueue(call(("cron_add", arguments)), say("scheduled"))
             assert await house.talk("schedule it") == "scheduled"
-        schedule = house.daemon.clockwork.schedule
+        schedule = house.daemon.cron.schedule
         monkeypatch.setattr(schedule, "_firing", poisoned("one", schedule._firing))
         await trio.sleep(1_800)
         [told] = house.events("row.set_aside")

@@ -9,8 +9,9 @@ import trio
 
 from daycare.base.fence import fence
 from daycare.base.messages import Message, ToolCall, ToolResult
+from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House

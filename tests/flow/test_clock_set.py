@@ -32,6 +32,8 @@ from daycare.base.path import Kind
 from daycare.base.task import TaskSpec
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Knock, Receipt
+from daycare.store.sqlite.signals import SignalRows
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
@@ -130,7 +132,7 @@ async def _task(scene: Scene) -> None:
 
 
 async def _task_over(scene: Scene) -> bool:
-    [task] = await scene.house.store.tasks.find()
+    [task] = await scene.house.store.of(TaskRows).find()
     return task.state == "expired"
 
 
@@ -154,7 +156,7 @@ async def _idleness(scene: Scene) -> None:
 
 
 async def _idle_told(scene: Scene) -> bool:
-    fired = [it for it in await scene.house.store.signals.find(limit=10) if it.state == "fired"]
+    fired = [it for it in await scene.house.store.of(SignalRows).find(limit=10) if it.state == "fired"]
     assert len(fired) <= 1, "it is told once"
     return bool(fired)
 

@@ -51,7 +51,7 @@ async def reserve(house: House) -> None:
 WORK: dict[str, Work] = {
     "GET /v1/status": lambda house: house.daemon.status(),
     "a metrics scrape": lambda house: gauges(house.daemon),
-    "the first look at the jobs": lambda house: house.daemon.clockwork.schedule._rewind(house.daemon.clock.now_ms()),
+    "the first look at the jobs": lambda house: house.daemon.cron.schedule._rewind(house.daemon.clock.now_ms()),
     "health": lambda house: house.daemon._look(whole=True),
     "a reservation": reserve,
     **{

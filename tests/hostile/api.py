@@ -14,7 +14,7 @@ import trio
 from starlette.routing import Route
 
 from daycare.api.app import build
-from daycare.api.routes_cron import Cron
+from daycare.features.cron.faces import CronRoutes
 from daycare.testing.house import House
 from tests.hostile import schemas, texts, values
 from tests.hostile.messages import echo
@@ -74,9 +74,9 @@ class _Nobody:
         """Those that bring routes."""
         return [self]
 
-    def routes(self) -> list[Route]:
+    def routes(self, closing: object) -> list[Route]:
         """Return what they bring."""
-        return Cron(self, self, "").routes()  # type: ignore[arg-type]
+        return CronRoutes(self, "").routes()  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> "_Nobody":
         return self

@@ -10,9 +10,9 @@ from typing import Any
 
 import trio
 
+from daycare.features import open_store
 from daycare.store.home import Home
 from daycare.store.records import User
-from daycare.store.sqlite.store import open_store
 from tests.store.samples import HandClock
 
 NOW_MS = 1_792_400_000_000  # 2026-10-19T08:53:20Z: six days before the clocks of Berlin change

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daycare.features.cron.rows import CronRows
 from daycare.ops.importers import daycare_ts as daycare_ts_reader
 from daycare.ops.importers import hermes as hermes_reader
 from daycare.ops.importers import json5, source, tables
@@ -182,7 +183,7 @@ def test_suspicious_memory_is_kept_out_of_prompts_and_a_suspicious_job_waits(hom
     assert text_of(home, "/ann/telegram", "knowledge/openclaw-memory.md") == f"{evil}\n"
     assert of(done, "workspace/MEMORY.md").findings[0].startswith("It tells the assistant to drop")
     assert done.held == ("/ann shared/SOUL.md",), "nobody approves what is suspicious in passing"
-    job = with_store(home, lambda store: store.cron.at("/ann/cron/evil"))
+    job = with_store(home, lambda store: store.of(CronRows).at("/ann/cron/evil"))
     assert job.paused and "paused" in of(done, "cron/jobs.json").notes[-1]
 
 

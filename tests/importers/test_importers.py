@@ -11,12 +11,15 @@ import pytest
 import trio
 
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
+from daycare.features import open_store
+from daycare.features.cron.rows import CronRows
 from daycare.ops.importers.report import Item, Report, lines
 from daycare.ops.importers.running import Wish, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
 from daycare.store.records_documents import Layer, Place
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.signals import SignalRows
+from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import open_vault
 from tests.importers.homes import (
     ANTHROPIC_KEY,
@@ -230,7 +233,7 @@ def test_all_ten_kinds_of_agents_have_their_paths(as_rows: bool, home: Home, tmp
     assert "luthier" in (text_of(home, "/ann", "knowledge/people.md") or "")
     assert "rowanberry" in (text_of(home, "/ann", "knowledge/memory/node1.md") or "")
     assert (text_of(home, "/ann", "SOUL.md") or "") == "You are kind.\n"
-    signals = with_store(home, lambda store: store.signals.subscriptions(user="ann"))
+    signals = with_store(home, lambda store: store.of(SignalRows).subscriptions(user="ann"))
     assert [(each.pattern, each.silent) for each in signals] == [("agent:/ann/telegram:idle", True)]
     mia = with_store(home, lambda store: store.people.get("mia"))
     assert (mia.name, mia.parent) == ("Mia", "ann")
@@ -334,7 +337,7 @@ def test_a_job_of_one_person_does_not_reach_the_agent_of_another(home: Home, tmp
     rows["tasks_cron"][1]["agent_id"] = "a-permanent"  # ben's job, ann's agent
     files = {f"export/{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in each) for name, each in rows.items()}
     done = migrate(home, wish("daycare-ts", put(tmp_path / "source", files)), clock=clock())
-    job = with_store(home, lambda store: store.cron.at("/ben/cron/water"))
+    job = with_store(home, lambda store: store.of(CronRows).at("/ben/cron/water"))
     assert job.spec.target == ""
     assert "is not there" in of(done, "tasks_cron c2").notes[0]
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from daycare.base.messages import Origin
+from daycare.features.cron.rows import CronRows
 from daycare.ops.importers.running import dry_run, migrate
 from daycare.plugin import Inbound
 from daycare.testing.clock import VirtualClock
@@ -52,7 +53,7 @@ async def test_an_imported_job_runs_at_its_local_time_over_a_change_of_the_clock
         async with living(openclaw_home, at_ms=ms(moment)) as house:
             await trio.sleep(60.0)
             runs = [run for run in await ledger(house, "morning-news") if run.state == "ran"]
-            job = await house.store.cron.at("/ann/cron/morning-news")
+            job = await house.store.of(CronRows).at("/ann/cron/morning-news")
             assert job is not None and job.next_at is not None and clock_of(job.next_at) == "06:30"
             assert await ledger(house, "sleeping") == []
     assert [clock_of(run.due_at) for run in runs] == ["05:30", "06:30"]
@@ -113,7 +114,7 @@ async def test_agents_of_the_typescript_daycare_work_again(
 
 async def _after(house: House, seconds: float, path: str) -> Any:
     await trio.sleep(seconds)
-    return await house.store.cron.runs(path=path, limit=10)
+    return await house.store.of(CronRows).runs(path=path, limit=10)
 
 
 async def test_a_dry_run_works_while_a_daemon_does(tmp_path: Path) -> None:

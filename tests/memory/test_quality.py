@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from daycare.base.recollection import RetrievalSection
+from daycare.features import open_store
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.service import Search
 from daycare.settings import Live
-from daycare.store.sqlite.store import open_store
 from tests.bench import locomo, memories, memory_quality
 from tests.memory import spaceless
 

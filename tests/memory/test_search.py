@@ -9,6 +9,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from daycare.features import open_store
 from daycare.features.memory.search import service as searching
 from daycare.features.memory.search.queries import Hit, Query
 from daycare.features.memory.search.scene import Scene
@@ -16,7 +17,6 @@ from daycare.features.memory.search.service import ALIKE, Search, _Said
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO
-from daycare.store.sqlite.store import open_store
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock
 

@@ -45,7 +45,9 @@ def test(*names: str) -> Slice:
     return Slice("tests", ("pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider", *(f"tests/{name}" for name in names)))
 
 
-FOLLOWERS: Final = "[Listeners(), OpenTasks(), OpenRuns(), JobsOfUsers()]"
+FOLLOWERS: Final = "[follower() for each in rows for follower in each.followers]"
+HEEDS: Final = "{MessageEnded: self._ended, TurnAnswered: _answered, ReplyMoved: _moved}"
+LEDGER: Final = "daycare.features.cron.ledger"
 POWERCUT: Final = Slice("powercut", ("tests.crash", "--mode", "powercut", "--images", "100", "--seed", "1"))
 THREADS: Final = simulation(1, "0.45", "--threads")
 WAKES: Final = Slice("wakes", ("tests.simulation.wakes", "--count", "1000", "--seed", "20270101"))
@@ -86,7 +88,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cron-before-ledger",
         "a job is moved on in a commit before its run is in the ledger and posted",
-        _in("cron_fire", "fire"),
+        f"{LEDGER}:fire",
         (After("UPDATE cron_jobs SET next_at", APART),),
         between("cron", "UPDATE cron_jobs SET next_at"),
         "lost",
@@ -94,7 +96,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "run-before-post",
         "a run is in the ledger in a commit before its message",
-        _in("cron_fire", "fire"),
+        f"{LEDGER}:fire",
         (Before("post(tx, no, job, run.post)", APART),),
         between("cron", "INSERT INTO cron_runs"),
         "lost",
@@ -349,7 +351,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cron-twice",
         "a job runs twice for one time",
-        _in("cron_fire", "fire"),
+        f"{LEDGER}:fire",
         (
             After(
                 "post(tx, no, job, run.post)",
@@ -363,7 +365,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "cron-missed",
         "what was missed while the machine slept is forgotten",
-        "daycare.schedule.cron_plan:plan",
+        "daycare.features.cron.service:plan",
         (Swap("_late(job, late, last, now_ms)", "[]"),),
         CRON,
     ),
@@ -498,29 +500,29 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "runs-before-tasks",
         "a scheduled run asks how its task ended before the task was told",
-        _in("followers", "followers"),
-        (Swap(FOLLOWERS, "[Listeners(), OpenRuns(), OpenTasks(), JobsOfUsers()]"),),
+        _in("rows", "followers_of"),
+        (Swap(FOLLOWERS, "[follower() for each in reversed(rows) for follower in each.followers]"),),
         test("cron/test_tasks.py::test_a_task_that_is_cancelled_or_expires_is_no_failure_to_try_again"),
     ),
     Mutant(
         "runs-not-told",
         "a scheduled run is not told that its message is done",
-        _in("cron_ledger", "OpenRuns.heeds"),
-        (Swap("{MessageEnded: self._ended, TurnAnswered: _answered}", "{TurnAnswered: _answered}"),),
+        f"{LEDGER}:OpenRuns.heeds",
+        (Swap(HEEDS, HEEDS.replace("MessageEnded: self._ended, ", "")),),
         test("cron/test_schedule.py::test_a_job_runs_when_it_is_due_and_its_answer_reaches_the_last_conversation"),
     ),
     Mutant(
         "listeners-not-told",
         "nobody who listens to an agent hears that it is idle",
-        _in("followers", "followers"),
-        (Swap(FOLLOWERS, "[OpenTasks(), OpenRuns(), JobsOfUsers()]"),),
+        _in("rows", "followers_of"),
+        (Swap(FOLLOWERS, FOLLOWERS.replace("]", " if follower.__name__ != 'Listeners']")),),
         test("signals/test_lives.py::test_an_agent_is_idle_after_a_minute_and_wakes_with_the_next_message"),
     ),
     Mutant(
         "jobs-outlive-their-user",
         "the jobs of a user who was removed stay",
-        _in("followers", "followers"),
-        (Swap(FOLLOWERS, "[Listeners(), OpenTasks(), OpenRuns()]"),),
+        _in("rows", "followers_of"),
+        (Swap(FOLLOWERS, FOLLOWERS.replace("]", " if follower.__name__ != 'JobsOfUsers']")),),
         test("store/test_removal.py::test_all_of_a_user_and_below_ends_and_nothing_of_others_does"),
     ),
     # -- by a real kill ----------------------------------------------------------------------------------------------

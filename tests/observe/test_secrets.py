@@ -17,8 +17,8 @@ import apsw
 import httpx
 import trio
 
+from daycare.features import open_store
 from daycare.ops.setup import initialise
-from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 from daycare.testing.collector import FakeCollector
 from daycare.testing.openai_server import FakeOpenAI

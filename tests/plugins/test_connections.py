@@ -8,10 +8,10 @@ import pytest
 from daycare.base.clock import SystemClock
 from daycare.base.errors import ConflictError, ForbiddenError
 from daycare.connectors.host import Host
+from daycare.features import open_store
 from daycare.observe.bus import Bus
 from daycare.plugin import BaseConnector, Health, Inbound, Unreadable
 from daycare.plugins.context import Context
-from daycare.store.sqlite.store import open_store
 from tests.plugins.helpers import Listener, events, surroundings
 
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
 from daycare.base.permission import Decision, Rule
+from daycare.features import open_store
 from daycare.observe.bus import Bus
 from daycare.settings import Config, DaemonSection, Live, NotifySection
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 
 PRODUCT = Path(__file__).parents[2] / "daycare"

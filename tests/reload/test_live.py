@@ -321,7 +321,7 @@ async def test_jobs_come_change_and_go(tmp_path: Path, autojump_clock: object) -
 
         async def jobs() -> dict[str, str]:
             await trio.sleep(30)
-            return {job.path: job.spec.prompt for job in await house.daemon.clockwork.controls.find()}
+            return {job.path: job.spec.prompt for job in await house.daemon.cron.controls.find()}
 
         job = '[cron.morning]\ncron = "30 7 * * *"\nprompt = "say hello"\n'
         found = await change(house, tmp_path, job)

@@ -10,6 +10,7 @@ from trio.testing import MockClock
 from daycare.actors.directory import Directory
 from daycare.base.errors import BrokenError, UnavailableError
 from daycare.base.limits import EMBED_QUESTION_S
+from daycare.features import open_store
 from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.log import Scribe
 from daycare.observe.bus import Bus
@@ -18,7 +19,6 @@ from daycare.plugin import vectors
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import Tier
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 from tests.store.remembering import SCOPE, said
 

@@ -12,11 +12,11 @@ import trio
 from daycare.actors.supervisor import Supervisor
 from daycare.base.connector import Health
 from daycare.base.limits import WATCHDOG_STALLED_S
+from daycare.features import open_store
 from daycare.ops.life import _described, _sweeping
 from daycare.ops.notify import Notify
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.store.sqlite import watch
-from daycare.store.sqlite.store import open_store
 from daycare.testing.daemon_process import client_of, status
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon

@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.features import open_store
 from daycare.ops.life import _described
 from daycare.store.sqlite import guard, mark
-from daycare.store.sqlite.store import open_store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon

@@ -10,6 +10,7 @@ from daycare.base.messages import Origin
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records import AgentConfig, User
 from daycare.store.records_signals import Signal
+from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.house import OWNER, House
 from daycare.testing.scripted import Scripted, say
 
@@ -63,7 +64,7 @@ async def send(house: House, type_: str, data: str = "", **more: Any) -> Signal:
 
 async def history(house: House) -> list[Signal]:
     """Return all signals, oldest first."""
-    return list(reversed(await house.store.signals.find(limit=1_000)))
+    return list(reversed(await house.store.of(SignalRows).find(limit=1_000)))
 
 
 async def heard(house: House, path: str) -> list[str]:

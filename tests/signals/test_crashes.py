@@ -9,6 +9,7 @@ import trio
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
+from daycare.store.sqlite.heartbeats import HeartbeatRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
@@ -69,11 +70,11 @@ async def beats(house: House) -> None:
     house.daemon.budgets.forget()
     agent = await house.daemon.directory.at(IDA)
     history = await house.store.turns.history(agent.id, agent.session, 10)
-    shown = await house.store.heartbeats.of(agent)
+    shown = await house.store.of(HeartbeatRows).of(agent)
     if not history and (shown is None or not shown.beats):
         await house.store.agents.configure(agent.id, AgentConfig(heartbeat_s=60))
     for _ in range(40 if not history else 0):
-        shown = await house.store.heartbeats.of(await house.daemon.directory.at(IDA))
+        shown = await house.store.of(HeartbeatRows).of(await house.daemon.directory.at(IDA))
         if shown is not None and shown.beats and not shown.busy:
             break
         await trio.sleep(10)

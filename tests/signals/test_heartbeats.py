@@ -10,6 +10,7 @@ from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Attribution
+from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import say
@@ -187,7 +188,7 @@ async def test_a_heartbeat_is_no_work_that_others_hear_of(tmp_path: Path, autoju
         await beat(house, ANN)
         await trio.sleep(3 * EVERY + 120)
         assert len(house.model.history) == 3
-        assert await house.store.signals.find() == []
+        assert await house.store.of(SignalRows).find() == []
 
 
 async def test_a_clock_set_back_stops_no_heart(tmp_path: Path, autojump_clock: object) -> None:

@@ -12,6 +12,7 @@ from daycare.base.limits import INBOX_MAX_MESSAGES, SIGNALS_PER_MINUTE, SUBSCRIP
 from daycare.base.messages import ToolResult
 from daycare.store.records import AgentConfig
 from daycare.store.sqlite.signal_rows import Listeners
+from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say
@@ -90,14 +91,14 @@ async def test_an_agent_subscribes_lists_and_unsubscribes_itself(tmp_path: Path,
         model = house.model
         model.enqueue(call(("signal_subscribe", {"pattern": "deploy:*", "silent": True})), say("done"))
         await house.talk("subscribe")
-        [found] = await house.store.signals.subscriptions()
+        [found] = await house.store.of(SignalRows).subscriptions()
         assert (found.path, found.pattern, found.silent, found.user) == (ANN, "deploy:*", True, "ann")
         model.enqueue(call(("signal_list", {})), say("done"))
         await house.talk("list")
         assert "you get deploy:* as notes" in model.history[-1].messages[-1].parts[0].text  # type: ignore[union-attr]
         model.enqueue(call(("signal_unsubscribe", {"pattern": "deploy:*"})), say("done"))
         await house.talk("no more")
-        assert await house.store.signals.subscriptions() == []
+        assert await house.store.of(SignalRows).subscriptions() == []
 
 
 @pytest.mark.parametrize("owner", ["ann", "ben", "sue", "kim"])
@@ -282,12 +283,12 @@ async def test_old_signals_and_subscriptions_of_the_dead_expire(tmp_path: Path, 
         agent = await house.agent(IDA)
         await subscribe(house, IDA, "agent:*:idle")
         fired, waiting = await send(house, "tea:a"), await send(house, "tea:b", after_s=86_400.0)
-        await house.store.signals.fire(fired.no, [])
+        await house.store.of(SignalRows).fire(fired.no, [])
         now = house.daemon.clock.now_ms()
-        assert await house.store.signals.expire(now) == 0
-        assert await house.store.signals.expire(now + 1) == 1
+        assert await house.store.of(SignalRows).expire(now) == 0
+        assert await house.store.of(SignalRows).expire(now + 1) == 1
         assert [it.no for it in await history(house)] == [waiting.no]
         await house.store.agents.set_state(agent.id, "dead", "ended")
-        assert await house.store.signals.expire(now + 1) == 1
-        assert await house.store.signals.subscriptions() == []
+        assert await house.store.of(SignalRows).expire(now + 1) == 1
+        assert await house.store.of(SignalRows).subscriptions() == []
         assert house.store._writer.memory.followers.of(Listeners).patterns == {}

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from daycare.features import open_store
 from daycare.store.contract import Store
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.store import counting
 from tests.store.samples import HandClock
 

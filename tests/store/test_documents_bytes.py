@@ -7,13 +7,14 @@ from typing import Final
 import pytest
 
 from daycare.base.messages import Origin
+from daycare.features import open_store, rows
 from daycare.store.contract import Store
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
 from daycare.store.sqlite.inspection import reindex_documents
 from daycare.store.sqlite.purging import purge
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.budgets.test_migration import of_version
 from tests.chance import SEED
 from tests.store.samples import HandClock, end, new_agent, post
@@ -280,7 +281,7 @@ async def test_a_purge_and_a_new_index_know_the_whole_of_what_was_added_to(tmp_p
     async with open_store(file, HandClock(), inline=True) as store:
         for word in ("qzfirstu2q", "qzsecondu2q"):
             assert len(store.documents.search([(Layer.USER, "u2")], [word])) == 1
-    assert purge(file, "u2", 0)["versions of documents"] == 2
+    assert purge(file, "u2", 0, rows())["versions of documents"] == 2
     words = ["qzfirstu2q", "qzsecondu2q"]
     assert shown(tmp_path, words) == []
     async with open_store(file, HandClock(), inline=True) as store:

@@ -13,10 +13,10 @@ import trio
 from cryptography.fernet import Fernet, InvalidToken
 
 from daycare.base.errors import BrokenError
+from daycare.features import open_store
 from daycare.store import rotation, vault
 from daycare.store.rotation import rotate_key
 from daycare.store.sqlite import people
-from daycare.store.sqlite.store import open_store
 from daycare.store.vault import open_vault
 from tests.chance import sliced
 

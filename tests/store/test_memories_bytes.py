@@ -12,11 +12,12 @@ import trio
 
 from daycare.base.errors import BusyError
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
+from daycare.features import open_store
 from daycare.store.records import Effects, Summary
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewVector, Tier
 from daycare.store.sqlite.memory_forgetting import _forget
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.store.remembering import (
     MODEL,
     SCOPE,

@@ -9,15 +9,18 @@ from msgspec.structs import replace
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.messages import EnvelopeKind, Origin
+from daycare.features import open_store
+from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.rows import CronRows
 from daycare.store.contract import Store
 from daycare.store.records import Agent, NewAgent, NewTimer, Reply, User
 from daycare.store.records_approvals import ApprovalState, Grant
 from daycare.store.records_budgets import BudgetRow
-from daycare.store.records_cron import NewCronJob
 from daycare.store.records_documents import Layer, Place
 from daycare.store.records_signals import NewSignal
 from daycare.store.records_tasks import NewTask
-from daycare.store.sqlite.store import open_store
+from daycare.store.sqlite.signals import SignalRows
+from daycare.store.sqlite.tasks import TaskRows
 from tests.budgets.test_migration import of_version
 from tests.store.samples import EPOCH_MS, HandClock, commits, letter, new_agent, tool_step
 from tests.store.test_approvals import hidden
@@ -58,11 +61,11 @@ async def furnish(store: Store, user: str) -> None:
     await store.timers.add(NewTimer(agent_id=agent.id, key="t", due_at=EPOCH_MS + 5, envelope=letter("t", path)))
     job_path = f"/{user}/cron/look"
     spec = CronSpec(cron="0 * * * *", prompt="look", retry=3)
-    job = await store.cron.add(
+    job = await store.of(CronRows).add(
         NewCronJob(path=job_path, user=user, source="cli", source_ref="", spec=spec, next_at=EPOCH_MS + 1)
     )
-    await store.cron.fire([_as(user, due(job, EPOCH_MS + 1))])
-    await store.tasks.start(
+    await store.of(CronRows).fire([_as(user, due(job, EPOCH_MS + 1))])
+    await store.of(TaskRows).start(
         NewTask(
             user=user,
             id="sum",
@@ -73,8 +76,8 @@ async def furnish(store: Store, user: str) -> None:
             deadline_at=EPOCH_MS + 99_000,
         )
     )
-    await store.signals.subscribe(agent, "deploy:*", silent=False, origin=Origin.PERSON)
-    await store.signals.send(_signal(user))
+    await store.of(SignalRows).subscribe(agent, "deploy:*", silent=False, origin=Origin.PERSON)
+    await store.of(SignalRows).send(_signal(user))
     request = request_of(
         f"{user}:1", agent_id=agent.id, path=path, user=user, decider="op", place=Place(Layer.AGENT, agent.id, "A.md")
     )
@@ -105,7 +108,7 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
     agents = await store.agents.find(user=user)
     dead = await store.agents.find(user=user, include_dead=True)
     ids = {agent.id for agent in dead}
-    signals = [it for it in await store.signals.find(user=user) if it.state == "waiting"]
+    signals = [it for it in await store.of(SignalRows).find(user=user) if it.state == "waiting"]
     budgets = [row for row in await store.budgets.find() if f"{row.path}/".startswith(f"/{user}/")]
     requests = [it for it in await store.approvals.find(states=[ApprovalState.PENDING]) if it.user == user]
     return {
@@ -115,11 +118,11 @@ async def going_on(store: Store, user: str) -> dict[str, int]:
         "turns": sum([await store.turns.open_turn(agent_id) is not None for agent_id in ids]),
         "aside": sum([len(await store.turns.aside(agent_id)) for agent_id in ids]),
         "timers": sum([len(await store.timers.find(agent_id)) for agent_id in ids]),
-        "jobs": len(await store.cron.find(user)),
-        "runs": sum([run.state in ("waiting", "due") for run in await store.cron.runs(user=user)]),
-        "tasks": len(await store.tasks.find(user=user, is_open=True)),
-        "untold": sum([task.user == user for task in await store.tasks.unsettled(100)]),
-        "subscriptions": len(await store.signals.subscriptions(user=user)),
+        "jobs": len(await store.of(CronRows).find(user)),
+        "runs": sum([run.state in ("waiting", "due") for run in await store.of(CronRows).runs(user=user)]),
+        "tasks": len(await store.of(TaskRows).find(user=user, is_open=True)),
+        "untold": sum([task.user == user for task in await store.of(TaskRows).unsettled(100)]),
+        "subscriptions": len(await store.of(SignalRows).subscriptions(user=user)),
         "signals": len(signals),
         "requests": len(requests),
         "grants": sum([len(await store.approvals.grants(agent_id)) for agent_id in ids]),
@@ -148,7 +151,7 @@ async def test_all_of_a_user_and_below_ends_and_nothing_of_others_does(store: St
     assert {letter.user for letter in letters} == {"club", "club-t7"}
     assert {letter.reason for letter in letters} == {"its user was removed"}
     assert {(letter.source, letter.code) for letter in letters} == {("inbox", "AGENT_DEAD"), ("outbox", "USER_REMOVED")}
-    assert [(run.state, run.reason) for run in await store.cron.runs(user="club")] == [
+    assert [(run.state, run.reason) for run in await store.of(CronRows).runs(user="club")] == [
         ("failed", "its user was removed")
     ]
     [standing] = await store.budgets.standings([ceiling("/club")])

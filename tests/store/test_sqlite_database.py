@@ -6,9 +6,10 @@ import apsw
 import pytest
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
+from daycare.features import open_store
 from daycare.store.contract import Store
 from daycare.store.sqlite import database
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.store.samples import HandClock, post
 
 

@@ -11,9 +11,10 @@ import trio
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Lane
+from daycare.features import open_store
 from daycare.store.contract import Store
 from daycare.store.records import Effects
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from daycare.testing.powercut_disk import RecordingVFS
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, end, letter, new_agent, post
 

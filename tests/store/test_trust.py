@@ -10,9 +10,10 @@ import pytest
 import trio
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
+from daycare.features import open_store
 from daycare.store.sqlite import guard, mark, watch
 from daycare.store.sqlite.database import check, refuse_damage
-from daycare.store.sqlite.store import SqliteStore, open_store
+from daycare.store.sqlite.store import SqliteStore
 from tests.store.samples import HandClock, post
 
 WITHIN_S = 5.0  # in which whoever looks after the daemon is to know

@@ -219,7 +219,7 @@ class Story(msgspec.Struct, kw_only=True):
         here = f"/{OWNER}/pigeon"
         job = CronSpec(cron="*/10 * * * *", prompt="hello job", deliver=here)
         once = CronSpec(at="2027-01-01T00:12", prompt="hello once", task="sum")
-        controls = daemon.clockwork.controls
+        controls = daemon.cron.controls
         await self._repeat(lambda: controls.add(OWNER, "often", job, source="cli"))
         await self._repeat(lambda: controls.add(OWNER, "once", once, source="cli"))
         task = await self._repeat(

@@ -10,6 +10,7 @@ from daycare.base.messages import TASKED
 from daycare.base.task import TaskSpec
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records_tasks import Task
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import OWNER, House
 from daycare.testing.scripted import Scripted
 
@@ -31,7 +32,7 @@ async def ended(house: House, name: str = "sum", wait_s: float = 86_400.0) -> Ta
     """Return a task when it has ended and whoever asked was told."""
     found = await house.daemon.tasks.controls.wait(await task(house, name), wait_s)
     await trio.sleep(0.1)
-    return await house.store.tasks.get(found.no) or found
+    return await house.store.of(TaskRows).get(found.no) or found
 
 
 async def delivered(house: House, path: str = f"/{OWNER}/direct") -> list[str]:

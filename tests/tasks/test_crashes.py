@@ -9,6 +9,7 @@ import trio
 from daycare.base.task import ENDED
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records_tasks import Task
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
@@ -53,7 +54,7 @@ async def cancels_it(house: House) -> None:
 
 
 async def _until_settled(house: House) -> None:
-    while await house.store.agents.at("/ann/task/1") is not None or not await house.store.tasks.find():
+    while await house.store.agents.at("/ann/task/1") is not None or not await house.store.of(TaskRows).find():
         await trio.sleep(60)
     await trio.sleep(60)
 
@@ -78,7 +79,7 @@ async def test_a_task_that_a_crash_interrupts_anywhere_ends_once(
 
     async def first(house: House) -> None:
         await story(house)
-        whole.extend(await house.store.tasks.find())
+        whole.extend(await house.store.of(TaskRows).find())
 
     assert not await live(tmp_path / "whole", _model(story), doom, first, clock=clock)
     assert [task.state for task in whole] == [state]
@@ -92,7 +93,7 @@ async def test_a_task_that_a_crash_interrupts_anywhere_ends_once(
 
         async def again(house: House, found: list[Task] = found, replies: list[str] = replies) -> None:
             await story(house)
-            found += await house.store.tasks.find()
+            found += await house.store.of(TaskRows).find()
             replies += await delivered(house)
             assert await house.store.agents.at("/ann/task/1") is None
             assert await house.store.timers.find() == []

@@ -9,6 +9,7 @@ from daycare.base.cron import SILENCE
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.store.records import AgentConfig
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say
 from tests.tasks.helpers import Working, delivered, ended, lives, start, task
@@ -97,7 +98,7 @@ async def test_a_task_runs_beside_the_conversation_that_asked(tmp_path: Path, au
         model.task.enqueue(600.0, say("late answer"))
         assert "has begun" in await house.talk("/task look into it")
         assert await house.talk("and meanwhile?") == "echo: and meanwhile?"
-        [begun] = await house.store.tasks.find()
+        [begun] = await house.store.of(TaskRows).find()
         assert (begun.state, begun.deliver, begun.connector) == ("running", "/ann/direct", "direct")
         assert f"{begun.no} look into it: running" in await house.talk("/task")
         assert "running, until 2027-" in await house.talk("/task list")
@@ -115,7 +116,7 @@ async def test_a_chat_command_cancels_a_task_and_its_person_gets_what_it_had(
         model.task.enqueue(progress, 600.0)
         await house.talk("/task read nine letters")
         await trio.sleep(10)
-        [running] = await house.store.tasks.find()
+        [running] = await house.store.of(TaskRows).find()
         assert [line.text for line in running.progress] == ["read 3 of 9"]
         assert house.events("task.progress")[0]["text"] == "read 3 of 9"
         assert "is being stopped" in await house.talk(f"/task cancel {running.id}")
@@ -289,7 +290,7 @@ async def test_a_wrong_parameter_is_named(
         model.enqueue(call(("task_start", {"prompt": "for {{days}} days", "parameters": parameters})))
         await house.talk("plan")
         assert field in str(model.history[-1].messages[-1].parts)
-        assert await house.store.tasks.find() == []
+        assert await house.store.of(TaskRows).find() == []
 
 
 async def test_parameters_of_all_types_stand_in_the_prompt(tmp_path: Path, autojump_clock: object) -> None:

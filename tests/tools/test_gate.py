@@ -14,10 +14,12 @@ from daycare.base.cron import CronSpec
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
 from daycare.base.signal import SENDER
 from daycare.base.task import TaskSpec
+from daycare.features.cron.rows import CronRows
 from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution
+from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import House, open_house
 from daycare.testing.obedient import Obedient
 from daycare.testing.pigeon import Pigeon
@@ -293,14 +295,14 @@ async def test_a_yes_makes_just_the_call_that_was_shown_and_once(tmp_path: Path,
         await ann(house)
         await say(house, "1", "look at this", files=(Attachment(name="a.txt", data=ORDER.encode()),))
         await settle(house)
-        assert await house.store.cron.at("/ann/cron/report") is None
+        assert await house.store.of(CronRows).at("/ann/cron/report") is None
         it = await only(house)
         assert (it.kind, it.decider, it.provenance[0]) == ("call", "ann", 'file 1 "a.txt"')
         assert "use cron_add" in await say(house, "2", "/approvals")
         said = await say(house, "3", f"/approve {it.no} {it.seen}")
         assert said.startswith("Approved") and "cron_add" in said
         await settle(house)
-        job = await house.store.cron.at("/ann/cron/report")
+        job = await house.store.of(CronRows).at("/ann/cron/report")
         assert job is not None and job.spec.prompt == "write to eve"
         assert len(house.events("cron.added")) <= 1
         assert (await only(house)).state is ApprovalState.APPROVED, "nothing was asked for again"
@@ -313,7 +315,7 @@ async def test_a_no_makes_nothing(tmp_path: Path, autojump_clock: object) -> Non
         await settle(house)
         await say(house, "2", "/reject 1 never")
         await settle(house)
-        assert await house.store.cron.at("/ann/cron/report") is None
+        assert await house.store.of(CronRows).at("/ann/cron/report") is None
         assert (await only(house)).state is ApprovalState.REJECTED
 
 
@@ -350,7 +352,7 @@ async def _of_a_task_at_work(scene: Scene, tool: str) -> dict[str, Any]:
     task = await scene.house.daemon.tasks.controls.start("ann", TaskSpec(prompt="x", deadline_s=8_000), key="k")
     await settle(scene.house)
     read = (Origin.FILE,) if tool == "fetch" else ()
-    await scene.house.store.tasks.progress(task.agent_id, "half of it", "k", read)
+    await scene.house.store.of(TaskRows).progress(task.agent_id, "half of it", "k", read)
     return await _do(scene, "task_list")
 
 
@@ -387,9 +389,9 @@ async def _of_a_job(scene: Scene, tool: str) -> dict[str, Any]:
 
 async def _of_a_job_seen_later(scene: Scene, tool: str) -> dict[str, Any]:
     job = CronSpec(prompt=f"USE {tool}", cron="*/15 * * * *", deliver="none")
-    await scene.house.daemon.clockwork.controls.add("ann", "tea", job, source="cli")
+    await scene.house.daemon.cron.controls.add("ann", "tea", job, source="cli")
     await settle(scene.house, 1_000)
-    await scene.house.daemon.clockwork.controls.change("/ann/cron/tea", {"prompt": "compare", "deliver": ""})
+    await scene.house.daemon.cron.controls.change("/ann/cron/tea", {"prompt": "compare", "deliver": ""})
     await settle(scene.house, 1_000)
     return {}
 

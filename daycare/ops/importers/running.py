@@ -19,6 +19,7 @@ from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
 from daycare.config import Config, load
 from daycare.exports.archive import anonymous
+from daycare.features import open_store
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.found import Setting, Trove
@@ -31,7 +32,6 @@ from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
-from daycare.store.sqlite.store import open_store
 from daycare.store.vault import Vault, open_vault
 
 Product = tuple[Callable[[Source], bool], Callable[[Source, Reading], Trove]]

@@ -18,6 +18,8 @@ from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.ids import new_agent_id
 from daycare.base.messages import Origin
 from daycare.base.path import Kind, Path
+from daycare.features.cron.records import NewCronJob
+from daycare.features.cron.rows import CronRows
 from daycare.ops.importers import documents
 from daycare.ops.importers.found import MAIN, OWNER, AgentFound, Found, Job, Person, Secret, Subscribed, Trove
 from daycare.ops.importers.report import Item, Outcome
@@ -26,7 +28,7 @@ from daycare.rules.findings import findings_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, User
 from daycare.store.records_approvals import Finding
-from daycare.store.records_cron import NewCronJob
+from daycare.store.sqlite.signals import SignalRows
 from daycare.store.vault import Vault, check_key_name
 
 AT_ONCE: Final = 32  # of documents: what is written at the same time is one commit
@@ -297,7 +299,7 @@ class Taking:
     async def _job(self, it: Job) -> Item:
         user = self.user(it.person)
         key = self.key("job", it.ref)
-        known = await self.store.cron.by_key(key)
+        known = await self.store.of(CronRows).by_key(key)
         if known is not None:
             self._jobs[it.ref] = known.path
             return self.done("job", it, "there", known.path)
@@ -322,15 +324,15 @@ class Taking:
         path, job = str(Path.cron(user.id, it.name)), None
         for name in (it.name, f"{it.name[:40]}-{self.product}"):
             path = str(Path.cron(user.id, name))
-            if await self.store.cron.at(path) is None:
-                job = await self.store.cron.add(
+            if await self.store.of(CronRows).at(path) is None:
+                job = await self.store.of(CronRows).add(
                     NewCronJob(path=path, user=user.id, source="cli", source_ref="", spec=spec, next_at=first, key=key)
                 )
                 break
         if job is None:
             return self.done("job", it, "left", path, "there is one of this name")
         if pause:
-            await self.store.cron.pause(job.no, True, None)
+            await self.store.of(CronRows).pause(job.no, True, None)
             notes += [] if danger and not it.paused else ["paused"]
         self._jobs[it.ref] = path
         return self.done("job", it, "taken", path, *notes, findings=findings)
@@ -352,12 +354,12 @@ class Taking:
             other = self._agents.get(part)
             parts.append(other.path if other is not None else part)
         pattern = ":".join(parts)
-        known = await self.store.signals.subscriptions(agent_id=agent.id)
+        known = await self.store.of(SignalRows).subscriptions(agent_id=agent.id)
         if any(each.pattern == pattern for each in known):
             return self.done("subscription", it, "there", f"{agent.path} {pattern}")
         from daycare.base.signal import check_pattern
 
-        await self.store.signals.subscribe(agent, check_pattern(pattern), silent=it.silent, origin=Origin.FILE)
+        await self.store.of(SignalRows).subscribe(agent, check_pattern(pattern), silent=it.silent, origin=Origin.FILE)
         return self.done("subscription", it, "taken", f"{agent.path} {pattern}")
 
     async def _secret(self, it: Secret) -> Item:

@@ -1,9 +1,13 @@
-"""Every table, and what an export does with it: the one place to say so. A test compares it with the schema.
+"""Every table of the core, and what an export does with it; those of capabilities say it themselves (`rows.Table`).
+
+A test compares both with the schema.
 
 The queries are over `temp.exported`, the agents that are exported: `place`, `id`, `path`.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from daycare.store.sqlite.rows import Table
 
 TAKEN: Final = {
     "agents": "agent",
@@ -19,7 +23,6 @@ TAKEN: Final = {
     "memory_sources": "memory",
     "memory_marks": "mark",
     "timers": "reminder",
-    "cron_jobs": "job",
     "files": "file",
 }  # by the tag of its record
 
@@ -37,74 +40,57 @@ MADE_ANEW: Final = {
 }
 
 
-class Left(NamedTuple):
-    """A table that is not exported: why, and the query that counts what is worth telling people about."""
-
-    why: str
-    what: str = ""
-    query: str = ""
+def _left(name: str, why: str, what: str = "", query: str = "") -> Table:
+    return Table(name, why=why, what=what, query=query)
 
 
 _OF = "agent_id IN (SELECT id FROM exported)"
 
-LEFT_OUT: Final[dict[str, Left]] = {
-    "outbox": Left(
+LEFT_OUT: Final = (
+    _left(
+        "outbox",
         "they are on their way from here",
         "undelivered replies",
         f"SELECT count(*) FROM outbox WHERE state < 2 AND {_OF}",
     ),
-    "waits": Left(
+    _left(
+        "waits",
         "they are asked from here: an answer finds no way elsewhere",
         "open questions to other agents",
         f"SELECT count(*) FROM waits WHERE {_OF}",
     ),
-    "approvals": Left(
+    _left(
+        "approvals",
         "a decision binds the agent that asked",
         "requests that wait for a decision",
         f"SELECT count(*) FROM approvals WHERE state = 'pending' AND {_OF}",
     ),
-    "approval_messages": Left("they belong to requests"),
-    "approval_grants": Left(
+    _left("approval_messages", "they belong to requests"),
+    _left(
+        "approval_grants",
         "a right is given to this agent alone",
         "rights to act without asking",
         f"SELECT count(*) FROM approval_grants WHERE {_OF}",
     ),
-    "dead_letters": Left(
+    _left(
+        "dead_letters",
         "replay them first: daycare dead list",
         "dead letters",
         f"SELECT count(*) FROM dead_letters WHERE replayed_at IS NULL AND {_OF}",
     ),
-    "dropped_letters": Left("of what was given up on here"),
-    "reservations": Left("of calls that run"),
-    "spend": Left("what was spent was spent here"),
-    "spending": Left("what was spent was spent here"),
-    "budget_marks": Left("of what was spent here"),
-    "budget_sums": Left("of what was spent here"),
-    "cron_runs": Left("the ledger of what ran here"),
-    "tasks": Left(
-        "who asked waits for them here",
-        "tasks that have not ended",
-        f"SELECT count(*) FROM tasks WHERE ended_at IS NULL AND {_OF}",
-    ),
-    "signals": Left(
-        "they are sent from here",
-        "signals that are not due yet",
-        "SELECT count(*) FROM signals WHERE state = 'waiting' AND origin <> 'system'"
-        " AND sender_id IN (SELECT id FROM exported)",
-    ),
-    "signal_subscriptions": Left(
-        "which signals there are is decided where they are sent: subscribe it anew",
-        "subscriptions to signals",
-        f"SELECT count(*) FROM signal_subscriptions WHERE {_OF}",
-    ),
-    "heartbeats": Left("when a heart has beaten here"),
-    "steps": Left("the journal of turns, for crashes and `trace`: what was said is in the turns"),
-    "events": Left("the log of this installation"),
-    "forgotten_turns": Left("hashes of what was forgotten stay with who forgot it"),
-    "forgetting": Left("the state of this file"),
-    "secrets": Left("secrets never leave"),
-    "users": Left("people are of an installation"),
-    "user_connector_keys": Left("people are of an installation"),
-    "strangers": Left("people are of an installation"),
-    "connector_memory": Left("of the connectors of this installation"),
-}
+    _left("dropped_letters", "of what was given up on here"),
+    _left("reservations", "of calls that run"),
+    _left("spend", "what was spent was spent here"),
+    _left("spending", "what was spent was spent here"),
+    _left("budget_marks", "of what was spent here"),
+    _left("budget_sums", "of what was spent here"),
+    _left("steps", "the journal of turns, for crashes and `trace`: what was said is in the turns"),
+    _left("events", "the log of this installation"),
+    _left("forgotten_turns", "hashes of what was forgotten stay with who forgot it"),
+    _left("forgetting", "the state of this file"),
+    _left("secrets", "secrets never leave"),
+    _left("users", "people are of an installation"),
+    _left("user_connector_keys", "people are of an installation"),
+    _left("strangers", "people are of an installation"),
+    _left("connector_memory", "of the connectors of this installation"),
+)

@@ -46,16 +46,14 @@ from daycare.store.sqlite.export_bounds import bound_above, bounds_from, limits_
 from daycare.store.sqlite.export_tables import LEFT_OUT
 from daycare.store.sqlite.memory_rows import extra_from, span
 from daycare.store.sqlite.readers import Readers
+from daycare.store.sqlite.rows import Table
 from daycare.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 _SHARED: Final = tuple(layer for layer in Layer if layer is not Layer.AGENT)
-_OF_TURNS: Final[tuple[Literal["result", "shortened", "turn"], ...]] = (
-    "result",
-    "shortened",
-    "turn",
-)  # what the keys of files begin with that belong to a turn
+# What the keys of files begin with that belong to a turn:
+_OF_TURNS: Final[tuple[Literal["result", "shortened", "turn"], ...]] = ("result", "shortened", "turn")
 _decode_messages = msgspec.json.Decoder(tuple[Message, ...]).decode
 _decode_config = msgspec.json.Decoder(AgentConfig).decode
 _decode_lines = msgspec.json.Decoder(tuple[str, ...]).decode
@@ -80,10 +78,11 @@ INSERT INTO memory_places SELECT row_number() OVER (ORDER BY no), no FROM memori
 class Exports:
     """See `contract_exports.ExportStore`."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, tables: Sequence[Table]) -> None:
         self._write = writer.write
         self._inline = writer.inline
         self._readers = readers
+        self._tables = tables  # of capabilities
 
     @contextmanager
     def snapshot(self, path: str, *, shared: bool = False) -> Iterator["Subtree"]:
@@ -91,7 +90,7 @@ class Exports:
         db = self._readers.open()
         try:
             db.execute("BEGIN")
-            yield Subtree(db, path, shared=shared)
+            yield Subtree(db, path, self._tables, shared=shared)
         finally:
             db.close()
 
@@ -116,7 +115,7 @@ class Exports:
 class Subtree:
     """See `records_exports.Snapshot`."""
 
-    def __init__(self, db: apsw.Connection, path: str, *, shared: bool) -> None:
+    def __init__(self, db: apsw.Connection, path: str, tables: Sequence[Table], *, shared: bool) -> None:
         self._db = db
         self._path = path
         self._shared = shared
@@ -132,7 +131,7 @@ class Subtree:
             db.execute(statement, {name: value for name, value in wanted.items() if f":{name}" in statement})
         self._left: dict[str, LeftOut] = {}
         self._away: set[int] = set()
-        for table in LEFT_OUT.values():
+        for table in (*LEFT_OUT, *tables):
             if table.query:
                 self._leave(table.what, count(db, table.query), table.why)
         waiting = "SELECT count(*) FROM inbox WHERE state IN (0, 3) AND agent_id IN (SELECT id FROM exported)"

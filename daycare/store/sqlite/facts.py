@@ -52,6 +52,13 @@ class TurnAnswered(NamedTuple):
     result: str
 
 
+class ReplyMoved(NamedTuple):
+    """A reply that had been given up waits again, under another number."""
+
+    seq: int
+    to: int
+
+
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 

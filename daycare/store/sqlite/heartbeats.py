@@ -1,6 +1,6 @@
 """Heartbeats: since when an agent has one, and its last beat, posted and recorded together."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import apsw
 
@@ -9,15 +9,14 @@ from daycare.store.records import Agent, Receipt
 from daycare.store.records_signals import Heartbeat
 from daycare.store.sqlite import agents, inbox, signal_rows
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.rows import Rows, Table
+from daycare.store.sqlite.writer import Tx
 
 
-class Heartbeats:
-    """See `contract_signals.HeartbeatStore`."""
+class HeartbeatRows(Rows):
+    """Reads and writes them."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
-        self._write = writer.write
-        self._reader = reader
+    tables: ClassVar = (Table("heartbeats", why="when a heart has beaten here"),)
 
     async def look(self, now_ms: int, limit: int) -> list[tuple[Agent, Heartbeat]]:
         """Return living agents with a heartbeat."""

@@ -11,6 +11,7 @@ from daycare.base.messages import Choice, Envelope, EnvelopeKind, File, Origin
 from daycare.store.records import Agent, OutboxRow, Reply, Shows
 from daycare.store.sqlite import letters, mailbox
 from daycare.store.sqlite.database import counted
+from daycare.store.sqlite.facts import ReplyMoved
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx, Writer
 
@@ -211,7 +212,7 @@ def revive(tx: Tx, seq: int) -> int:
         " WHERE seq = ?",
         (newest[0] + 1, tx.now, seq),
     )
-    tx.run("UPDATE cron_runs SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
+    tx.tell(ReplyMoved(seq, newest[0] + 1))
     tx.run("UPDATE tasks SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
     tx.commit.connectors.add(row[0])
     return int(newest[0]) + 1

@@ -3,7 +3,7 @@
 Numbers that count on are never given again, so of some tables the newest row stays without anything in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -15,8 +15,8 @@ from daycare.store.records_documents import Layer
 from daycare.store.sqlite import budgets, scrub
 from daycare.store.sqlite.database import count, describing, open_writer
 from daycare.store.sqlite.document_versions import WHOLE
-from daycare.store.sqlite.followers import followers
 from daycare.store.sqlite.memory_rows import fetch, remove
+from daycare.store.sqlite.rows import Rows, followers_of
 from daycare.store.sqlite.writer import Memory, Tx
 
 _PAGE: Final = 2_000
@@ -54,7 +54,7 @@ _BLANKS: Final = {  # table: (its number, what is left of the newest row)
 _UNDER: Final = (  # no table has a column `root`: `path` in it is always the outer one's
     "EXISTS (SELECT 1 FROM purged_roots r WHERE {0} = r.root OR substr({0}, 1, length(r.root) + 1) = r.root || '/')"
 )
-_NAMES: Final = {  # what people call rows
+_NAMES: Final = {  # what people call rows of the core
     "agents": "agents",
     "inbox": "messages",
     "outbox": "replies",
@@ -62,8 +62,6 @@ _NAMES: Final = {  # what people call rows
     "documents": "versions of documents",
     "memories": "memories",
     "files": "files",
-    "cron_jobs": "scheduled jobs",
-    "tasks": "tasks",
     "approvals": "requests",
     "user_connector_keys": "accounts",
     "spend": "calls of models",
@@ -82,21 +80,25 @@ class Person(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-def look(location: str, user: str) -> Person:
-    """Return what is there of a person. Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR."""
+def look(location: str, user: str, rows: Sequence[type[Rows]]) -> Person:
+    """Return what is there of a person; `rows` are those of capabilities.
+
+    Raises `NotFoundError`, `ForbiddenError` PURGE_OPERATOR.
+    """
     with describing(location), closing(open_writer(location)) as db:
-        return _person(db, user)
+        return _person(db, user, _names(rows))
 
 
-def purge(location: str, user: str, now_ms: int) -> dict[str, int]:
+def purge(location: str, user: str, now_ms: int, rows: Sequence[type[Rows]]) -> dict[str, int]:
     """Remove a person; return how many rows went, by what they were. Nobody else has the database open."""
     with describing(location), closing(open_writer(location)) as db:
         scrub.recover(db)
-        person = _person(db, user)
-        tx = Tx(db, now_ms, Memory(db, followers()))
+        names = _names(rows)
+        person = _person(db, user, names)
+        tx = Tx(db, now_ms, Memory(db, followers_of(rows)))
         db.execute("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON").fetchall()
         try:
-            gone = _purge(tx, person)
+            gone = _purge(tx, person, names)
             scrub.begin(tx, "system")
             db.execute("COMMIT")
         finally:
@@ -106,7 +108,11 @@ def purge(location: str, user: str, now_ms: int) -> dict[str, int]:
     return gone
 
 
-def _person(db: apsw.Connection, user: str) -> Person:
+def _names(rows: Sequence[type[Rows]]) -> dict[str, str]:
+    return _NAMES | {table.name: table.called for each in rows for table in each.tables if table.called}
+
+
+def _person(db: apsw.Connection, user: str, names: Mapping[str, str]) -> Person:
     rows = fetch(
         db,
         "WITH RECURSIVE those (id) AS (SELECT id FROM users WHERE id = ?1 UNION SELECT u.id FROM users u"
@@ -131,7 +137,7 @@ def _person(db: apsw.Connection, user: str) -> Person:
     ]
     roots = (*(f"/{id_}" for id_ in users), *under)
     _choose(db, users, roots)
-    counts = {_NAMES[name]: many for name in _NAMES if (many := count(db, _sql(db, "SELECT count(*) FROM", name)))}
+    counts = {names[name]: many for name in names if (many := count(db, _sql(db, "SELECT count(*) FROM", name)))}
     return Person(users=users, roots=roots, accounts=tuple(keys), counts=counts)
 
 
@@ -177,7 +183,7 @@ def _tables(db: apsw.Connection) -> Iterator[str]:
             yield str(name)
 
 
-def _purge(tx: Tx, person: Person) -> dict[str, int]:
+def _purge(tx: Tx, person: Person, names: Mapping[str, str]) -> dict[str, int]:
     db = tx.db
     gone = {"memories": _memories(tx, person), "documents": _documents(tx)}
     gone["spending"] = budgets.forget(db, _whose(db, "spending"), _whose(db, "reservations"))
@@ -198,7 +204,7 @@ def _purge(tx: Tx, person: Person) -> dict[str, int]:
     tx.run("DELETE FROM users WHERE id IN (SELECT id FROM purged_users)")
     found: dict[str, int] = {}
     for table, many in gone.items():
-        name = _NAMES.get(table, "other rows")
+        name = names.get(table, "other rows")
         found[name] = found.get(name, 0) + many
     return {name: many for name, many in found.items() if many}
 

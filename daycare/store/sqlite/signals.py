@@ -1,9 +1,7 @@
 """Signals: sent once, fired once with all their messages; and who subscribes to them."""
 
 from collections.abc import Sequence
-from typing import Any, Final
-
-import apsw
+from typing import Any, ClassVar, Final
 
 from daycare.base import signal
 from daycare.base.errors import BusyError, DaycareError
@@ -12,8 +10,9 @@ from daycare.base.messages import Envelope, Origin
 from daycare.store.records import Agent, Receipt
 from daycare.store.records_signals import NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
 from daycare.store.sqlite import agents, inbox, signal_rows
+from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.signal_rows import SIGNALS, must_get
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.writer import Tx
 
 Fired = tuple[Signal, list[tuple[Envelope, Receipt]]]
 
@@ -24,12 +23,25 @@ _SUBSCRIPTIONS: Final = (
 )
 
 
-class Signals:
-    """See `contract_signals.SignalStore`."""
+class SignalRows(Rows):
+    """Reads and writes them."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
-        self._write = writer.write
-        self._reader = reader
+    tables: ClassVar = (
+        Table(
+            "signals",
+            why="they are sent from here",
+            what="signals that are not due yet",
+            query="SELECT count(*) FROM signals WHERE state = 'waiting' AND origin <> 'system'"
+            " AND sender_id IN (SELECT id FROM exported)",
+        ),
+        Table(
+            "signal_subscriptions",
+            why="which signals there are is decided where they are sent: subscribe it anew",
+            what="subscriptions to signals",
+            query="SELECT count(*) FROM signal_subscriptions WHERE agent_id IN (SELECT id FROM exported)",
+        ),
+    )
+    followers: ClassVar = (signal_rows.Listeners,)
 
     async def send(self, new: NewSignal) -> Signal:
         """Add a signal that waits, or return the one that this call has sent."""

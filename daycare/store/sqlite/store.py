@@ -1,7 +1,8 @@
 """Opening a SQLite store: a file, or `memory:` for tests and trials."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
+from typing import TypeVar
 
 import trio
 
@@ -12,15 +13,12 @@ from daycare.store.sqlite import budgets, lives, removal, scrub
 from daycare.store.sqlite.agents import Agents
 from daycare.store.sqlite.approvals import Approvals
 from daycare.store.sqlite.behaviours import Behaviours
-from daycare.store.sqlite.cron import Cron
 from daycare.store.sqlite.database import MEMORY, connect_reader, describing, file_of, open_writer
 from daycare.store.sqlite.dead import DeadLetters
 from daycare.store.sqlite.documents import Documents
 from daycare.store.sqlite.exports import Exports
 from daycare.store.sqlite.files import Files
-from daycare.store.sqlite.followers import followers
 from daycare.store.sqlite.guard import Guard
-from daycare.store.sqlite.heartbeats import Heartbeats
 from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
@@ -30,21 +28,27 @@ from daycare.store.sqlite.memories import Memories
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
 from daycare.store.sqlite.readers import Readers
-from daycare.store.sqlite.signals import Signals
+from daycare.store.sqlite.rows import Rows, followers_of
 from daycare.store.sqlite.strangers import Strangers
 from daycare.store.sqlite.summaries import Summaries
-from daycare.store.sqlite.tasks import Tasks
 from daycare.store.sqlite.timers import Timers
 from daycare.store.sqlite.turns import Turns
 from daycare.store.sqlite.upkeep import Upkeep
 from daycare.store.sqlite.watch import Watch
 from daycare.store.sqlite.writer import Writer
 
+T = TypeVar("T")
+
 
 class SqliteStore:
-    """The store's groups over one writing and one reading connection; see `contract.Store`."""
+    """The store's groups over one writing and one reading connection; see `contract.Store`.
 
-    def __init__(self, location: str, clock: Clock, *, inline: bool, vfs: str | None = None) -> None:
+    `rows` are those of capabilities. Their followers are told of what becomes true in this order.
+    """
+
+    def __init__(
+        self, location: str, clock: Clock, rows: Sequence[type[Rows]] = (), *, inline: bool, vfs: str | None = None
+    ) -> None:
         file = file_of(location)
         with ExitStack() as opened:
             self._db = opened.enter_context(closing(open_writer(file, vfs)))
@@ -59,7 +63,7 @@ class SqliteStore:
                     clock,
                     guard,
                     inline=inline or location == MEMORY,
-                    followers=followers(),
+                    followers=followers_of(rows),
                 )
             self._reader = self._db  # of a database in memory there is one connection for both
             if location != MEMORY:
@@ -82,11 +86,8 @@ class SqliteStore:
         self.approvals = Approvals(*parts)
         self.budgets = budgets.Budgets(*parts)
         self.timers = Timers(*parts)
-        self.exports = Exports(self._writer, self._readers)
-        self.cron = Cron(*parts)
-        self.tasks = Tasks(*parts)
-        self.signals = Signals(*parts)
-        self.heartbeats = Heartbeats(*parts)
+        self.exports = Exports(self._writer, self._readers, [table for kind in rows for table in kind.tables])
+        self._rows: dict[type, Rows] = {kind: kind(*parts) for kind in rows}
         self.behaviours = Behaviours(*parts)
         self.upkeep = Upkeep(*parts)
         self.gauges = Gauges(self._writer, self._readers)
@@ -103,6 +104,12 @@ class SqliteStore:
         self._writer.listener = listener
         if trouble is not None:
             self._writer.trouble = trouble
+
+    def of(self, kind: type[T]) -> T:
+        """Return what reads and writes the tables of a capability."""
+        rows = self._rows[kind]
+        assert isinstance(rows, kind)
+        return rows
 
     @property
     def lost(self) -> Loss | None:
@@ -160,14 +167,19 @@ class SqliteStore:
 
 @asynccontextmanager
 async def open_store(
-    location: str, clock: Clock | None = None, *, inline: bool = False, vfs: str | None = None
+    location: str,
+    clock: Clock | None = None,
+    rows: Sequence[type[Rows]] = (),
+    *,
+    inline: bool = False,
+    vfs: str | None = None,
 ) -> AsyncIterator[SqliteStore]:
     """Open a store and serve it for the length of the block; what was written inside is durable at its end.
 
     `inline` commits in the calling task without a worker thread, for tests on virtual time, where a thread would let
     the clock jump. Raises `BrokenError` for a file that is corrupt or from a newer daycare.
     """
-    store = SqliteStore(location, clock or SystemClock(), inline=inline, vfs=vfs)
+    store = SqliteStore(location, clock or SystemClock(), rows, inline=inline, vfs=vfs)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)

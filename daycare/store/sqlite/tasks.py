@@ -1,9 +1,8 @@
 """Tasks: begun with their agent, message and deadline in one transaction, told of once."""
 
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-import apsw
 import msgspec
 from msgspec.structs import replace
 
@@ -15,19 +14,27 @@ from daycare.base.path import Path
 from daycare.store.records import Delivery
 from daycare.store.records_tasks import NewTask, Task, TaskNews, TaskProgress
 from daycare.store.sqlite import agents, inbox, outbox, timers
+from daycare.store.sqlite.rows import Rows, Table
 from daycare.store.sqlite.sql import Select, marks
 from daycare.store.sqlite.task_ledger import COLUMNS, DEADLINE_KEY, OpenTasks, must_get, note, task_of
-from daycare.store.sqlite.writer import Tx, Writer
+from daycare.store.sqlite.writer import Tx
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Tasks:
-    """See `contract_tasks.TaskStore`."""
+class TaskRows(Rows):
+    """Reads and writes them."""
 
-    def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
-        self._write = writer.write
-        self._reader = reader
+    tables: ClassVar = (
+        Table(
+            "tasks",
+            "tasks",
+            why="who asked waits for them here",
+            what="tasks that have not ended",
+            query="SELECT count(*) FROM tasks WHERE ended_at IS NULL AND agent_id IN (SELECT id FROM exported)",
+        ),
+    )
+    followers: ClassVar = (OpenTasks,)
 
     async def start(self, new: NewTask) -> Task:
         """Make a task, or return the one that this call has made."""

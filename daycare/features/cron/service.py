@@ -7,7 +7,9 @@ What is late is recorded at once and posted little by little, so that a start af
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import trio
 from msgspec.structs import replace
@@ -16,21 +18,34 @@ from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.agent.bounds import is_as_bound
 from daycare.base import crontab
+from daycare.base.causes import JobRun
 from daycare.base.clock import Clock
+from daycare.base.cron import within
+from daycare.base.durations import duration
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
 from daycare.base.events import CronBroken, CronDue, CronFailed, CronMissed, CronRan
+from daycare.base.fence import fence
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import CRON_CATCH_UP_S, CRON_FILES_LOOK_S, CRON_LOOK_S, CRON_PAGE
+from daycare.base.limits import (
+    CRON_ANSWER_SHOWN_CHARS,
+    CRON_CATCH_UP_S,
+    CRON_DUE_MAX,
+    CRON_FILES_LOOK_S,
+    CRON_LOOK_S,
+    CRON_ON_TIME_S,
+    CRON_PAGE,
+)
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Kind, Path
+from daycare.base.times import local_time
 from daycare.base.zones import zone_of
+from daycare.features.cron.records import CronAnswer, CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
+from daycare.features.cron.rows import CronRows
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside, is_of_the_store
-from daycare.schedule.cron_plan import compose, deadline_of, plan
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Policy
-from daycare.store.records_cron import CronFiring, CronJob, CronPost, CronRun
+from daycare.store.records import Commit, Policy
 from daycare.store.records_tasks import NewTask
 from daycare.store.worker import Worker
 from daycare.tools.context import shortened
@@ -60,15 +75,19 @@ class Schedule:
 
     def __post_init__(self) -> None:
         """Have it looked when something is due, has changed, or the clock may have been set."""
+        self.rows = self.store.of(CronRows)
         self._worker = Worker(self.look)
 
-    def changed(self) -> None:
-        """A job was added or changed, or a run waits: look again. Called after the commit."""
-        self._orphaned = True
-        self._worker.wake()
+    def committed(self, commit: Commit) -> None:
+        """Something was committed: look again where a job was added or changed, or a run waits; tell observers."""
+        news = commit.news_of(CronNews)
+        if news is not None:
+            if news.changed:
+                self._orphaned = True
+                self._worker.wake()
+            self._announce(news.runs)
 
-    def announce(self, runs: Sequence[CronRun]) -> None:
-        """Let observers know what became of runs. Called after the commit."""
+    def _announce(self, runs: Sequence[CronRun]) -> None:
         for run in runs:
             about: dict[str, Any] = {
                 "at_ms": self.clock.now_ms(),
@@ -100,7 +119,7 @@ class Schedule:
         if now_ms < self._seen_ms or not self._seen_ms:
             await self._rewind(now_ms)
         self._seen_ms = now_ms
-        jobs = await self.store.cron.due(now_ms, CRON_PAGE)
+        jobs = await self.rows.due(now_ms, CRON_PAGE)
         if jobs:
             firings = [await self._firing_or_none(job, now_ms) for job in jobs]
             for run in await self._fire(firings):
@@ -109,7 +128,7 @@ class Schedule:
                 await self._tell_of_missed(firing)
             return 0.0  # there may be more, and the clock goes on
         catch_up_s = self._caught_up_at + CRON_CATCH_UP_S - trio.current_time()
-        for run in await self.store.cron.waiting(now_ms, CRON_PAGE):
+        for run in await self.rows.waiting(now_ms, CRON_PAGE):
             late = not run.by_hand and run.attempt == 0
             if late and catch_up_s > 0:
                 continue
@@ -123,9 +142,9 @@ class Schedule:
 
     async def _wait_s(self, now_ms: int, catch_up_s: float) -> float:
         waits = [CRON_LOOK_S]
-        if (due := await self.store.cron.next_due()) is not None:
+        if (due := await self.rows.next_due()) is not None:
             waits.append((due - now_ms) / 1000)
-        if (post := await self.store.cron.next_post()) is not None:
+        if (post := await self.rows.next_post()) is not None:
             waits.append(max((post - now_ms) / 1000, catch_up_s, 0.0))
         return max(min(waits), 0.0)
 
@@ -141,16 +160,16 @@ class Schedule:
 
     async def _fire(self, firings: Sequence[CronFiring]) -> list[CronRun]:
         try:
-            return await self.store.cron.fire(firings)
+            return await self.rows.fire(firings)
         except Exception as defect:  # of one of them: each by itself
             if is_of_the_store(defect):
                 raise
         runs: list[CronRun] = []
         for each in firings:
             with self._aside(each.job) as tried:
-                runs += await self.store.cron.fire([each])
+                runs += await self.rows.fire([each])
             if tried.failed:
-                runs += await self.store.cron.fire([CronFiring(job=each.job, runs=(), next_at=None)])
+                runs += await self.rows.fire([CronFiring(job=each.job, runs=(), next_at=None)])
         return runs
 
     def _aside(self, job: CronJob) -> SetAside:
@@ -174,9 +193,9 @@ class Schedule:
         return replace(firing, runs=tuple(runs))
 
     async def _post(self, run: CronRun, now_ms: int) -> None:
-        job = await self.store.cron.get(run.job)
+        job = await self.rows.get(run.job)
         assert job is not None, "a job stays as long as its ledger"
-        posted = await self.store.cron.post(run.no, await self._message(job, run, await self._zone(job), now_ms))
+        posted = await self.rows.post(run.no, await self._message(job, run, await self._zone(job), now_ms))
         if posted is not None:
             await self._tell_of_failure(posted)
 
@@ -206,7 +225,7 @@ class Schedule:
         if job.spec.target:
             return CronPost(envelope=compose(job, run, zone, now_ms, None))
         fresh = job.spec.session == "fresh"
-        last = await self.store.cron.last_answer(job.no) if fresh else None
+        last = await self.rows.last_answer(job.no) if fresh else None
         if job.spec.task:
             return self._task(job, run, compose(job, run, zone, now_ms, last), now_ms)
         agent = await self.directory.find(job.path)
@@ -243,11 +262,11 @@ class Schedule:
 
         Only jobs are looked at that were decided on in what is the future now: most often none.
         """
-        if not await self.store.cron.was_ahead(now_ms):
+        if not await self.rows.was_ahead(now_ms):
             return
         sooner = []
         after = 0
-        while jobs := await self.store.cron.ahead(now_ms, after=after, limit=_PAGE):
+        while jobs := await self.rows.ahead(now_ms, after=after, limit=_PAGE):
             for job in jobs:
                 await trio.lowlevel.checkpoint()  # others have a turn: there may be very many, at half a ms each
                 assert job.next_at is not None
@@ -257,12 +276,12 @@ class Schedule:
                 if first is not None and first < job.next_at:
                     sooner.append((job.no, job.revision, first))
             after = jobs[-1].no
-        await self.store.cron.rewind(now_ms, sooner)
+        await self.rows.rewind(now_ms, sooner)
 
     async def _dismiss_orphans(self) -> None:
         """A job that is gone needs its agent no more."""
         self._orphaned = False
-        for agent_id, path, user in await self.store.cron.orphans(CRON_PAGE):
+        for agent_id, path, user in await self.rows.orphans(CRON_PAGE):
             key, reason = f"dismiss:{agent_id}", "its job was removed"
             message = dismissal(path, agent_id, user, key=key, reason=reason, trace=new_trace_id(), quiet=True)
             try:
@@ -278,4 +297,80 @@ class Schedule:
 
     async def expire(self, now_ms: int) -> int:
         """Delete a bounded number of old runs, and removed jobs; return how many."""
-        return await self.store.cron.expire(now_ms - self.live.now.store.keep_ms, _EXPIRE_ROWS)
+        return await self.rows.expire(now_ms - self.live.now.store.keep_ms, _EXPIRE_ROWS)
+
+
+_ON_TIME_MS: Final = int(CRON_ON_TIME_S * 1000)
+
+
+def plan(job: CronJob, zone: str, now_ms: int) -> CronFiring:
+    """Decide on what is due of a job; `zone` is its user's. What is too much for once is left for the next time.
+
+    What begins within `CRON_ON_TIME_S` is on time. Of what is later at most the last runs, if its policy says so.
+    """
+    assert job.next_at is not None
+    due: list[int] = []
+    next_at: int | None = None
+    for at in chain((job.next_at,), job.spec.times(zone, job.next_at)):
+        if at > now_ms or len(due) == CRON_DUE_MAX:
+            next_at = at
+            break
+        due.append(at)
+    on_time = [at for at in due if now_ms - at <= _ON_TIME_MS]
+    late = due[: len(due) - len(on_time)]
+    runs: list[NewCronRun] = []
+    if late:
+        last = late[-1] if not on_time and (next_at is None or next_at > now_ms) else None
+        runs = _late(job, late, last, now_ms)
+    runs += [NewCronRun(due_at=at, state="due") for at in on_time]
+    return CronFiring(job=job, runs=tuple(runs), next_at=next_at)
+
+
+def _late(job: CronJob, late: list[int], last: int | None, now_ms: int) -> list[NewCronRun]:
+    """`last` is the newest of all that are late, if nothing newer is due."""
+    minutes = within(job.spec.misfire)
+    policy = f"misfire policy: {job.spec.misfire}"
+    passed = f"{policy}, of several the newest" if minutes else policy
+    runs = [NewCronRun(due_at=at, state="missed", reason=passed) for at in late]
+    if last is not None and (now_ms - last) / 60_000 <= minutes:
+        runs[-1] = NewCronRun(due_at=last, state="waiting", reason=policy)
+    return runs
+
+
+def compose(job: CronJob, run: CronRun, zone: str, now_ms: int, last: CronAnswer | None) -> Envelope:
+    """Return the message of a run; `last` is what the job answered last."""
+    here = zone_of(job.spec.zone or zone)
+    text = job.spec.said(run.parameters)
+    if last is not None:
+        answer = last.text
+        if len(answer) > CRON_ANSWER_SHOWN_CHARS:
+            answer = f"{answer[:CRON_ANSWER_SHOWN_CHARS]} [cut: {len(answer)} characters in all]"
+        text += f"\n\nYour answer of {_local(last.due_at, here)}, for comparison:\n{fence('earlier-answer', answer)}"
+    late_ms = now_ms - run.due_at
+    cause = JobRun(
+        job=job.path,
+        due=_local(run.due_at, here),
+        deliver=job.spec.deliver,
+        late=duration(late_ms / 1000) if not run.by_hand and late_ms > _ON_TIME_MS else "",
+        until=_local(deadline_of(job, now_ms), here) if job.spec.task else "",
+    )
+    return Envelope(
+        to="" if job.spec.task else job.spec.target or job.path,
+        user=job.user,
+        origin=Origin.CRON,
+        sender=job.path,
+        key=f"cron:{job.no}:{run.due_at}:{run.attempt}",
+        text=text,
+        trace=new_trace_id(),
+        cause=cause,
+        origins=last.origins if last is not None else None,
+    )
+
+
+def deadline_of(job: CronJob, now_ms: int) -> int:
+    """Return when the task is stopped that a run begins now."""
+    return now_ms + round(job.spec.deadline_s * 1000)
+
+
+def _local(at_ms: int, zone: ZoneInfo) -> str:
+    return f"{local_time(at_ms, zone):%a %Y-%m-%d %H:%M %Z}"

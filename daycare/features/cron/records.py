@@ -1,13 +1,16 @@
-"""What a store takes and hands out of scheduled jobs and their ledger. Times are wall-clock milliseconds, UTC."""
+"""Scheduled jobs and their ledger: as they are kept, and as a file has one. Times are wall-clock milliseconds, UTC."""
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from daycare.base.cron import CronSpec
+from daycare.base.cron import CronSection, CronSpec
 from daycare.base.messages import Envelope, Origins
 from daycare.store.records import AgentConfig, NewAgent
 from daycare.store.records_tasks import NewTask
+
+_FENCE: Final = "---"
+_FIELDS_MAX_CHARS: Final = 8_000  # read in some 50 ms
 
 Source = Literal["config", "file", "cli", "agent"]
 RunState = Literal["waiting", "due", "ran", "late", "missed", "skipped", "failed"]
@@ -157,3 +160,65 @@ class CronNews(msgspec.Struct):
     changed: bool = False
     runs: list[CronRun] = []  # msgspec gives each its own
     ended: dict[int, int] = {}
+
+
+class CronProblem(msgspec.Struct, frozen=True):
+    """A job in a file or in config.toml that cannot be kept as it is written; what was kept of it before stays."""
+
+    source_ref: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.source_ref}:{self.line}: {self.what}"
+
+
+class UnreadableError(Exception):
+    """Why a file is no job, and in which line."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(what)
+        self.line = line
+        self.what = what
+
+
+def section_of(text: str) -> CronSection:
+    """Read a file: fields between two lines `---`, then the prompt. Raises `UnreadableError`."""
+    import yaml  # late: it costs 20 ms, and most homes have no such file
+
+    lines = text.split("\n")
+    if lines[0].rstrip() != _FENCE:
+        raise UnreadableError(1, "begins with a line ---, then fields such as `cron: 0 7 * * *`, then another ---")
+    end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
+    if end is None:
+        raise UnreadableError(1, "has no second line ---: nobody knows where its fields end")
+    if sum(map(len, lines[1:end])) > _FIELDS_MAX_CHARS:
+        raise UnreadableError(2, f"has fields of over {_FIELDS_MAX_CHARS} characters")
+    try:
+        # Every value is text, as it stands there: `07:30` is no number and `no` is no false.
+        found: Any = yaml.load("\n".join(lines[1:end]), Loader=yaml.BaseLoader)  # noqa: S506 - it makes no objects
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        what = f"{getattr(error, 'problem', None) or 'its fields cannot be read'}"
+        if "alias" in f"{getattr(error, 'context', '')}{what}":
+            what = 'a value that begins with * stands in quotes: cron: "*/15 * * * *"'
+        raise UnreadableError(mark.line + 2 if mark is not None else 1, what) from error
+    except RecursionError as error:
+        raise UnreadableError(1, "its fields are nested too deeply") from error
+    if not isinstance(found, dict):
+        raise UnreadableError(2, "has no fields, such as `cron: 0 7 * * *`")
+    if "prompt" in found:
+        raise UnreadableError(_line(lines, "prompt"), "prompt is what stands below the second ---")
+    prompt = "\n".join(lines[end + 1 :]).strip()
+    try:
+        return msgspec.convert(found | {"prompt": prompt}, CronSection, strict=False)
+    except msgspec.ValidationError as error:
+        what = str(error)
+        field = (
+            (what.rpartition("`$.")[2] if "`$." in what else what.partition("`")[2]).partition("`")[0].partition(".")[0]
+        )
+        raise UnreadableError(_line(lines, field), what[:1].lower() + what[1:]) from error
+
+
+def _line(lines: list[str], field: str) -> int:
+    return next((n for n, line in enumerate(lines, 1) if line.split(":")[0].strip() == field), 1)
