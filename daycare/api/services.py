@@ -13,7 +13,6 @@ from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.newcomers import Newcomers
 from daycare.agent.signal_controls import SignalControls
-from daycare.agent.task_controls import TaskControls
 from daycare.approvals.desk import Desk
 from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
@@ -85,7 +84,6 @@ class Services:
     live: Live
     exports: Exports
     backups: Backups
-    tasks: TaskControls
     signals: SignalControls
     heartbeats: HeartbeatControls
     budgets: BudgetControls

@@ -21,10 +21,10 @@ from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
+from daycare.agent.deliveries import Deliveries
 from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.newcomers import Newcomers
 from daycare.agent.signal_controls import SignalControls
-from daycare.agent.task_controls import TaskControls
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
@@ -42,6 +42,7 @@ from daycare.exports.engine import Exports
 from daycare.features import open_store
 from daycare.features.cron import Cron
 from daycare.features.memory.service import MemoryFeature
+from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
@@ -357,10 +358,10 @@ async def open_api(
                     owner="ann",
                 ),
                 memory,
+                Tasks(store, Deliveries(directory, reach, {}), router, permits.check, bus, clock, live, "ann"),
             ],
             signals=SignalControls(store, directory, clock, router.count),
             heartbeats=HeartbeatControls(store, budgets, clock),
-            tasks=TaskControls(store, directory, router, clock, permits.check),
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

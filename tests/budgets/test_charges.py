@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from daycare.base.budget import Use
 from daycare.base.messages import Usage
 from daycare.features import open_store
+from daycare.features.tasks.records import NewTask
+from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
-from daycare.store.records_tasks import NewTask
 from daycare.store.sqlite.store import SqliteStore
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.budgets.test_turns import config, heard, used

@@ -19,7 +19,7 @@ import trio
 from daycare.base.connector import Attachment, Inbound
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, NotFoundError
-from daycare.base.task import TaskSpec
+from daycare.features.tasks.records import TaskSpec
 from daycare.plugin import InferRequest, Outgoing, StreamEvent
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import OWNER, House, open_house

@@ -11,8 +11,8 @@ import trio
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import ToolResult
-from daycare.base.task import TaskSpec
 from daycare.features.cron.rows import CronRows
+from daycare.features.tasks.records import TaskSpec
 from daycare.store.records import User
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted, call, say

@@ -11,8 +11,8 @@ from daycare.base.errors import BusyError, ForbiddenError, InvalidError
 from daycare.base.messages import Origin
 from daycare.features.cron.records import CronRun, section_of
 from daycare.features.cron.rows import CronRows
-from daycare.store.records_tasks import Task
-from daycare.store.sqlite.tasks import TaskRows
+from daycare.features.tasks.records import Task
+from daycare.features.tasks.rows import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House, open_house

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from daycare.base.messages import Envelope, Origin
+from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import NewTimer, Reply
 from daycare.store.sqlite.signals import SignalRows
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
@@ -87,7 +87,7 @@ async def test_a_task_whose_end_cannot_be_told_is_settled_and_so_is_the_next(
 ) -> None:
     model = Scripted()
     async with open_house(tmp_path, model) as house:
-        tasks = house.daemon.tasks
+        tasks = house.daemon.tasks.ends
         monkeypatch.setattr(tasks, "_settle", poisoned("one", tasks._settle))
         model.enqueue(call(("task_start", {"name": "poison", "prompt": "p"})), say("started"))
         await house.talk("do it")

@@ -46,7 +46,7 @@ def test(*names: str) -> Slice:
 
 
 FOLLOWERS: Final = "[follower() for each in rows for follower in each.followers]"
-HEEDS: Final = "{MessageEnded: self._ended, TurnAnswered: _answered, ReplyMoved: _moved}"
+HEEDS: Final = "{MessageEnded: self._ended, TurnAnswered: _answered, ReplyMoved: _moved, TaskTold: _told}"
 LEDGER: Final = "daycare.features.cron.ledger"
 POWERCUT: Final = Slice("powercut", ("tests.crash", "--mode", "powercut", "--images", "100", "--seed", "1"))
 THREADS: Final = simulation(1, "0.45", "--threads")
@@ -149,7 +149,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "task-before-row",
         "a task's agent and message are committed before the task",
-        _in("tasks", "start"),
+        "daycare.features.tasks.rows:start",
         (Before("values: dict", APART),),
         between("task", "INSERT INTO tasks"),
     ),
@@ -344,7 +344,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "task-by-two",
         "a call that is repeated after a crash starts a second task",
-        _in("tasks", "start"),
+        "daycare.features.tasks.rows:start",
         (Swap("known is not None", "False"),),
         between("task", "INSERT INTO tasks"),
     ),

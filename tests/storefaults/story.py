@@ -14,9 +14,9 @@ from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Message, ToolResult
 from daycare.base.recollection import IngestionSection, MemorySection
-from daycare.base.task import TaskSpec
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.exports.engine import Progress
+from daycare.features.tasks.records import TaskSpec
 from daycare.ops.serving import services
 from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent
 from daycare.store.records import AgentConfig, Receipt, User

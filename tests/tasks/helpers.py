@@ -7,10 +7,9 @@ from typing import Any
 import trio
 
 from daycare.base.messages import TASKED
-from daycare.base.task import TaskSpec
+from daycare.features.tasks.records import Task, TaskSpec
+from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import InferRequest, StreamEvent
-from daycare.store.records_tasks import Task
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import OWNER, House
 from daycare.testing.scripted import Scripted
 

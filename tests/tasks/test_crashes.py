@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.base.task import ENDED
+from daycare.features.tasks.records import ENDED, Task
+from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest
-from daycare.store.records_tasks import Task
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House

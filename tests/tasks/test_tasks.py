@@ -8,8 +8,8 @@ import trio
 from daycare.base.cron import SILENCE
 from daycare.base.errors import BusyError, ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
+from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import AgentConfig
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say
 from tests.tasks.helpers import Working, delivered, ended, lives, start, task

@@ -13,13 +13,13 @@ from daycare.base.connector import Attachment
 from daycare.base.cron import CronSpec
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, ToolResult
 from daycare.base.signal import SENDER
-from daycare.base.task import TaskSpec
 from daycare.features.cron.rows import CronRows
+from daycare.features.tasks.records import TaskSpec
+from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution
-from daycare.store.sqlite.tasks import TaskRows
 from daycare.testing.house import House, open_house
 from daycare.testing.obedient import Obedient
 from daycare.testing.pigeon import Pigeon

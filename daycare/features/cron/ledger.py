@@ -17,8 +17,10 @@ from daycare.base.limits import (
     CRON_RETRY_MAX_S,
 )
 from daycare.features.cron.records import CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
+from daycare.features.tasks import rows as tasks
+from daycare.features.tasks.records import TaskTold
 from daycare.store.records import AgentConfig
-from daycare.store.sqlite import agents, inbox, outbox, tasks
+from daycare.store.sqlite import agents, inbox, outbox
 from daycare.store.sqlite.facts import Follower, Heed, MessageEnded, ReplyMoved, TurnAnswered
 from daycare.store.sqlite.sql import Select
 from daycare.store.sqlite.writer import Tx
@@ -226,7 +228,7 @@ class OpenRuns(Follower):
 
     def heeds(self) -> Mapping[type, Heed]:
         """Follow messages."""
-        return {MessageEnded: self._ended, TurnAnswered: _answered, ReplyMoved: _moved}
+        return {MessageEnded: self._ended, TurnAnswered: _answered, ReplyMoved: _moved, TaskTold: _told}
 
     def _ended(self, tx: Tx, it: MessageEnded) -> None:
         no = self.no.pop(it.seq, None)
@@ -286,6 +288,10 @@ def _answered(tx: Tx, it: TurnAnswered) -> None:
 
 def _moved(tx: Tx, it: ReplyMoved) -> None:
     tx.run("UPDATE cron_runs SET outbox = ? WHERE outbox = ?", (it.to, it.seq))
+
+
+def _told(tx: Tx, it: TaskTold) -> None:
+    tx.run("UPDATE cron_runs SET outbox = ? WHERE seq = ? AND task = ?", (it.reply, it.seq, it.path))
 
 
 def note(tx: Tx, no: int) -> None:

@@ -6,8 +6,8 @@ import msgspec
 
 from daycare.base.cron import CronSection, CronSpec
 from daycare.base.messages import Envelope, Origins
+from daycare.features.tasks.records import NewTask
 from daycare.store.records import AgentConfig, NewAgent
-from daycare.store.records_tasks import NewTask
 
 _FENCE: Final = "---"
 _FIELDS_MAX_CHARS: Final = 8_000  # read in some 50 ms

@@ -41,12 +41,12 @@ from daycare.base.times import local_time
 from daycare.base.zones import zone_of
 from daycare.features.cron.records import CronAnswer, CronFiring, CronJob, CronNews, CronPost, CronRun, NewCronRun
 from daycare.features.cron.rows import CronRows
+from daycare.features.tasks.records import NewTask
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Commit, Policy
-from daycare.store.records_tasks import NewTask
 from daycare.store.worker import Worker
 from daycare.tools.context import shortened
 

@@ -59,6 +59,19 @@ class ReplyMoved(NamedTuple):
     to: int
 
 
+class TimersMoved(NamedTuple):
+    """The clock was set back to this: deadlines that were set in what is the future now end sooner."""
+
+    now_ms: int
+
+
+class MessageForgotten(NamedTuple):
+    """The words of a message are forgotten; what stands there `instead` stands wherever they were copied to."""
+
+    seq: int
+    instead: str
+
+
 class UserLeaving(NamedTuple):
     """A user is removed: nothing that comes by itself is to come any more. Their agents live still."""
 

@@ -16,6 +16,7 @@ from daycare.base.errors import ConflictError
 from daycare.base.messages import Envelope, File, Message, Part, Text, ToolCall, ToolResult, read_envelope
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.sqlite import approval_rows
+from daycare.store.sqlite.facts import MessageForgotten
 from daycare.store.sqlite.memory_rows import fetch, stemmer, those
 from daycare.store.sqlite.turns import seqs_of
 from daycare.store.sqlite.writer import Tx
@@ -195,7 +196,7 @@ def _forget_messages(tx: Tx, turns: list[int], seqs: list[int], since: str, shre
             " result = CASE WHEN result IS NULL THEN NULL ELSE ?1 END WHERE seq = ?2",
             (FORGOTTEN, seq),
         )
-        tx.run("UPDATE tasks SET prompt = ?, parameters = '{}', progress = '[]' WHERE seq = ?", (FORGOTTEN, seq))
+        tx.tell(MessageForgotten(seq, FORGOTTEN))
     signals = fetch(tx.db, f"SELECT no, data FROM signals WHERE data <> '' AND {_since('created_at')}", (since,))
     for no, data in signals:
         shreds.append(data)

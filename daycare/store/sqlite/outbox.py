@@ -213,7 +213,6 @@ def revive(tx: Tx, seq: int) -> int:
         (newest[0] + 1, tx.now, seq),
     )
     tx.tell(ReplyMoved(seq, newest[0] + 1))
-    tx.run("UPDATE tasks SET outbox = ? WHERE outbox = ?", (newest[0] + 1, seq))
     tx.commit.connectors.add(row[0])
     return int(newest[0]) + 1
 

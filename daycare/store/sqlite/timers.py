@@ -10,7 +10,7 @@ from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Envelope, Lane, read_envelope
 from daycare.store.records import NewTimer, Timer
 from daycare.store.sqlite import inbox, letters
-from daycare.store.sqlite.task_ledger import DEADLINE_KEY
+from daycare.store.sqlite.facts import TimersMoved
 from daycare.store.sqlite.writer import Tx, Writer
 
 _encode = msgspec.json.Encoder().encode
@@ -106,11 +106,7 @@ def _rewind(tx: Tx, now_ms: int) -> int:
         (now_ms, int(Lane.CONTROL)),
     )
     moved = tx.db.changes()
-    tx.run(
-        "UPDATE tasks SET deadline_at = t.due_at FROM timers t"
-        " WHERE t.agent_id = tasks.agent_id AND t.key = ? AND tasks.ended_at IS NULL AND tasks.deadline_at > t.due_at",
-        (DEADLINE_KEY,),
-    )
+    tx.tell(TimersMoved(now_ms))
     return moved
 
 

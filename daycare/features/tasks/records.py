@@ -1,7 +1,10 @@
-"""What a task is: work that is done once, with parameters of declared types, until a deadline."""
+"""What a task is: work that is done once, with parameters of declared types, until a deadline; and how it is kept.
+
+Times are wall-clock milliseconds, UTC.
+"""
 
 import math
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -9,6 +12,8 @@ from msgspec import Meta
 from daycare.base.cron import PROMPT_MAX_BYTES, Name, Value, filled, places_without
 from daycare.base.errors import InvalidError
 from daycare.base.limits import TASK_DEADLINE_MAX_S, TASK_DEADLINE_S
+from daycare.base.messages import Envelope, Origin, Origins
+from daycare.store.records import NewAgent
 
 Type = Literal["text", "number", "whole", "yes_no", "choice"]
 ENDED: Final = ("done", "failed", "cancelled", "expired")
@@ -94,3 +99,99 @@ def _number(value: Value) -> int | float | None:
 
 def _wrong(field: str, what: str) -> InvalidError:
     return InvalidError("TASK_INVALID", f"{field} {what}", hint="doc/tasks.md")
+
+
+TaskState = Literal["waiting", "running", "done", "failed", "cancelled", "expired"]
+
+
+class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task to be begun. `id` is its name, empty: its number. `key` names the call: a repeat finds the first.
+
+    `create` and `message` get the path that comes of it. `deadline_at` is when it is stopped. What it spends counts for
+    the path `payer`, too: of the agent that asked, or of the scheduled job whose run it is.
+    """
+
+    user: str
+    id: str
+    key: str
+    prompt: str
+    create: NewAgent
+    message: Envelope
+    deadline_at: int
+    asker: str = ""
+    payer: str = ""
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+    deliver: str = ""
+    connector: str = ""
+    target: str | None = None
+    waits: bool = False
+
+
+class TaskProgress(msgspec.Struct, frozen=True):
+    """How far a task was at a time. `key` names the call that told it, `origins` whose words are in it."""
+
+    at: int
+    text: str
+    key: str = ""
+    origins: Origins = None
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task. `asker` is the agent that asked, empty for a person; `result` is what it came to, or had when it stopped.
+
+    `delivery` is the state of what a person is told, with `told_by` and `receipt`; empty when there is nothing.
+    """
+
+    no: int
+    path: str
+    user: str
+    origin: Origin
+    asker: str
+    prompt: str
+    parameters: dict[str, Any]
+    deliver: str
+    connector: str
+    target: str | None
+    waits: bool
+    state: TaskState
+    reason: str
+    progress: tuple[TaskProgress, ...]
+    agent_id: str
+    seq: int
+    trace: str
+    turn: int | None
+    created_at: int
+    deadline_at: int
+    started_at: int | None
+    ended_at: int | None
+    tokens: int
+    cost_micros: int
+    outbox: int | None
+    result: str | None = None
+    delivery: str = ""
+    told_by: str = ""
+    receipt: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The last part of its path."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+class TaskNews(msgspec.Struct):
+    """What a commit made of tasks: those that changed, as they are now, and (number, text) of what they told.
+
+    `ended` are messages with the tasks that ended with them, until their turn is complete.
+    """
+
+    tasks: list[Task] = []  # msgspec gives each its own
+    progress: list[tuple[int, str]] = []
+    ended: dict[int, int] = {}
+
+
+class TaskTold(NamedTuple):
+    """A fact: how a task ended is on its way to a person, as this reply. `seq` is the message that was its work."""
+
+    seq: int
+    path: str
+    reply: int

@@ -1,4 +1,4 @@
-"""What people and agents do with tasks: start, look at, wait for and cancel them."""
+"""What people and agents do with tasks: start, look at, wait for and cancel them; and who hears of their ends."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -10,23 +10,30 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.agent.bounds import bounds_of
+from daycare.agent.deliveries import Deliveries, told_note
 from daycare.base import crontab
 from daycare.base.causes import Question, TaskWork
 from daycare.base.clock import Clock
 from daycare.base.cron import NOBODY
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
+from daycare.base.events import TaskEnded, TaskProgressed, TaskStarted
 from daycare.base.ids import new_agent_id, new_trace_id
-from daycare.base.limits import ASK_CHAIN_MAX
-from daycare.base.messages import Envelope, Origin, dismissal
+from daycare.base.limits import ASK_CHAIN_MAX, TASK_LOOK_S, TASK_PAGE
+from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins, dismissal
 from daycare.base.path import Kind, Path, Role, owner_of
 from daycare.base.permission import KILL, SPAWN
-from daycare.base.task import TaskSpec
 from daycare.base.zones import zone_of
+from daycare.features.tasks.records import NewTask, Task, TaskNews, TaskSpec
+from daycare.features.tasks.rows import TaskRows
+from daycare.observe.about import about_row
+from daycare.observe.bus import Bus
+from daycare.observe.keeper import SetAside
 from daycare.plugin import ToolContext
+from daycare.rules.taint import spoken_in
+from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, AgentConfig, NewAgent, Policy
-from daycare.store.records_tasks import NewTask, Task
-from daycare.store.sqlite.tasks import TaskRows
+from daycare.store.records import Agent, AgentConfig, Commit, Delivery, NewAgent, Policy, Reply
+from daycare.store.worker import Worker
 from daycare.tools.context import shortened
 from daycare.tools.runner import TASKS_ONLY
 
@@ -44,6 +51,10 @@ class TaskControls:
     clock: Clock
     may: May
     _news: trio.Event = field(default_factory=trio.Event)
+
+    def __post_init__(self) -> None:
+        """Find where tasks are kept."""
+        self.rows = self.store.of(TaskRows)
 
     async def start(
         self,
@@ -74,7 +85,7 @@ class TaskControls:
             trace=new_trace_id(),
         )
         new = await self._new(user, spec, name, f"{user}:{key}", message, work, AgentConfig())
-        return await self.store.of(TaskRows).start(
+        return await self.rows.start(
             replace(new, deliver=deliver, connector=connector, target=target),
         )
 
@@ -82,7 +93,7 @@ class TaskControls:
         """Start a task for an agent, once for each call; with `wait` that call waits for the answer under this key."""
         asker = await self.directory.at(context.path)
         key = f"{asker.id}:{context.turn}:{context.step}:{context.call_id}"
-        if (known := await self.store.of(TaskRows).by_key(key)) is not None:
+        if (known := await self.rows.by_key(key)) is not None:
             return known
         await self._check_asker(context, asker, name, wait)
         chains = context.chains
@@ -104,7 +115,7 @@ class TaskControls:
         config = replace(await bounds_of(self.directory, asker), tools=(*context.allowed, TASKS_ONLY))
         new = await self._new(asker.user, spec, name, key, message, work, config)
         await self.router.count(new.message)
-        return await self.store.of(TaskRows).start(replace(new, asker=asker.path, waits=bool(wait)))
+        return await self.rows.start(replace(new, asker=asker.path, waits=bool(wait)))
 
     async def cancel(self, path: str, *, by: str = "") -> Task:
         """Stop a task that has not ended; what it had goes to whoever asked, but for the very agent that cancels it.
@@ -136,7 +147,7 @@ class TaskControls:
 
     async def at(self, path: str) -> Task:
         """Return the newest task at a path. Raises `NotFoundError`."""
-        task = await self.store.of(TaskRows).at(path)
+        task = await self.rows.at(path)
         if task is None:
             raise NotFoundError("TASK_UNKNOWN", f"looking up {path}: no such task", hint="daycare task list")
         return task
@@ -146,13 +157,13 @@ class TaskControls:
         with trio.move_on_after(wait_s):
             while task.ended_at is None and (progress is None or last_progress(task) == progress):
                 news = self._news  # before looking: what is committed after the look sets this one
-                found = await self.store.of(TaskRows).get(task.no)
+                found = await self.rows.get(task.no)
                 if found is None:
                     break
                 if found.ended_at is None and (progress is None or last_progress(found) == progress):
                     await news.wait()
                 task = found
-        return await self.store.of(TaskRows).get(task.no) or task
+        return await self.rows.get(task.no) or task
 
     def changed(self) -> None:
         """Some task is not as it was. Called after the commit."""
@@ -214,3 +225,112 @@ class TaskControls:
 def last_progress(task: Task) -> int:
     """Return when a task told last how far it is; 0: not yet."""
     return task.progress[-1].at if task.progress else 0
+
+
+_EXPIRE_ROWS = 1_000
+_SAID_MAX = 10  # messages of a task that are looked at: each carries what all before it had read
+
+
+class TaskEnds:
+    """Tells observers of tasks, whoever asked of the ends of those that have no answer, and lets their agents go.
+
+    An answer goes out in the transaction that ends its turn. All other ends, and an agent's soft death after each, are
+    seen to here, from the store: a start after a crash finds what was left. `changed` is called when a task is not as
+    it was.
+    """
+
+    def __init__(
+        self, store: Store, deliveries: Deliveries, changed: Callable[[], None], bus: Bus, clock: Clock, live: Live
+    ) -> None:
+        self._store = store
+        self._rows = store.of(TaskRows)
+        self._deliveries = deliveries
+        self._changed = changed
+        self._bus = bus
+        self._clock = clock
+        self._live = live
+        self.worker = Worker(self._look)
+
+    def committed(self, commit: Commit) -> None:
+        """Let observers know what became of tasks. Called after the commit."""
+        news = commit.news_of(TaskNews)
+        if news is None:
+            return
+        for task in news.tasks:
+            about = about_row(self._clock, task)
+            if task.ended_at is not None:
+                took_ms = task.ended_at - task.created_at
+                self._bus.publish(
+                    TaskEnded(**about, task=task.no, state=task.state, took_ms=took_ms, reason=task.reason)
+                )
+            elif task.state == "waiting":
+                self._bus.publish(TaskStarted(**about, task=task.no, deadline_at=task.deadline_at, asker=task.asker))
+        by_number = {task.no: task for task in news.tasks}
+        for no, text in news.progress:
+            self._bus.publish(TaskProgressed(**about_row(self._clock, by_number[no]), task=no, text=text))
+        if news.tasks:
+            self._changed()
+            self.worker.wake()
+
+    async def _look(self) -> float:
+        """Settle what has ended."""
+        while tasks := await self._rows.unsettled(TASK_PAGE):
+            for task in tasks:
+                with SetAside(self._bus, self._clock, "tasks", f"the end of task {task.no}") as tried:
+                    await self._settle(task)
+                if tried.failed:
+                    await self._rows.settle(task.no, _dismissal(task), None, None)
+        return TASK_LOOK_S
+
+    async def _settle(self, task: Task) -> None:
+        told, note = None, None
+        if text := _words(task):
+            way = await self._deliveries.way(task.user, task.deliver, task.connector, task.target)
+            if way is not None:
+                to, connector, target = way
+                told = Delivery(agent=to, reply=Reply(connector=connector, target=target, text=text))
+                note = Envelope(
+                    to=to.path,
+                    agent_id=to.id,
+                    user=to.user,
+                    origin=Origin.AGENT,
+                    sender=task.path,
+                    key=f"task:{task.no}",
+                    text=told_note(f"the task {task.path}", text),
+                    trace=task.trace,
+                    kind=EnvelopeKind.NOTE,
+                    via=(task.path,),
+                    origins=await self._origins(task),
+                )
+        await self._rows.settle(task.no, _dismissal(task), told, note)
+
+    async def _origins(self, task: Task) -> Origins:
+        """Return where the words of others came from in what a task had said."""
+        agent = await self._deliveries.directory.get(task.agent_id)
+        return spoken_in(await self._store.turns.history(agent.id, agent.session, _SAID_MAX))
+
+    async def expire(self, now_ms: int) -> int:
+        """Delete a bounded number of tasks that ended long ago; return how many."""
+        return await self._rows.expire(now_ms - self._live.now.store.keep_ms, _EXPIRE_ROWS)
+
+
+def _dismissal(task: Task) -> Envelope:
+    key, reason = "task:ended", "its task has ended"
+    return dismissal(task.path, task.agent_id, task.user, key=key, reason=reason, trace=task.trace, quiet=True)
+
+
+def _words(task: Task) -> str:
+    """Return what a person is told of a task without an answer; empty for what they know or did not ask for."""
+    if task.asker or task.state == "done":
+        return ""
+    had = "\n".join(line for line in (*_progress(task), task.result or "") if line)
+    if task.state == "cancelled" and not had:
+        return ""  # whoever did it was told so
+    what = {"cancelled": "was cancelled", "expired": "was stopped, its deadline has passed"}
+    how = what.get(task.state, f"failed: {task.reason}")
+    return f"The task {task.id} {how}." + (f" What it had:\n{had}" if had else "")
+
+
+def _progress(task: Task) -> list[str]:
+    """Return what a task told of its progress, unless its last words have it."""
+    return [] if task.result else [line.text for line in task.progress]

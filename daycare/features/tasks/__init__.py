@@ -1,0 +1,79 @@
+"""Tasks: what people and agents do with them, and what tells whoever asked when one has not ended well."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from daycare.feature import Feature
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+    from daycare.actors.router import Router
+    from daycare.agent.commands import Commands
+    from daycare.agent.deliveries import Deliveries
+    from daycare.base.clock import Clock
+    from daycare.features.tasks.service import May
+    from daycare.observe.bus import Bus
+    from daycare.plugin import StructTool
+    from daycare.settings import Live
+    from daycare.store.contract import Store
+    from daycare.store.records import Commit
+
+
+class Tasks(Feature):
+    """All of it. Tasks are kept for `[store] keep_days` after their end.
+
+    `may(subject, action, object)` raises what keeps an agent from starting or cancelling one. `owner` has those that
+    programs start for nobody else.
+    """
+
+    name = "tasks"
+
+    def __init__(
+        self,
+        store: "Store",
+        deliveries: "Deliveries",
+        router: "Router",
+        may: "May",
+        bus: "Bus",
+        clock: "Clock",
+        live: "Live",
+        owner: str,
+    ) -> None:
+        from daycare.features.tasks.service import TaskControls, TaskEnds
+
+        self.controls = TaskControls(store, deliveries.directory, router, clock, may)
+        self.ends = TaskEnds(store, deliveries, self.controls.changed, bus, clock, live)
+        self._connectors = deliveries.connectors
+        self._owner = owner
+
+    def tools(self) -> "Sequence[StructTool[Any]]":
+        """Return the tools by which agents start tasks, and tell how far they are."""
+        from daycare.features.tasks.faces import TaskTools
+
+        return TaskTools(self.controls).tools()
+
+    def add_to(self, commands: "Commands") -> None:
+        """Register the chat command."""
+        from daycare.features.tasks.faces import TaskCommands
+
+        TaskCommands(self.controls, self._connectors).add_to(commands)
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/tasks`."""
+        from daycare.features.tasks.faces import TaskRoutes
+
+        return TaskRoutes(self.controls, self._owner, closing).routes()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what settles tasks that have ended."""
+        return {"tasks": self.ends.worker.run}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends old tasks."""
+        return {"tasks": self.ends.expire}
+
+    def committed(self, commit: "Commit") -> None:
+        """Something was committed that may concern tasks."""
+        self.ends.committed(commit)
