@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from daycare.base.consent import TOOLS
 from daycare.base.errors import ConflictError, DaycareError, InvalidError, UnavailableError
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.absent import sure
@@ -17,6 +18,9 @@ from daycare.plugins.contract import flaws, provides
 from daycare.plugins.discovery import Found, in_time
 
 Settings = Callable[[str, type[msgspec.Struct]], Any]
+
+
+OURS: Final = (*TOOLS, "memory_ask")  # tools of memory, which is no plugin: nobody else may answer in their place
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,9 @@ class Admitted:
 class Taken:
     """Names that are given away, each with who has it."""
 
-    names: dict[tuple[str, str], str] = field(default_factory=dict)
+    names: dict[tuple[str, str], str] = field(
+        default_factory=lambda: dict.fromkeys((("tool", it) for it in OURS), "tools")
+    )
 
     def take(self, plugin: Plugin) -> None:
         """Take all names of a plugin, or none. Raises `ConflictError` PLUGIN_COLLIDES."""

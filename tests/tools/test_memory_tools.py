@@ -2,8 +2,10 @@
 
 import pytest
 
+from daycare.base.errors import ConflictError
 from daycare.features.memory.tools import TOOLS
-from daycare.plugin import StructTool, ToolContext
+from daycare.plugin import Plugin, StructTool, ToolContext
+from daycare.plugins.admission import OURS, Taken
 from tests.approvals.story import ANN, desk_of, only
 from tests.memory.hostile import FOLDERS, PATHS
 from tests.tools.scene import BY, Edit, Scene, append, run, runner_of
@@ -185,3 +187,10 @@ async def test_a_tool_may_make_several_changes_in_one_call(autojump_clock: objec
     assert done.text.count("done: ") == 3 and again == done
     assert (await auto.read("MEMORY.md")).endswith("- 0\n- 1\n- 2\n- 0\n- 1\n- 2\n"), "two calls, one repeated"
     assert len(await auto.requests()) == 2
+
+
+def test_no_plugin_may_take_the_name_of_a_tool_of_memory() -> None:
+    assert {tool.spec.name for tool in TOOLS} == set(OURS)
+    for tool in TOOLS:
+        with pytest.raises(ConflictError, match=f"the tool {tool.spec.name} is that of the plugin tools"):
+            Taken().take(Plugin(name="other", tools=(tool,)))
