@@ -54,6 +54,7 @@ from daycare.connectors.presence import Presence
 from daycare.feature import Feature
 from daycare.features.cron import Cron
 from daycare.features.memory.service import MemoryFeature, loader
+from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.flow import Flow
 from daycare.inference.configured import sources
@@ -72,7 +73,6 @@ from daycare.ops.stop import Stop
 from daycare.plugin import Plugin
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
-from daycare.schedule.signals import Signals
 from daycare.schedule.timers import TimerService
 from daycare.schedule.upkeep import Upkeep
 from daycare.settings import Live
@@ -172,7 +172,16 @@ class Daemon:
         self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, live, owner)
         may = self.permits.check
         self.signals = Signals(
-            store, self.directory, self.router, may, self.budgets, lambda: self.memory.documents, self.bus, clock, live
+            store,
+            self.directory,
+            self.router,
+            may,
+            self.budgets,
+            lambda: self.memory.documents,
+            self.bus,
+            clock,
+            live,
+            owner,
         )
         self.lasting = Lasting(
             store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, live

@@ -72,7 +72,7 @@ ONLY_IN = {
     "structlog": {"observe"},
     "typer": {"cli"},
 }
-IN_FEATURES = {"apsw": ("rows", "ledger"), "typer": ("cli",)}  # files of a capability that may have them, too
+IN_FEATURES = {"apsw": ("rows", "ledger", "lives"), "typer": ("cli",)}  # files of a capability that may have them, too
 IMPORTABLE_BY_ALL = "daycare"  # the package itself: its version
 
 

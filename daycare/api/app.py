@@ -24,7 +24,6 @@ from daycare.api import (
     routes_people,
     routes_permissions,
     routes_plugins,
-    routes_signals,
     routes_upkeep,
 )
 from daycare.api.services import Services
@@ -45,7 +44,6 @@ def build(services: Services) -> Starlette:
             *routes_people.Keys(services).routes(),
             *routes_pairings.Pairings(services).routes(),
             *routes_approvals.Approvals(services).routes(),
-            *routes_signals.Signals(services).routes(),
             *routes_upkeep.Upkeep(services, closing).routes(),
             *routes_metrics.Metrics(services).routes(),
             *routes_permissions.Permissions(services).routes(),

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
@@ -10,9 +10,7 @@ from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
-from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.newcomers import Newcomers
-from daycare.agent.signal_controls import SignalControls
 from daycare.approvals.desk import Desk
 from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
@@ -28,7 +26,7 @@ from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import AgentConfig, Receipt
+from daycare.store.records import Agent, AgentConfig, Receipt
 from daycare.store.vault import Vault
 
 
@@ -50,6 +48,16 @@ async def _no_metrics() -> str:
 
 def _no_trace(_: Joined) -> None:
     """Nobody traces."""
+
+
+class Hearts(Protocol):
+    """What the page of an agent shows of its heartbeat, and what its settings may say of it."""
+
+    async def check(self, path: str, kind: str, user: str, config: AgentConfig) -> None:
+        """Refuse settings with a heartbeat that an agent may not have."""
+
+    async def told(self, agent: Agent) -> dict[str, Any] | None:
+        """Return what people see of an agent's heartbeat; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,7 @@ class Services:
     live: Live
     exports: Exports
     backups: Backups
-    signals: SignalControls
-    heartbeats: HeartbeatControls
+    heartbeats: Hearts
     budgets: BudgetControls
     newcomers: Newcomers
     behaviours: Behaviours

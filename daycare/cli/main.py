@@ -37,7 +37,6 @@ from daycare.cli import (
     selftest,
     service,
     setup,
-    signals,
     spend,
     upkeep,
     users,
@@ -46,6 +45,7 @@ from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
 from daycare.cli.first_run import first_run
 from daycare.cli.home import is_new
 from daycare.features.cron import cli as cron
+from daycare.features.signals import cli as signals
 from daycare.features.tasks import cli as task
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer exports this base only in some versions

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 def rows() -> "Sequence[type[Rows]]":
     """Return what all capabilities keep. A scheduled run may be a task, and asks how that ended: so cron is last."""
     from daycare.features.cron.rows import CronRows
+    from daycare.features.signals.rows import HeartbeatRows, SignalRows
     from daycare.features.tasks.rows import TaskRows
-    from daycare.store.sqlite.heartbeats import HeartbeatRows
-    from daycare.store.sqlite.signals import SignalRows
 
     return SignalRows, HeartbeatRows, TaskRows, CronRows
 

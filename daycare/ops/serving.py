@@ -41,7 +41,6 @@ def services(daemon: Daemon) -> Services:
             spending=daemon.budgets.forget,
         ),
         backups=daemon.upkeep.backups,
-        signals=daemon.signals.controls,
         heartbeats=daemon.signals.heartbeats,
         budgets=daemon.spending,
         newcomers=daemon.newcomers,

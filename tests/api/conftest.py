@@ -22,9 +22,7 @@ from daycare.agent.behaviours import Behaviours
 from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
 from daycare.agent.deliveries import Deliveries
-from daycare.agent.heartbeat_controls import HeartbeatControls
 from daycare.agent.newcomers import Newcomers
-from daycare.agent.signal_controls import SignalControls
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
@@ -42,6 +40,7 @@ from daycare.exports.engine import Exports
 from daycare.features import open_store
 from daycare.features.cron import Cron
 from daycare.features.memory.service import MemoryFeature
+from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
@@ -320,6 +319,7 @@ async def open_api(
             provenance=lambda: reach,
             on_forgotten=lambda: None,
         )
+        signals = Signals(store, directory, router, permits.check, budgets, lambda: reach, bus, clock, live, "ann")
         services = Services(
             store=store,
             directory=directory,
@@ -359,9 +359,9 @@ async def open_api(
                 ),
                 memory,
                 Tasks(store, Deliveries(directory, reach, {}), router, permits.check, bus, clock, live, "ann"),
+                signals,
             ],
-            signals=SignalControls(store, directory, clock, router.count),
-            heartbeats=HeartbeatControls(store, budgets, clock),
+            heartbeats=signals.heartbeats,
             read_file=read_file,
         )
         shutdown, ended = trio.Event(), trio.Event()

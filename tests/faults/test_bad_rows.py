@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from daycare.base.messages import Envelope, Origin
+from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import NewTimer, Reply
-from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.house import open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted, call, say
@@ -72,7 +72,8 @@ async def test_a_signal_that_cannot_be_sent_ends_and_the_next_one_is_sent(
         await house.store.of(SignalRows).subscribe(
             await house.daemon.directory.at("/ann/direct"), "*:*", silent=False, origin=Origin.PERSON
         )
-        monkeypatch.setattr(house.daemon.signals, "_wanted", poisoned("one", house.daemon.signals._wanted))
+        firing = house.daemon.signals.firing
+        monkeypatch.setattr(firing, "_wanted", poisoned("one", firing._wanted))
         for data in ("poison", "fine"):
             await house.daemon.signals.controls.send("ann", "deploy:done", data, call=data)
         await trio.sleep(60)

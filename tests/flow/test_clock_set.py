@@ -29,11 +29,11 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.pairing import is_out
 from daycare.base.path import Kind
+from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Knock, Receipt
-from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts

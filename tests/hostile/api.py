@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from daycare.api.app import build
 from daycare.features.cron.faces import CronRoutes
+from daycare.features.signals.faces import SignalRoutes
 from daycare.features.tasks.faces import TaskRoutes
 from daycare.testing.house import House
 from tests.hostile import schemas, texts, values
@@ -77,7 +78,7 @@ class _Nobody:
 
     def routes(self, closing: object) -> list[Route]:
         """Return what they bring."""
-        return [*CronRoutes(self, "").routes(), *TaskRoutes(self, "", self).routes()]  # type: ignore[arg-type]
+        return [*CronRoutes(self, "").routes(), *TaskRoutes(self, "", self).routes(), *SignalRoutes(self, "").routes()]  # type: ignore[arg-type]
 
     def __getattr__(self, name: str) -> "_Nobody":
         return self

@@ -13,12 +13,12 @@ import trio
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.features import open_store
 from daycare.features.cron.rows import CronRows
+from daycare.features.signals.rows import SignalRows
 from daycare.ops.importers.report import Item, Report, lines
 from daycare.ops.importers.running import Wish, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
 from daycare.store.records_documents import Layer, Place
-from daycare.store.sqlite.signals import SignalRows
 from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import open_vault
 from tests.importers.homes import (

@@ -7,10 +7,10 @@ from typing import Any
 import trio
 
 from daycare.base.messages import Origin
+from daycare.features.signals.records import Signal
+from daycare.features.signals.rows import SignalRows
 from daycare.plugin import InferRequest, StreamEvent
 from daycare.store.records import AgentConfig, User
-from daycare.store.records_signals import Signal
-from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.house import OWNER, House
 from daycare.testing.scripted import Scripted, say
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from daycare.features.signals.rows import HeartbeatRows
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
-from daycare.store.sqlite.heartbeats import HeartbeatRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House

@@ -7,10 +7,10 @@ import trio
 
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import Origin
+from daycare.features.signals.rows import SignalRows
 from daycare.store.records import AgentConfig
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Attribution
-from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import say

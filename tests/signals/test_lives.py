@@ -5,8 +5,8 @@ from pathlib import Path
 import trio
 
 from daycare.base.limits import HOPS_MAX, SIGNAL_IDLE_S
+from daycare.features.signals.lives import Listeners
 from daycare.plugin import Completion, InferRequest
-from daycare.store.sqlite.signal_rows import Listeners
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import call, say

@@ -10,9 +10,9 @@ from daycare.base.errors import BusyError, ForbiddenError, InvalidError, NotFoun
 from daycare.base.fence import fence
 from daycare.base.limits import INBOX_MAX_MESSAGES, SIGNALS_PER_MINUTE, SUBSCRIPTIONS_MAX_PER_AGENT
 from daycare.base.messages import ToolResult
+from daycare.features.signals.lives import Listeners
+from daycare.features.signals.rows import SignalRows
 from daycare.store.records import AgentConfig
-from daycare.store.sqlite.signal_rows import Listeners
-from daycare.store.sqlite.signals import SignalRows
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import open_house
 from daycare.testing.scripted import call, say
@@ -171,7 +171,7 @@ async def test_a_full_inbox_and_a_dead_agent_keep_nobody_else_from_a_signal(
         dead = await house.daemon.directory.at(TOM)
         await house.store.agents.set_state(dead.id, "dead", "ended")
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(house.daemon.signals.worker.run)
+            nursery.start_soon(house.daemon.signals.firing.worker.run)
             await send(house, "tea:ready")
             await trio.sleep(1)
             nursery.cancel_scope.cancel()

@@ -20,6 +20,7 @@ from daycare.base.messages import Origin
 from daycare.base.path import Kind, Path
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
+from daycare.features.signals.rows import SignalRows
 from daycare.ops.importers import documents
 from daycare.ops.importers.found import MAIN, OWNER, AgentFound, Found, Job, Person, Secret, Subscribed, Trove
 from daycare.ops.importers.report import Item, Outcome
@@ -28,7 +29,6 @@ from daycare.rules.findings import findings_of
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, User
 from daycare.store.records_approvals import Finding
-from daycare.store.sqlite.signals import SignalRows
 from daycare.store.vault import Vault, check_key_name
 
 AT_ONCE: Final = 32  # of documents: what is written at the same time is one commit

@@ -1,17 +1,27 @@
-"""Signals: sent once, fired once with all their messages; and who subscribes to them."""
+"""Signals in the store: sent once, fired once with all their messages, and who subscribes to them; and heartbeats.
+
+As long as somebody of a user subscribes to it, the transactions that begin and end turns of that user's agents also
+write `agent:PATH:wake` and, to be fired after `SIGNAL_IDLE_S`, `agent:PATH:idle`, of which a new turn takes the
+latter back. Turns that only handle signals or heartbeats, and turns of helpers, memory workers and searches, write
+none.
+"""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
+
+import apsw
 
 from daycare.base import signal
 from daycare.base.errors import BusyError, DaycareError
 from daycare.base.limits import SIGNAL_IDLE_S, SUBSCRIPTIONS_MAX_PER_AGENT, SUBSCRIPTIONS_MAX_PER_USER
 from daycare.base.messages import Envelope, Origin
+from daycare.features.signals import lives
+from daycare.features.signals.lives import SIGNALS, must_get
+from daycare.features.signals.records import Heartbeat, NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
 from daycare.store.records import Agent, Receipt
-from daycare.store.records_signals import NewSignal, PlannedDelivery, Signal, SignalDelivery, Subscription
-from daycare.store.sqlite import agents, inbox, signal_rows
+from daycare.store.sqlite import agents, inbox
+from daycare.store.sqlite.database import count
 from daycare.store.sqlite.rows import Rows, Table
-from daycare.store.sqlite.signal_rows import SIGNALS, must_get
 from daycare.store.sqlite.writer import Tx
 
 Fired = tuple[Signal, list[tuple[Envelope, Receipt]]]
@@ -24,7 +34,7 @@ _SUBSCRIPTIONS: Final = (
 
 
 class SignalRows(Rows):
-    """Reads and writes them."""
+    """Signals and subscriptions."""
 
     tables: ClassVar = (
         Table(
@@ -41,14 +51,18 @@ class SignalRows(Rows):
             query="SELECT count(*) FROM signal_subscriptions WHERE agent_id IN (SELECT id FROM exported)",
         ),
     )
-    followers: ClassVar = (signal_rows.Listeners,)
+    followers: ClassVar = (lives.Listeners,)
 
     async def send(self, new: NewSignal) -> Signal:
-        """Add a signal that waits, or return the one that this call has sent."""
-        return await self._write(lambda tx: signal_rows.send(tx, new), len(new.data))
+        """Add a signal that waits, once for each `call`; the one that it replaces ends.
+
+        Raises `BusyError` SIGNALS_MAX at `SIGNALS_WAITING_MAX` of its user, SIGNALS_RATE at `SIGNALS_PER_MINUTE` of the
+        agent that sends it.
+        """
+        return await self._write(lambda tx: lives.send(tx, new), len(new.data))
 
     async def due(self, now_ms: int, limit: int) -> list[Signal]:
-        """Return waiting signals whose time has come."""
+        """Return waiting signals whose time has come, the earliest first."""
         return SIGNALS.find(
             self._reader,
             # What is to tell of idleness waits for no longer than that takes: else the clock was ahead when it was set.
@@ -62,7 +76,12 @@ class SignalRows(Rows):
         return None if row is None or row[0] is None else int(row[0])
 
     async def fire(self, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
-        """End a signal together with all its messages."""
+        """End a signal together with all its messages, once: a repeat returns it as it is, and no message.
+
+        What an inbox refuses keeps no other message back: why stands in the signal's deliveries. A subscription that is
+        gone meanwhile gets nothing. `agent:PATH:idle` waits again if the agent works after all, and is forgotten if it
+        is dead; what the daemon tells and nobody wants any more is forgotten, too.
+        """
         size = sum(len(each.envelope.text) for each in planned if each.envelope is not None)
         return await self._write(lambda tx: _fire(tx, no, planned), size)
 
@@ -73,7 +92,7 @@ class SignalRows(Rows):
     async def find(
         self, *, user: str | None = None, waiting: bool = False, before: int | None = None, limit: int = 100
     ) -> list[Signal]:
-        """Return signals, newest first."""
+        """Return signals, newest first, beginning below number `before`; `waiting`: only those not fired yet."""
         return SIGNALS.find(
             self._reader,
             "(?1 IS NULL OR user = ?1) AND (NOT ?2 OR state = 'waiting') AND (?3 IS NULL OR no < ?3)"
@@ -82,23 +101,26 @@ class SignalRows(Rows):
         )
 
     async def subscribe(self, agent: Agent, pattern: str, *, silent: bool, origin: Origin) -> Subscription:
-        """Let an agent have signals."""
+        """Let an agent have signals; a repeat may change `silent`.
+
+        Raises `BusyError` SUBSCRIPTIONS_MAX at so many of the agent or of its user.
+        """
         return await self._write(lambda tx: _subscribe(tx, agent, pattern, silent=silent, origin=origin))
 
     async def unsubscribe(self, agent_id: str, pattern: str) -> bool:
-        """Let an agent have no more of them."""
+        """Let an agent have no more of them; idempotent, returns whether it had."""
 
         def run(tx: Tx) -> bool:
             tx.run("DELETE FROM signal_subscriptions WHERE agent_id = ? AND pattern = ?", (agent_id, pattern))
             if not tx.db.changes():
                 return False
-            tx.of(signal_rows.Listeners).load(tx.db)
+            tx.of(lives.Listeners).load(tx.db)
             return True
 
         return await self._write(run)
 
     async def subscriptions(self, *, user: str | None = None, agent_id: str | None = None) -> list[Subscription]:
-        """Return subscriptions, oldest first."""
+        """Return subscriptions, oldest first, also of agents that are dead: one that is restored has its own again."""
         rows = self._reader.execute(
             f"{_SUBSCRIPTIONS} WHERE (?1 IS NULL OR s.user = ?1) AND (?2 IS NULL OR s.agent_id = ?2)"
             " ORDER BY s.no LIMIT 10000",
@@ -107,7 +129,7 @@ class SignalRows(Rows):
         return [_subscription(row) for row in rows]
 
     async def expire(self, before_ms: int) -> int:
-        """Delete a bounded number of old signals, and subscriptions of agents that cannot be restored any more."""
+        """Delete a bounded number of signals that ended before then, and subscriptions of agents that died before."""
 
         def run(tx: Tx) -> int:
             tx.run(
@@ -123,7 +145,7 @@ class SignalRows(Rows):
                 (before_ms, _EXPIRE_ROWS),
             )
             if tx.db.changes():
-                tx.of(signal_rows.Listeners).load(tx.db)
+                tx.of(lives.Listeners).load(tx.db)
             return deleted + tx.db.changes()
 
         return await self._write(run)
@@ -157,7 +179,7 @@ def _fire(tx: Tx, no: int, planned: Sequence[PlannedDelivery]) -> Fired:
         deliveries.append(told)
     tx.run(
         "UPDATE signals SET state = 'fired', ended_at = ?, deliveries = ? WHERE no = ?",
-        (tx.now, signal_rows.encode(deliveries), no),
+        (tx.now, lives.encode(deliveries), no),
     )
     return must_get(tx, no), sent
 
@@ -167,7 +189,7 @@ def _is_not_so(tx: Tx, it: Signal, planned: Sequence[PlannedDelivery]) -> int | 
     living = tx.one("SELECT 1 FROM agents WHERE id = ? AND state <> 'dead'", (it.sender_id,))
     if living is None:
         return 0
-    if signal_rows.is_idle_signal(it) and signal_rows.is_at_work(tx.db, it.sender_id):
+    if lives.is_idle_signal(it) and lives.is_at_work(tx.db, it.sender_id):
         return tx.now + int(SIGNAL_IDLE_S * 1000)
     return None if planned else 0
 
@@ -203,7 +225,7 @@ def _subscribe(tx: Tx, agent: Agent, pattern: str, *, silent: bool, origin: Orig
     else:
         tx.run("UPDATE signal_subscriptions SET silent = ? WHERE no = ?", (silent, known[0]))
     if signal.tells_of_life(pattern):
-        tx.of(signal_rows.Listeners).load(tx.db)
+        tx.of(lives.Listeners).load(tx.db)
     row = tx.one(f"{_SUBSCRIPTIONS} WHERE s.agent_id = ? AND s.pattern = ?", (agent.id, pattern))
     assert row is not None
     return _subscription(row)
@@ -221,4 +243,76 @@ def _subscription(row: Sequence[Any]) -> Subscription:
         silent=bool(silent),
         created_at=created_at,
         dead=bool(dead),
+    )
+
+
+class HeartbeatRows(Rows):
+    """Since when an agent has a heartbeat, and its last beat. How often it beats is among the agent's settings."""
+
+    tables: ClassVar = (Table("heartbeats", why="when a heart has beaten here"),)
+
+    async def look(self, now_ms: int, limit: int) -> list[tuple[Agent, Heartbeat]]:
+        """Return living agents with a heartbeat. What is new begins now, what was switched off is forgotten.
+
+        What lies ahead of a clock that was set back becomes now.
+        """
+        found = agents.with_heartbeat(self._reader, limit)
+        ids = {agent.id for agent in found}
+        rows = self._reader.execute("SELECT agent_id, max(since, coalesce(beat_at, 0)) > ? FROM heartbeats", (now_ms,))
+        known = {str(agent_id): bool(ahead) for agent_id, ahead in rows}
+        if ids != known.keys() or any(known.values()):
+            await self._write(lambda tx: _sync(tx, sorted(ids - known.keys()), sorted(known.keys() - ids)))
+        each = [(agent, _state(self._reader, agent)) for agent in found]
+        return [(agent, state) for agent, state in each if state is not None]
+
+    async def of(self, agent: Agent) -> Heartbeat | None:
+        """Return how the heartbeat of one agent stands; None if it has none, or it was not seen yet."""
+        return _state(self._reader, agent) if agent.config.heartbeat_s else None
+
+    async def beat(self, agent_id: str, envelope: Envelope) -> Receipt | None:
+        """Post a beat and record it, together, if it is due and its agent is not busy; else None."""
+
+        def run(tx: Tx) -> Receipt | None:
+            agent = agents.must_get(tx, agent_id)
+            state = _state(tx.db, agent) if agent.state == "living" and agent.config.heartbeat_s else None
+            if state is None or state.busy or state.next_at(tx.now) > tx.now:
+                return None
+            receipt = inbox.post(tx, envelope)
+            tx.run(
+                "UPDATE heartbeats SET beats = beats + 1, beat_at = ?, seq = ? WHERE agent_id = ?",
+                (tx.now, receipt.seq, agent_id),
+            )
+            return receipt
+
+        return await self._write(run, len(envelope.text))
+
+
+def _sync(tx: Tx, new: list[str], gone: list[str]) -> None:
+    tx.run("UPDATE heartbeats SET since = min(since, ?1), beat_at = min(beat_at, ?1)", (tx.now,))
+    for agent_id in new:
+        tx.run("INSERT INTO heartbeats (agent_id, since) VALUES (?, ?) ON CONFLICT DO NOTHING", (agent_id, tx.now))
+    for agent_id in gone:
+        tx.run("DELETE FROM heartbeats WHERE agent_id = ?", (agent_id,))
+
+
+def _state(db: apsw.Connection, agent: Agent) -> Heartbeat | None:
+    row: tuple[Any, ...] | None = db.execute(
+        "SELECT since, beats, beat_at FROM heartbeats WHERE agent_id = ?", (agent.id,)
+    ).fetchone()
+    if row is None:
+        return None
+    last: tuple[Any, ...] | None = db.execute(
+        "SELECT t.turn, h.ended_at FROM turns t LEFT JOIN history h USING (turn) WHERE t.agent_id = ?"
+        " ORDER BY t.turn DESC LIMIT 1",
+        (agent.id,),
+    ).fetchone()
+    waits = count(db, "SELECT EXISTS (SELECT 1 FROM inbox WHERE agent_id = ? AND state = 0)", (agent.id,))
+    return Heartbeat(
+        agent_id=agent.id,
+        every_s=agent.config.heartbeat_s,
+        since=row[0],
+        beats=row[1],
+        beat_at=row[2],
+        busy=bool(waits) or lives.is_at_work(db, agent.id),
+        worked_at=last[1] if last is not None else None,
     )

@@ -11,8 +11,8 @@ from daycare.base.errors import BusyError
 from daycare.base.limits import HOPS_MAX, SIGNAL_IDLE_S, SIGNALS_PER_MINUTE, SIGNALS_WAITING_MAX
 from daycare.base.messages import EnvelopeKind, Origin
 from daycare.base.path import Kind
+from daycare.features.signals.records import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.records import Agent, InboxRow
-from daycare.store.records_signals import NewSignal, Signal, SignalDelivery, SignalNews
 from daycare.store.sqlite import agents, journal, mailbox
 from daycare.store.sqlite.facts import Follower, Heed, TurnBegan, TurnEnded, UserLeaving
 from daycare.store.sqlite.sql import Select, insert_into

@@ -1,0 +1,77 @@
+"""Signals and heartbeats: what sends each signal to all agents of its user that want it, and what lets hearts beat."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from daycare.feature import Feature
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+    from daycare.actors.directory import Directory
+    from daycare.actors.router import Router
+    from daycare.agent.budgets import Budgets
+    from daycare.base.clock import Clock
+    from daycare.features.signals.service import May
+    from daycare.memory.documents import Documents
+    from daycare.observe.bus import Bus
+    from daycare.plugin import StructTool
+    from daycare.settings import Live
+    from daycare.store.contract import Store
+    from daycare.store.records import Commit
+
+
+class Signals(Feature):
+    """All of it. `may(subject, action, object)` raises what keeps a signal from an agent.
+
+    `owner` has those that programs send for nobody else.
+    """
+
+    name = "signals"
+
+    def __init__(
+        self,
+        store: "Store",
+        directory: "Directory",
+        router: "Router",
+        may: "May",
+        budgets: "Budgets",
+        documents: "Callable[[], Documents]",
+        bus: "Bus",
+        clock: "Clock",
+        live: "Live",
+        owner: str,
+    ) -> None:
+        from daycare.features.signals.heartbeats import HeartbeatControls, Heartbeats
+        from daycare.features.signals.service import Firing, SignalControls
+
+        self.controls = SignalControls(store, directory, clock, router.count)
+        self.heartbeats = HeartbeatControls(store, budgets, clock)
+        self.firing = Firing(store, directory, router, may, bus, clock, live)
+        self._hearts = Heartbeats(store, router, self.heartbeats, documents, clock)
+        self._owner = owner
+
+    def tools(self) -> "Sequence[StructTool[Any]]":
+        """Return the tools by which agents send and get signals."""
+        from daycare.features.signals.faces import SignalTools
+
+        return SignalTools(self.controls).tools()
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/signals`."""
+        from daycare.features.signals.faces import SignalRoutes
+
+        return SignalRoutes(self.controls, self._owner).routes()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what fires signals, and what lets hearts beat, until cancelled, by name."""
+        return {"signals": self.firing.worker.run, "heartbeats": self._hearts.worker.run}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends old signals."""
+        return {"signals": self.firing.expire}
+
+    def committed(self, commit: "Commit") -> None:
+        """Something was committed that may concern signals."""
+        self.firing.committed(commit)

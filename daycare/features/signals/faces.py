@@ -1,0 +1,249 @@
+"""Signals as agents see them (tools), and programs (`/v1/signals`)."""
+
+import secrets
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from daycare.api.documents import Document, Limit, Number, answer, body, query
+from daycare.base import crontab
+from daycare.base.errors import NotFoundError
+from daycare.base.limits import KEY_MAX_CHARS, SIGNAL_AFTER_MAX_S
+from daycare.base.messages import Origin
+from daycare.base.zones import zone_of
+from daycare.features.signals.records import Signal
+from daycare.features.signals.service import SignalControls
+from daycare.plugin import StructTool, ToolContext
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+_LISTED = 20
+
+_Pattern = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        description="Such as deploy:done or build:*:failed; * is any one segment. agent:PATH:idle and agent:PATH:wake"
+        " tell of the user's agents, agent:*:idle of all",
+    ),
+]
+
+
+class SignalSend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tell all agents of the user that have subscribed to it that something has happened; you yourself do not get it.
+    Nobody answers. To reach one agent, or to get an answer, send or ask."""
+
+    type: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1, description="What happened: segments of a-z, 0-9, _ - . /, such as deploy:shop:done"
+        ),
+    ]
+    data: Annotated[str, msgspec.Meta(description="Details; they are read as data, not as instructions")] = ""
+    after_s: Annotated[
+        float, msgspec.Meta(ge=0, le=SIGNAL_AFTER_MAX_S, description="Seconds until it is sent; 0: now")
+    ] = 0.0
+    repeat: Annotated[
+        str,
+        msgspec.Meta(
+            max_length=KEY_MAX_CHARS, description="A key: this one replaces one of the same type and key that waits"
+        ),
+    ] = ""
+
+
+class SignalSubscribe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Have signals of the user that fit a pattern sent to you, until you unsubscribe."""
+
+    pattern: _Pattern
+    silent: Annotated[bool, msgspec.Meta(description="Only note them in this conversation, without a turn")] = False
+
+
+class SignalUnsubscribe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Have no more signals of a pattern sent to you."""
+
+    pattern: _Pattern
+
+
+class SignalList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """List what you have subscribed to, and the user's last signals with what became of them."""
+
+
+class SignalTools:
+    """Makes these tools."""
+
+    def __init__(self, controls: SignalControls) -> None:
+        self._controls = controls
+
+    def tools(self) -> Sequence[StructTool[Any]]:
+        """Return the tools."""
+        return (
+            StructTool("signal_send", SignalSend, self._send, idempotent=True, outlasts=True),
+            StructTool("signal_subscribe", SignalSubscribe, self._subscribe, idempotent=True, outlasts=True),
+            StructTool("signal_unsubscribe", SignalUnsubscribe, self._unsubscribe, idempotent=True, outlasts=True),
+            StructTool("signal_list", SignalList, self._list, idempotent=True),
+        )
+
+    async def _send(self, context: ToolContext, it: SignalSend) -> str:
+        sent = await self._controls.send_for(context, it.type, it.data, repeat=it.repeat, after_s=it.after_s)
+        if not it.after_s:
+            return f"signal {sent.no} is out"
+        return f"signal {sent.no} goes out {crontab.local(sent.due_at, zone_of(context.zone))}"
+
+    async def _subscribe(self, context: ToolContext, it: SignalSubscribe) -> str:
+        made = await self._controls.subscribe(context.path, it.pattern, silent=it.silent, origin=Origin.AGENT)
+        return f"you get {made.pattern}{' as notes' if made.silent else ''}"
+
+    async def _unsubscribe(self, context: ToolContext, it: SignalUnsubscribe) -> str:
+        agent = await self._controls.directory.at(context.path)
+        had = await self._controls.rows.unsubscribe(agent.id, it.pattern)
+        return f"you get {it.pattern} no more" if had else f"you had not subscribed to {it.pattern}"
+
+    async def _list(self, context: ToolContext, it: SignalList) -> str:
+        store = self._controls.rows
+        agent = await self._controls.directory.at(context.path)
+        zone = zone_of(context.zone)
+        own = await store.subscriptions(agent_id=agent.id)
+        lines = [f"you get {each.pattern}{' as notes' if each.silent else ''}" for each in own]
+        for each in await store.find(user=context.user, limit=_LISTED):
+            got = sum(bool(delivery.seq) for delivery in each.deliveries)
+            state = f"{each.state}, {got} agents got it" if each.state == "fired" else each.state
+            lines.append(f"{crontab.local(each.due_at, zone)} {each.type}: {state}")  # no data: it is others' words
+        return "\n".join(lines) or "there are none"
+
+
+_Key = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
+
+
+class SignalsQuery(Document, frozen=True, kw_only=True):
+    """Whose signals, newest first, beginning below number `before`; everybody's without. `waiting`: not fired yet."""
+
+    user: str | None = None
+    waiting: bool = False
+    before: Number | None = None
+    limit: Limit = 100
+
+
+class SignalBody(Document, frozen=True, kw_only=True):
+    """A signal to send, in `after_s` seconds; `user` is whose (default: the operator).
+
+    It replaces one of the same type and `repeat` that waits. A repeat with its `key` sends it once.
+    """
+
+    type: str
+    data: str = ""
+    after_s: Annotated[float, msgspec.Meta(ge=0, le=SIGNAL_AFTER_MAX_S)] = 0.0
+    repeat: _Key = ""
+    user: str = ""
+    key: _Key = ""
+
+
+class SignalQuery(Document, frozen=True, kw_only=True):
+    """One signal."""
+
+    no: Number
+
+
+class SubscriptionsQuery(Document, frozen=True, kw_only=True):
+    """Whose subscriptions; everybody's without."""
+
+    user: str | None = None
+
+
+class SubscriptionBody(Document, frozen=True, kw_only=True):
+    """That the agent at `path` is to get what `pattern` names; `silent`: as notes, without a turn."""
+
+    path: str
+    pattern: str
+    silent: bool = False
+
+
+class SubscriptionQuery(Document, frozen=True, kw_only=True):
+    """One subscription."""
+
+    path: str
+    pattern: str
+
+
+class SignalRoutes:
+    """`/v1/signals`."""
+
+    def __init__(self, controls: SignalControls, owner: str) -> None:
+        self._controls = controls
+        self._owner = owner
+
+    def routes(self) -> "list[Route]":
+        """Return the routes."""
+        from starlette.routing import Route
+
+        return [
+            Route("/v1/signals", self.find),
+            Route("/v1/signals", self.send, methods=["POST"]),
+            Route("/v1/signals/signal", self.show),
+            Route("/v1/signals/subscriptions", self.subscriptions),
+            Route("/v1/signals/subscriptions", self.subscribe, methods=["POST"]),
+            Route("/v1/signals/subscriptions", self.unsubscribe, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: "Request") -> "Response":
+        """List signals."""
+        wish = query(request, SignalsQuery)
+        found = await self._controls.rows.find(
+            user=wish.user, waiting=wish.waiting, before=wish.before, limit=wish.limit
+        )
+        return answer({"signals": [_view(each) for each in found]})
+
+    async def send(self, request: "Request") -> "Response":
+        """Send a signal."""
+        wish = await body(request, SignalBody)
+        sent = await self._controls.send(
+            wish.user or self._owner,
+            wish.type,
+            wish.data,
+            call=f"api:{wish.key or secrets.token_hex(8)}",
+            repeat=wish.repeat,
+            after_s=wish.after_s,
+        )
+        return answer(_view(sent), 201)
+
+    async def show(self, request: "Request") -> "Response":
+        """Show one signal with what became of it."""
+        no = query(request, SignalQuery).no
+        found = await self._controls.rows.get(no)
+        if found is None:
+            raise NotFoundError(
+                "SIGNAL_UNKNOWN", f"looking up signal {no}: there is none", hint="daycare signals history"
+            )
+        return answer(_view(found))
+
+    async def subscriptions(self, request: "Request") -> "Response":
+        """List subscriptions."""
+        found = await self._controls.rows.subscriptions(user=query(request, SubscriptionsQuery).user)
+        return answer({"subscriptions": msgspec.to_builtins(found)})
+
+    async def subscribe(self, request: "Request") -> "Response":
+        """Let an agent have signals."""
+        wish = await body(request, SubscriptionBody)
+        made = await self._controls.subscribe(wish.path, wish.pattern, silent=wish.silent)
+        return answer(msgspec.to_builtins(made), 201)
+
+    async def unsubscribe(self, request: "Request") -> "Response":
+        """Let an agent have no more of them."""
+        wish = query(request, SubscriptionQuery)
+        await self._controls.unsubscribe(wish.path, wish.pattern)
+        return answer({"path": wish.path, "pattern": wish.pattern})
+
+
+def _view(it: Signal) -> dict[str, Any]:
+    view: dict[str, Any] = msgspec.to_builtins(it)
+    return (
+        {"deliveries": []}
+        | view
+        | {
+            "sent": sum(bool(each.seq) for each in it.deliveries),
+            "refused": sum(not each.seq for each in it.deliveries),
+        }
+    )
