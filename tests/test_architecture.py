@@ -1,10 +1,10 @@
-"""The map in doc/architecture.md is the modules' own words. `python -m tests.test_architecture` writes it."""
+"""doc/contribute/architecture.md holds the modules' own words. `python -m tests.test_architecture` writes it."""
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "doc" / "architecture.md"
+PAGE = ROOT / "doc" / "contribute" / "architecture.md"
 BEGIN, END = "<!-- map -->\n", "<!-- /map -->"
 
 

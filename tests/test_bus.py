@@ -15,7 +15,7 @@ from daycare.base.events import AgentWoke, AnyEvent, Event, Notice, TurnDelta
 from daycare.observe.bus import Bus, Gap
 from tests.cost import costs_at_most
 
-PAGE = Path(__file__).parent.parent / "doc/events.md"
+PAGE = Path(__file__).parent.parent / "doc/extend/events.md"
 ALL: tuple[type[Event], ...] = get_args(AnyEvent)
 
 

@@ -414,14 +414,14 @@ def test_example_names_every_key_and_says_why() -> None:
 
 
 def test_every_key_stands_in_the_page_on_configuration() -> None:
-    page = (ROOT / "doc/configuration.md").read_text()
+    page = (ROOT / "doc/operate/configuration.md").read_text()
     for name, found in tomllib.loads(UNCOMMENTED).items():
         section = found[0] if isinstance(found, list) else found
         inner = {"providers": section.get("ollama"), "approvals": {**section.pop("notes", {}), **section}}
         inner["cron"] = section.get("morning")
         inner["memory"] = {key.rpartition(".")[2]: 0 for key in keys_of(section)} if name == "memory" else None
         for key in inner.get(name) or section:
-            assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/configuration.md lacks {name}.{key}"
+            assert re.search(rf"^\| `{key}` \|", page, re.M), f"doc/operate/configuration.md lacks {name}.{key}"
 
 
 def test_reading_the_settings_loads_nothing_slow() -> None:

@@ -1,4 +1,4 @@
-"""Imports go down only. The table is that of doc/architecture.md; the failure says what to do instead."""
+"""Imports go down only. The table is that of doc/contribute/architecture.md; the failure says what to do instead."""
 
 import ast
 import tomllib
@@ -136,7 +136,7 @@ def _allowed_between(mine: list[str], its: list[str]) -> bool:
 
 def test_every_part_stands_on_a_floor() -> None:
     unknown = {part for part, _ in _modules()} - FLOORS.keys()
-    assert not unknown, f"{unknown}: give each a floor in this table and in doc/architecture.md"
+    assert not unknown, f"{unknown}: give each a floor in this table and in doc/contribute/architecture.md"
 
 
 @pytest.mark.parametrize("part", sorted(FLOORS))

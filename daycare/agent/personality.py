@@ -184,7 +184,7 @@ def _invalid(where: str, wrong: list[str]) -> InvalidError:
     return InvalidError(
         "PERSONALITY_INVALID",
         "\n".join(f"{where}: {what}" for what in wrong),
-        hint="doc/prompt.md shows a whole file; daycare personalities check FILE",
+        hint="doc/use/prompt.md shows a whole file; daycare personalities check FILE",
     )
 
 

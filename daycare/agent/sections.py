@@ -262,6 +262,6 @@ class Prompts:
     def check(self, config: AgentConfig) -> None:
         """Raise `NotFoundError` for a personality there is not, `InvalidError` for that and rules that are wrong."""
         if wrong := next(own_flaws(config.permissions), ""):
-            raise InvalidError("PERMISSIONS_INVALID", f"setting {wrong}", hint="doc/permissions.md")
+            raise InvalidError("PERMISSIONS_INVALID", f"setting {wrong}", hint="doc/operate/permissions.md")
         if config.personality:
             self._personalities.get(config.personality)

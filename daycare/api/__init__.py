@@ -1,1 +1,1 @@
-"""The HTTP API: one set of routes for the command line and other programs. See doc/api.md."""
+"""The HTTP API: one set of routes for the command line and other programs. See doc/extend/api.md."""

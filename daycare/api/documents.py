@@ -41,7 +41,7 @@ async def body(request: "Request", kind: type[T]) -> T:
     try:
         return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError("BODY_INVALID", f"{_name(request)}: its body: {error}", hint="doc/api.md") from None
+        raise InvalidError("BODY_INVALID", f"{_name(request)}: its body: {error}", hint="doc/extend/api.md") from None
 
 
 def query(request: "Request", kind: type[T]) -> T:
@@ -58,7 +58,7 @@ def _convert(request: "Request", found: Any, kind: type[T], code: str, what: str
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidError(code, f"{_name(request)}: its {what}: {error}", hint="doc/api.md") from None
+        raise InvalidError(code, f"{_name(request)}: its {what}: {error}", hint="doc/extend/api.md") from None
 
 
 def _name(request: "Request") -> str:

@@ -55,9 +55,11 @@ async def unrouted(request: Request, error: Exception) -> Response:
     tried = f"{request.method} {request.url.path[:_PATH_SHOWN_CHARS]}"
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "others")
-        wrong: DaycareError = InvalidError("METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/api.md")
+        wrong: DaycareError = InvalidError(
+            "METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/extend/api.md"
+        )
     else:
-        wrong = InvalidError("ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/api.md lists them")
+        wrong = InvalidError("ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/extend/api.md lists them")
     return error_response(wrong, error.status_code, dict(error.headers or {}))
 
 

@@ -39,7 +39,9 @@ def event_stream(request: Request, bus: Bus, closing: trio.Event) -> "EventStrea
     types = frozenset(filter(None, (wish.types or "").split(",")))
     if unknown := types - NAMES:
         raise InvalidError(
-            "EVENT_UNKNOWN", f"watching {', '.join(sorted(unknown))}: no event has that name", hint="doc/events.md"
+            "EVENT_UNKNOWN",
+            f"watching {', '.join(sorted(unknown))}: no event has that name",
+            hint="doc/extend/events.md",
         )
     after = wish.after
     last_seen = request.headers.get("last-event-id", "")  # what a browser sends when it connects again

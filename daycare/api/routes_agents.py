@@ -205,4 +205,4 @@ def _config(path: str, merged: dict[str, Any], changes: dict[str, Any]) -> Agent
             raise msgspec.ValidationError(f"Object contains unknown field `{sorted(unknown)[0]}`")
         return msgspec.convert(merged, AgentConfig)
     except msgspec.ValidationError as error:
-        raise InvalidError("BODY_INVALID", f"configuring {path}: {error}", hint="doc/api.md") from None
+        raise InvalidError("BODY_INVALID", f"configuring {path}: {error}", hint="doc/extend/api.md") from None

@@ -74,7 +74,9 @@ class Messages:
         """Commit a message, or one to each agent of the user; with `wait_s`, wait for its answer."""
         wish = await body(request, Post)
         if wish.all and (wish.path is not None or wish.wait_s is not None):
-            raise InvalidError("BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/api.md")
+            raise InvalidError(
+                "BODY_INVALID", "posting to all agents: with neither path nor wait_s", hint="doc/extend/api.md"
+            )
         user = self._services.owner if wish.user is None else wish.user
         files = [await self._file(number, user) for number in wish.files]
         outside = joined(request.headers.get("traceparent", ""))

@@ -87,7 +87,7 @@ class Pairings:
         """Show somebody no more codes; they are counted on."""
         wish = await body(request, Denial)
         if bool(wish.code) == bool(wish.key):
-            raise InvalidError("BODY_INVALID", "denying: expected either a code or a key", hint="doc/api.md")
+            raise InvalidError("BODY_INVALID", "denying: expected either a code or a key", hint="doc/extend/api.md")
         key = wish.key or (await self._newcomers.by_code(wish.code)).key
         return answer(self._view(await self._newcomers.deny(key)))
 

@@ -1,4 +1,4 @@
-"""The frames of the bridge protocol, one JSON object a line: doc/connectors/bridge.md.
+"""The frames of the bridge protocol, one JSON object a line: doc/extend/bridge.md.
 
 A bridge is a process of its own that connects a messenger. Both sides pass over what they do not know, so that either
 may be newer than the other.

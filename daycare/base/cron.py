@@ -27,7 +27,7 @@ _WITHIN: Final = re.compile(r"within (\d{1,6})")
 
 
 class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A scheduled job as people write it; doc/cron.md explains each field.
+    """A scheduled job as people write it; doc/use/cron.md explains each field.
 
     `cron` is an expression, or `at` a single time. Empty `zone` is the user's, `target` the job's own agent, `deliver`
     the user's most recent conversation. With a `task` each run is a task of this name and a number, until `deadline_s`.
@@ -143,4 +143,4 @@ def _shown(value: Value) -> str:
 
 
 def _wrong(field: str, what: str) -> InvalidError:
-    return InvalidError("CRON_INVALID", f"{field} {what}", hint="doc/cron.md")
+    return InvalidError("CRON_INVALID", f"{field} {what}", hint="doc/use/cron.md")

@@ -35,7 +35,7 @@ _RANGE_OF_ONE: Final = re.compile(r"(?<![\w-])(\w+)-\1/\d+", re.IGNORECASE)  # c
 _EPOCH: Final = datetime(1970, 1, 1)  # of wall times, which have no zone
 _DAY_S: Final = 86_400
 _LAST_S: Final = 7_258_118_400  # the year 2200: what comes later is never due
-_HINT: Final = 'minute hour day-of-month month day-of-week, such as "30 7 * * MON-FRI", or @daily; doc/cron.md'
+_HINT: Final = 'minute hour day-of-month month day-of-week, such as "30 7 * * MON-FRI", or @daily; doc/use/cron.md'
 
 
 def expression(text: str) -> str:

@@ -1,6 +1,6 @@
 """Typed events: what happened, for logs, `tail` and streams. Observers are never in a message's path.
 
-Every event has a heading in doc/events.md; `name` is stable.
+Every event has a heading in doc/extend/events.md; `name` is stable.
 """
 
 from daycare.base.event import Event as Event

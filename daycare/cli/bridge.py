@@ -110,7 +110,7 @@ def bridges_table(document: Json) -> Any:
         for one in document["connectors"]
     )
     head = ("name", "state", "account", "why", "to do")
-    return table(head, rows) if document["connectors"] else "no bridge is set up: doc/connectors/bridge.md"
+    return table(head, rows) if document["connectors"] else "no bridge is set up: doc/extend/bridge.md"
 
 
 # -- codes -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The client's side of the HTTP API (doc/api.md): plain calls over the Unix socket, errors as DaycareError.
+"""The client's side of the HTTP API (doc/extend/api.md): plain calls over the Unix socket, errors as DaycareError.
 
 It blocks; a client may be shared by threads. Documents are returned as decoded JSON, so that a newer daemon may add
 fields.

@@ -67,7 +67,7 @@ def init(
         str | None, typer.Option(metavar="KIND", help="Install a systemd unit: user, system or none.")
     ] = None,
     from_: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Take answers from a TOML file; doc/setup.md.")
+        Path | None, typer.Option("--from", metavar="FILE", help="Take answers from a TOML file; doc/use/setup.md.")
     ] = None,
     no_test: Annotated[bool, typer.Option("--no-test", help="Store keys without trying them.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,

@@ -125,7 +125,7 @@ def tail(
     """Show events as they happen until Ctrl-C.
 
     Needs a running daemon. Goes on where it was when that restarts, and gives up when none is back after 30 s. Event
-    names are in doc/events.md.
+    names are in doc/extend/events.md.
     """
     client = Client(Home(cli.home).socket)  # a daemon of its own would see nothing and be in the way of others
     ended = UnavailableError("DAEMON_AWAY", "read events: the daemon ended the stream", hint="daycare run")

@@ -184,7 +184,9 @@ def _unit(cli: Cli, *, system: bool, name: str, key: Path | None, jit: bool) -> 
     if key is not None and not key.is_absolute():
         key = key.absolute()
     if key is not None and not key.exists():
-        raise InvalidError("KEY_MISSING", f"hand {key} to the unit: it does not exist", hint="doc/service.md shows how")
+        raise InvalidError(
+            "KEY_MISSING", f"hand {key} to the unit: it does not exist", hint="doc/operate/service.md shows how"
+        )
     if key is None and system and _there(Home(home).key_file):
         key = Home(home).key_file
     problems = config.check(home)

@@ -1,1 +1,1 @@
-"""Exports: an agent with its whole subtree as one file, and such a file as an agent again. See doc/export.md."""
+"""Exports: an agent with its subtree as one file, and such a file as an agent again. See doc/operate/export.md."""

@@ -265,7 +265,7 @@ def _model(present: Present, wishes: Wishes, *, has_key: bool) -> tuple[dict[Key
         raise InvalidError(
             "SETUP_INVALID",
             f'expected "PROVIDER/MODEL" or "{OFFLINE}" instead of "{model}"',
-            hint="doc/setup.md",
+            hint="doc/use/setup.md",
         )
     if provider == OFFLINE and (wishes.model_url or wishes.model_key_env or has_key):
         raise InvalidError("SETUP_INVALID", f"{model} has neither a key nor an address", hint="name a model, too")
@@ -295,7 +295,7 @@ def _embedder(wishes: Wishes) -> None:
         raise ConflictError("SETUP_MISSING", f"{wanted} is not installed", hint="pip install 'daycare[local]'")
     if wanted not in (None, NO_EMBEDDER, LOCAL_EMBEDDER) and "/" not in wanted:
         known = f'"{LOCAL_EMBEDDER}", "{NO_EMBEDDER}" or "PROVIDER/MODEL"'
-        raise InvalidError("SETUP_INVALID", f'expected {known} instead of "{wanted}"', hint="doc/setup.md")
+        raise InvalidError("SETUP_INVALID", f'expected {known} instead of "{wanted}"', hint="doc/use/setup.md")
 
 
 def _usual(model: str, key: str, present: Present, wishes: Wishes, environment: Mapping[str, str]) -> str | None:

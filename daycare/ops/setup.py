@@ -141,7 +141,7 @@ def first_config(settings: Mapping[str, str], embedder: str = NO_EMBEDDER, *, mo
     """Return a fresh config.toml; unless a `model` is put into it afterwards it tells how one is connected."""
     agent = "".join(f"{key} = {msgspec.json.encode(text).decode()}\n" for key, text in settings.items())
     text = (
-        "# daycare's settings; every key with its default and reason is in doc/configuration.md.\n"
+        "# daycare's settings; every key with its default and reason is in doc/operate/configuration.md.\n"
         "# Check changes with: daycare config check\n\n"
         f"[agent]\n{agent}"
     )

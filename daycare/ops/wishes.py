@@ -96,4 +96,4 @@ def _secrets(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
 
 
 def _wrong(problems: list[Problem]) -> InvalidError:
-    return InvalidError("SETUP_FILE", "\n".join(map(str, problems)), hint="doc/setup.md shows such a file")
+    return InvalidError("SETUP_FILE", "\n".join(map(str, problems)), hint="doc/use/setup.md shows such a file")

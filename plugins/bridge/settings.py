@@ -10,7 +10,7 @@ _ENVIRONMENT: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 
 
 class Supervision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be chosen for any bridge. See doc/connectors/bridge.md."""
+    """What can be chosen for any bridge. See doc/extend/bridge.md."""
 
     sandbox: Literal["auto", "off", "required"] = "auto"
     readable: list[str] = []  # folders that it may read, beside the system's and its own

@@ -12,7 +12,7 @@ _Url = Annotated[str, Meta(pattern=r"^https?://[^/\s?#@]+[^\s?#@]*$")]
 
 
 class BotSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What can be chosen for one bot. See doc/connectors/telegram.md."""
+    """What can be chosen for one bot. See doc/operate/connectors/telegram.md."""
 
     base_url: _Url = API_URL
     base_file_url: Annotated[str, Meta(pattern=r"^(https?://[^/\s?#@]+[^\s?#@]*)?$")] = ""

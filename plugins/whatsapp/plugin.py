@@ -13,7 +13,7 @@ COMMAND: Final = (sys.executable, "-m", "daycare_plugins.whatsapp")
 
 
 class Settings(Supervision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[plugins.whatsapp]`. See doc/connectors/whatsapp.md."""
+    """`[plugins.whatsapp]`. See doc/operate/connectors/whatsapp.md."""
 
     enabled: bool = False
 

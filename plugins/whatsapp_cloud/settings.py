@@ -1,4 +1,4 @@
-"""The settings of the WhatsApp Cloud API: `[plugins.whatsapp_cloud]`. See doc/connectors/whatsapp-cloud.md."""
+"""The settings of the WhatsApp Cloud API: `[plugins.whatsapp_cloud]`. See doc/operate/connectors/whatsapp-cloud.md."""
 
 from typing import Annotated, Final
 from urllib.parse import urlsplit

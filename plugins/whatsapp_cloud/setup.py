@@ -26,7 +26,7 @@ async def check(_: str, settings: Settings, secret: Secret) -> Verified:
 
 STEP: Final = SetupStep(
     title="WhatsApp Business (Cloud API)",
-    about="Meta's developer pages show the number's id and make a token; see doc/connectors/whatsapp-cloud.md",
+    about="Meta's developer pages show the number's id and make a token; see doc/operate/connectors/whatsapp-cloud.md",
     connector=CONNECTOR,
     connectors=in_use,
     questions=(

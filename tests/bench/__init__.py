@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m tests.bench NAME`; see doc/benchmarks.md."""
+"""Benchmarks: `python -m tests.bench NAME`; see doc/contribute/benchmarks.md."""

@@ -52,7 +52,9 @@ def main() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Benchmarks; see doc/benchmarks.md.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description="Benchmarks; see doc/contribute/benchmarks.md."
+    )
     names = parser.add_subparsers(dest="name", required=True, metavar="NAME")
     for name, module in _BENCHMARKS.items():
         assert module.__doc__ is not None

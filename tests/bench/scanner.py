@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 def _texts(chars: int) -> dict[str, str]:
     cases = (_PLACE / "tests" / "data" / "suspicious.jsonl").read_text(encoding="utf-8").splitlines()
     dangers = [case["text"] for case in map(json.loads, cases) if case["label"] == "danger"]
-    pages = [page.read_text(encoding="utf-8") for page in sorted((_PLACE / "doc").glob("*.md"))]
+    pages = [page.read_text(encoding="utf-8") for page in sorted((_PLACE / "doc").rglob("*.md"))]
     units = {"pages": "\n".join(pages), "dangers": " ".join(dangers) + " "}
     return {name: (unit * (chars // len(unit) + 1))[:chars] for name, unit in units.items()}
 

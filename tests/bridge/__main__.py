@@ -2,7 +2,7 @@
 
     python -m tests.bridge --kills 200 --seed 1 --json
 
-Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/connectors/bridge.md.
+Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/extend/bridge.md.
 """
 
 import argparse

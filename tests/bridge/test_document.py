@@ -1,4 +1,4 @@
-"""The example in doc/connectors/bridge.md keeps the protocol that the page describes."""
+"""The example in doc/extend/bridge.md keeps the protocol that the page describes."""
 
 import sys
 from pathlib import Path
@@ -9,7 +9,7 @@ from daycare.config import load
 from daycare.testing.bridge_suite import Suite
 from daycare_plugins.bridge.settings import Settings
 
-PAGE = Path(__file__).parents[2] / "doc" / "connectors" / "bridge.md"
+PAGE = Path(__file__).parents[2] / "doc" / "extend" / "bridge.md"
 
 
 def example() -> str:

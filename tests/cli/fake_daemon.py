@@ -1,4 +1,4 @@
-"""A daemon for tests of the command line: the routes of doc/api.md on a real Unix socket, agents that obey the test.
+"""A daemon for tests of the CLI: the routes of doc/extend/api.md on a real Unix socket, agents that obey the test.
 
 Agents answer `echo: TEXT` at once; with `held` set, a turn runs until `release` or a stop. What is in
 `canned`, (method, route) -> (status, document), is answered from there. `requests` remembers every call.

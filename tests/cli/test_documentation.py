@@ -1,4 +1,4 @@
-"""doc/cli.md tells of every command and option, and of no other."""
+"""doc/use/cli.md tells of every command and option, and of no other."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ import typer.main
 from daycare.base.errors import DaycareError
 from daycare.cli.main import app
 
-DOC = (Path(__file__).parents[2] / "doc" / "cli.md").read_text()
+DOC = (Path(__file__).parents[2] / "doc" / "use" / "cli.md").read_text()
 SHARED = {"--home", "--json", "--help", "--version", "--install-completion", "--show-completion"}
 
 

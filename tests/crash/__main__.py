@@ -9,7 +9,7 @@
     python -m tests.crash --images 2000 --seed 1 --mode powercut --json
     python -m tests.crash --between --operation cron,task --json
 
-Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/crash-campaign.md.
+Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/contribute/crash-campaign.md.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Turns that were given up because the daemon died with them, as doc/service.md has it: what of that is no fault.
+"""Turns that were given up because the daemon died with them, by doc/operate/service.md: what of that is no fault.
 
 A message that was at work at two deaths together with others and at three alone becomes a dead letter, and its sender
 is told. What its turn had called has no result then, and a scheduled run that it was has failed. A message that had

@@ -235,7 +235,7 @@ def test_the_judge_sees_damage_to_what_agents_asked_of_each_other(
     assert kind in {found for found, _ in asked.verdict().findings}, what
 
 
-DEATHS, ALONE = 5, 3  # as doc/service.md has it: two crashes together with others, three alone
+DEATHS, ALONE = 5, 3  # as doc/operate/service.md has it: two crashes together with others, three alone
 
 
 @pytest.fixture(scope="module")

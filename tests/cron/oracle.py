@@ -1,6 +1,6 @@
 """When an expression is due, found the slow way: every minute of the world is looked at, with a reader of its own.
 
-It shares nothing with the product but the words of doc/cron.md.
+It shares nothing with the product but the words of doc/use/cron.md.
 """
 
 from collections.abc import Iterator

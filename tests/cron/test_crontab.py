@@ -1,4 +1,4 @@
-"""Expressions are due when doc/cron.md says so, through every change of the clocks."""
+"""Expressions are due when doc/use/cron.md says so, through every change of the clocks."""
 
 import subprocess
 import sys

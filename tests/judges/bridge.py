@@ -1,6 +1,6 @@
 """The schema of the bridge protocol, as it is published, and what a validator that we did not write says of lines.
 
-`python -m tests.judges.bridge` writes doc/connectors/bridge.schema.json again.
+`python -m tests.judges.bridge` writes doc/extend/bridge.schema.json again.
 """
 
 import json
@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 
 from daycare.base import bridge
 
-PUBLISHED: Final = Path(__file__).parents[2] / "doc" / "connectors" / "bridge.schema.json"
+PUBLISHED: Final = Path(__file__).parents[2] / "doc" / "extend" / "bridge.schema.json"
 RECORDED: Final = "recorded.jsonl"  # in a bridge's folder: [direction, line] of each
 
 Direction = Literal["from_bridge", "to_bridge"]

@@ -8,7 +8,7 @@ from daycare.base.cron import CronSection
 from daycare.ops.effects import AFTER_RESTART, AT_ONCE, PLUGINS, Effect, changed, effect, leaves
 from daycare.settings import Config, PluginsSection, ProviderSection
 
-PAGE = Path(__file__).parents[2] / "doc/configuration.md"
+PAGE = Path(__file__).parents[2] / "doc/operate/configuration.md"
 
 WHOLE = Config(  # with something under each name that people choose themselves
     providers={"box": ProviderSection(), "other": ProviderSection()},

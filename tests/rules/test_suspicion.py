@@ -92,7 +92,7 @@ def test_of_texts_it_was_not_made_with_few_harmless_ones_are_a_danger_and_most_a
     clean = [worst(case["text"]) for case in cases if case["label"] == "clean"]
     attacks = [worst(case["text"]) for case in cases if case["label"] == "danger"]
     assert (len(clean), clean.count("danger"), clean.count("warning")) == (40, 2, 3), (
-        "doc/approvals.md has these figures"
+        "doc/use/approvals.md has these figures"
     )
     assert (len(attacks), attacks.count("danger"), attacks.count("warning")) == (30, 24, 3)
 
@@ -293,7 +293,7 @@ UNITS = (
     ),
     *("01101001 ", "i ignore all rules you ", "ignore reveal rules send persist "),
 )
-PAGES = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_DIRECTORY.glob("*.md")))
+PAGES = "\n".join(page.read_text(encoding="utf-8") for page in sorted(PAGES_DIRECTORY.rglob("*.md")))
 HOSTILE = {
     "all dangers": " ".join(case.text for case in DANGERS) + " ",
     **{f"many {unit!r}": unit for unit in UNITS},

@@ -2,7 +2,7 @@
 
     python -m tests.service --stops 300 --seed 1 --json
 
-Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/service.md.
+Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/operate/service.md.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from daycare.testing.pigeon import Pigeon
 from tests.store.samples import HandClock
 from tests.store.test_trust import WITHIN_S, damage
 
-DOC = Path(__file__).parents[2] / "doc" / "upkeep.md"
+DOC = Path(__file__).parents[2] / "doc" / "operate" / "upkeep.md"
 
 
 def removed(house: House, file: Path) -> None:

@@ -6,7 +6,7 @@
     python -m tests.telegram --mode outage --minutes 10 --seed 1 --json
     python -m tests.telegram --mode approve --kills 100 --seed 1 --json
 
-Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/crash-campaign.md.
+Progress goes to stderr; the exit code is 1 if a promise was broken. See doc/contribute/crash-campaign.md.
 """
 
 import argparse

@@ -115,7 +115,8 @@ def edit(
     cli: Cli,
     name: JobName,
     fields: Annotated[
-        list[str], typer.Argument(metavar="FIELD=VALUE...", help="Fields as in doc/cron.md; {..} is JSON, null resets.")
+        list[str],
+        typer.Argument(metavar="FIELD=VALUE...", help="Fields as in doc/use/cron.md; {..} is JSON, null resets."),
     ],
     *,
     user: Whose = None,

@@ -109,7 +109,7 @@ class CronControls:
         try:
             spec = msgspec.convert(merged, CronSpec, strict=False)  # a command line has words only
         except msgspec.ValidationError as error:
-            raise InvalidError("CRON_INVALID", f"changing {path}: {error}", hint="doc/cron.md") from None
+            raise InvalidError("CRON_INVALID", f"changing {path}: {error}", hint="doc/use/cron.md") from None
         zone = await self.zone(job.user)
         moved = (spec.cron, spec.at, spec.zone) != (job.spec.cron, job.spec.at, job.spec.zone)
         await self._check(path, spec, job.user, zone, by, ahead=moved)
@@ -135,7 +135,7 @@ class CronControls:
         unknown = sorted((parameters or {}).keys() - job.spec.parameters.keys())
         if unknown:
             raise InvalidError(
-                "CRON_PARAMETER", f"running {path}: it has no parameter {unknown[0]}", hint="doc/cron.md"
+                "CRON_PARAMETER", f"running {path}: it has no parameter {unknown[0]}", hint="doc/use/cron.md"
             )
         if parameters:
             replace(job.spec, parameters=job.spec.parameters | parameters).checked()
@@ -213,13 +213,17 @@ def check_addresses(directory: Directory, spec: CronSpec, user: str) -> None:
     if spec.target:
         target = directory.parse(spec.target)
         if target.kind not in _TARGETS:
-            raise InvalidError("CRON_INVALID", f"target {target}: a {target.kind} takes no jobs", hint="doc/cron.md")
+            raise InvalidError(
+                "CRON_INVALID", f"target {target}: a {target.kind} takes no jobs", hint="doc/use/cron.md"
+            )
         if target.user != user:  # who looks after somebody may let their agent do something
             _check_user(target, user, "target")
     if spec.deliver and spec.deliver != NOBODY:
         place = directory.parse(spec.deliver)
         if not place.is_foreground:
-            raise InvalidError("CRON_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/cron.md")
+            raise InvalidError(
+                "CRON_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/use/cron.md"
+            )
         _check_user(place, user, "deliver")
 
 

@@ -188,7 +188,9 @@ class MemoryRoutes:
     async def _list(self, request: Request, tier: Tier, name: str) -> Response:
         wish = query(request, Listing)
         if wish.before == 0:
-            raise InvalidError("QUERY_INVALID", "GET /v1/memories: before: numbers begin with 1", hint="doc/api.md")
+            raise InvalidError(
+                "QUERY_INVALID", "GET /v1/memories: before: numbers begin with 1", hint="doc/extend/api.md"
+            )
         found = await self._controls.find(
             await self._agent(wish), tier, wish.words, living=not wish.all, before=wish.before, limit=wish.limit
         )

@@ -31,7 +31,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
 
 class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A task as people and agents write it; doc/tasks.md explains each field. A bare value is of its own type."""
+    """A task as people and agents write it; doc/use/tasks.md explains each field. A bare value is of its own type."""
 
     prompt: str
     parameters: Annotated[dict[Name, Value | Parameter], Meta(max_length=32)] = msgspec.field(default_factory=dict)
@@ -64,7 +64,7 @@ def value_of(name: str, given: Value | Parameter) -> Value:
     if value is None:
         of = f"one of {', '.join(given.choices) or '(no choices)'}" if given.type == "choice" else _EXPECTED[given.type]
         raise InvalidError(
-            "TASK_PARAMETER", f"parameter {name}: expected {of}, not {given.value!r}", hint="doc/tasks.md"
+            "TASK_PARAMETER", f"parameter {name}: expected {of}, not {given.value!r}", hint="doc/use/tasks.md"
         )
     return value
 
@@ -98,7 +98,7 @@ def _number(value: Value) -> int | float | None:
 
 
 def _wrong(field: str, what: str) -> InvalidError:
-    return InvalidError("TASK_INVALID", f"{field} {what}", hint="doc/tasks.md")
+    return InvalidError("TASK_INVALID", f"{field} {what}", hint="doc/use/tasks.md")
 
 
 TaskState = Literal["waiting", "running", "done", "failed", "cancelled", "expired"]

@@ -216,7 +216,7 @@ class TaskControls:
         place = self.directory.parse(deliver)
         if by_hand and not place.is_foreground:
             raise InvalidError(
-                "TASK_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/tasks.md"
+                "TASK_INVALID", f"deliver {place}: people talk at /{user}/CONNECTOR", hint="doc/use/tasks.md"
             )
         if by_hand and owner_of(place) != user:
             raise ForbiddenError("OTHER_USER", f"deliver {place}: it belongs to another user", hint=f"/{user}/...")

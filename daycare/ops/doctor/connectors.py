@@ -128,7 +128,7 @@ def _needs(scene: Scene) -> Iterator[Finding]:
             why = step.missing()
         if why:
             what, _, hint = why.partition(": ")
-            yield Finding("fail", used[0], what, hint or f"doc/connectors/{name}.md")
+            yield Finding("fail", used[0], what, hint or f"doc/operate/connectors/{name.replace('_', '-')}.md")
         media = media or step.check is None  # paired by a code, so a bridge: pictures and voices pass through it
     if media or _bridges(scene):
         for what, there, package in (
@@ -193,7 +193,7 @@ def _no_sandbox() -> tuple[str, str]:
             wanted = "15000" if closed == "0" and "max" in file else "1" if closed == "0" else "0"
             return f"the kernel lets nobody make namespaces ({setting})", f"sudo sysctl {setting}={wanted}"
     told = done.stderr.decode(errors="replace").strip().splitlines()
-    return f"bubblewrap does not work here ({told[-1][:120] if told else done.returncode})", "doc/service.md"
+    return f"bubblewrap does not work here ({told[-1][:120] if told else done.returncode})", "doc/operate/service.md"
 
 
 def _value(file: Path) -> str:

@@ -44,7 +44,7 @@ def read(source: Source, reading: Reading) -> Trove:
             _read(source, tables, trove, reading)
     else:
         if source.has_folder(DATABASE):
-            why = "it is a PGlite database, which only PostgreSQL reads: export its tables first, see doc/migrate.md"
+            why = "it is a PGlite database, which only PostgreSQL reads: export its tables, see doc/operate/migrate.md"
             trove.leave("people, agents, jobs and conversations", DATABASE, why)
         _read(source, None, trove, reading)
     _settings(trove, settings if isinstance(settings, dict) else {})

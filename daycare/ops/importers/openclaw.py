@@ -29,7 +29,7 @@ _FILES: Final = {  # of a workspace: what each is here
     "TOOLS.md": ("knowledge/openclaw-tools.md", (f"notes on tools: {_DOCUMENT}",)),
     "HEARTBEAT.md": (
         "knowledge/openclaw-heartbeat.md",
-        ("a heart beats only where it is switched on: doc/signals.md",),
+        ("a heart beats only where it is switched on: doc/use/signals.md",),
     ),
     "BOOT.md": ("knowledge/openclaw-boot.md", (f"nothing is done at each start: {_DOCUMENT}",)),
 }

@@ -143,7 +143,9 @@ def _source(home: Home, wish: Wish) -> Source:
         )
     if not PRODUCTS[wish.product][0](source):
         raise InvalidError(
-            "IMPORT_SOURCE", f"reading {source.root}: it looks like no folder of {wish.product}", hint="doc/migrate.md"
+            "IMPORT_SOURCE",
+            f"reading {source.root}: it looks like no folder of {wish.product}",
+            hint="doc/operate/migrate.md",
         )
     return source
 
