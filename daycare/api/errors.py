@@ -59,7 +59,9 @@ async def unrouted(request: Request, error: Exception) -> Response:
             "METHOD_UNKNOWN", f"{tried}: this route takes {allowed}", hint="doc/extend/api.md"
         )
     else:
-        wrong = InvalidError("ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/extend/api.md lists them")
+        wrong = InvalidError(
+            "ROUTE_UNKNOWN", f"{tried}: there is no such route", hint="doc/extend/api-reference.md lists them"
+        )
     return error_response(wrong, error.status_code, dict(error.headers or {}))
 
 

@@ -62,21 +62,21 @@ class InvalidError(DaycareError):
 
 
 class NotFoundError(DaycareError):
-    """The thing that was named does not exist (or no longer)."""
+    """What was named does not exist, or no longer: check its name or number."""
 
     exit_code = 3
     http_status = 404
 
 
 class ForbiddenError(DaycareError):
-    """The caller may not do this; somebody else has to, or permission has to be given."""
+    """The caller may not do this: somebody else has to, or permission has to be given."""
 
     exit_code = 4
     http_status = 403
 
 
 class SetupError(ForbiddenError):
-    """A person has to set something right first: a key, credit, the name of a model. `hint` says how.
+    """A key, credit or the name of a model is missing or wrong: a person has to set it right first. `hint` says how.
 
     What needs it waits: nothing is wrong with what was asked, and asking again before that is no use.
     """

@@ -87,7 +87,7 @@ async def test_a_poll_that_is_cancelled_leaves_nothing_behind(autojump_clock: tr
         await bot.shutdown()
 
 
-# -- pace, after the published source: the table is in doc/contribute/testing.md ----------------------------------------
+# -- pace, after the published source: the table is in doc/contribute/testing.md --------------------------------------
 
 
 @asynccontextmanager

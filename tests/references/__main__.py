@@ -1,0 +1,12 @@
+"""`python -m tests.references` writes every page that is made from the code."""
+
+from types import ModuleType
+from typing import Final
+
+from tests.references import api, errors
+
+PAGES: Final[dict[str, ModuleType]] = {"api": api, "errors": errors}
+
+if __name__ == "__main__":
+    for made in PAGES.values():
+        made.PAGE.write_text(made.page(), encoding="utf-8")

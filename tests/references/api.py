@@ -1,0 +1,139 @@
+"""The HTTP API's requests, read from the routes of a running daemon and the structs that they decode.
+
+What a route answers stands in a paragraph that begins with `Answers`, which is kept when the page is made again.
+"""
+
+import inspect
+import re
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import trio
+from starlette.routing import Route
+
+from daycare.api.app import build
+from daycare.testing.house import open_house
+
+PAGE: Final = Path(__file__).parents[2] / "doc" / "extend" / "api-reference.md"
+TAKEN: Final = re.compile(r"\b(body|query)\(request, (\w+)\)")
+OBJECTS: Final = "## Objects\n"
+MOST: Final = 2**63 - 1  # of a number in a row, which says nothing
+COLUMNS: Final = "| | name | type | default |\n| --- | --- | --- | --- |\n"
+
+
+@cache
+def routes() -> dict[str, Route]:
+    """Return all routes of a daemon by method and path, in the order of paths."""
+
+    async def listed() -> list[Route]:
+        with tempfile.TemporaryDirectory() as folder:
+            async with open_house(Path(folder)) as house:
+                return [each for each in build(house.daemon.services).routes if isinstance(each, Route)]
+
+    named = {
+        (re.sub(r":\w+}", "}", route.path), method): route
+        for route in trio.run(listed)
+        for method in set(route.methods or ()) - {"HEAD"}
+    }
+    return {f"{method} {path}": named[path, method] for path, method in sorted(named)}
+
+
+class Structs:
+    """Structs as tables: those that are inside of others are told once, below."""
+
+    def __init__(self) -> None:
+        self._inner: dict[str, Any] = {}
+        self._named: set[str] = set()
+
+    def rows(self, place: str, kind: Any) -> str:
+        """Return a row for each field of a struct; `place` is where it stands, body or query."""
+        schema = msgspec.json.schema(kind)
+        self._inner.update(schema.get("$defs", {}))
+        return self._table(place, self._inner[_last(schema)] if "$ref" in schema else schema)
+
+    def told(self) -> str:
+        """Return the sections of the structs that were named so far."""
+        done: dict[str, str] = {}
+        while more := self._named - set(done):
+            done |= {name: self._table("", self._inner[name]) for name in more}
+        return "\n".join(f"### {name}\n\n{_words(self._inner[name])}{COLUMNS}{done[name]}" for name in sorted(done))
+
+    def _table(self, place: str, schema: dict[str, Any]) -> str:
+        needed = schema.get("required", [])
+        made = ""
+        for name, inner in schema.get("properties", {}).items():
+            default = "required" if name in needed else f"`{msgspec.json.encode(inner.get('default')).decode()}`"
+            made += f"| {place} | `{name}` | {self._type(inner)} | {default} |\n"
+        return made or f"| {place} | | {self._type(schema)} | |\n"
+
+    def _type(self, schema: dict[str, Any]) -> str:
+        if "$ref" in schema:
+            name = _last(schema)
+            inner = self._inner[name]
+            if "properties" not in inner:
+                return self._type(inner)
+            self._named.add(name)
+            return f"[{name}](#{name.lower()})"
+        if "anyOf" in schema:
+            return " or ".join(dict.fromkeys(map(self._type, schema["anyOf"])))
+        if "enum" in schema:
+            return "one of " + ", ".join(f"`{each}`" for each in schema["enum"])
+        kind = str(schema.get("type", "any"))
+        if kind == "array" and isinstance(schema.get("items"), dict):
+            kind = f"list of {self._type(schema['items'])}"
+        if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+            kind = f"object of {self._type(schema['additionalProperties'])}"
+        bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if schema.get(key, MOST) != MOST]
+        return f"{kind}, {', '.join(bounds)}" if bounds else kind
+
+
+_BOUNDS: Final = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "minLength": "characters at least",
+    "maxLength": "characters at most",
+    "minItems": "items at least",
+    "maxItems": "items at most",
+}
+
+
+def sections() -> str:
+    """Return a section for each route, then the structs."""
+    kept = answers()
+    structs = Structs()
+    made = []
+    for name, route in routes().items():
+        names = vars(inspect.getmodule(route.endpoint))
+        rows = "".join(
+            structs.rows(place, names[kind]) for place, kind in TAKEN.findall(inspect.getsource(route.endpoint))
+        )
+        said = " ".join((inspect.getdoc(route.endpoint) or "").split())
+        table = f"\n{COLUMNS}{rows}" if rows else ""
+        answer = f"\n{kept[name]}\n" if name in kept else ""
+        made.append(f"### `{name}`\n\n{said}\n{table}{answer}")
+    return "## Routes\n\n" + "\n".join(made) + "\n" + OBJECTS + "\n" + structs.told()
+
+
+def answers() -> dict[str, str]:
+    """Return the paragraph of the page that says what a route answers, by route."""
+    text = PAGE.read_text("utf-8").partition(OBJECTS)[0]
+    parts = re.findall(r"^### `(.+?)`\n(.*?)(?=^### |\Z)", text, re.MULTILINE | re.DOTALL)
+    found = {name: re.search(r"^Answers.*?(?=\n\n|\n*\Z)", part, re.MULTILINE | re.DOTALL) for name, part in parts}
+    return {name: answer[0] for name, answer in found.items() if answer}
+
+
+def page() -> str:
+    """Return the page as it has to be."""
+    return PAGE.read_text("utf-8").partition("## Routes\n")[0] + sections()
+
+
+def _last(schema: dict[str, Any]) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _words(schema: dict[str, Any]) -> str:
+    said = " ".join(schema.get("description", "").split("\n\n")[0].split())
+    return f"{said}\n\n" if said else ""
