@@ -15,7 +15,8 @@ import pytest
 import trio
 
 from daycare.api.app import build
-from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
+from daycare.base.errors import InvalidError
+from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection, load, plugin_settings
 from daycare.observe.bus import Bus
 from daycare.store.sqlite import database
 from daycare.store.sqlite.facts import Followers, UserLeaving
@@ -70,11 +71,10 @@ async def test_a_setting_is_read(made: Any, tmp_path: Path, autojump_clock: obje
 
 
 @recipe("setting")
-async def test_a_wrong_setting_is_refused_by_name(made: Any, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, plugins=[made.plugin], config=greeting("")) as house:
-        [report] = [each for each in await house.daemon.extensions.report() if each["name"] == "greeter"]
-    assert report["state"] == "left out"
-    assert "greeting" in report["problem"]
+def test_a_wrong_setting_is_refused_by_line_and_key(made: Any, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[plugins.greeter]\ngreeting = ""\n')
+    with pytest.raises(InvalidError, match=r"config\.toml:2: plugins\.greeter\.greeting"):
+        plugin_settings(tmp_path, load(tmp_path), "greeter", made.Settings)
 
 
 def greeting(text: str) -> Config:
