@@ -109,7 +109,7 @@ def _read(file: Path) -> tuple[Config, list[Problem]]:
     try:
         with open(file, "rb", opener=_without_waiting) as opened:
             if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                return Config(), [Problem(str(file), 1, "", "is no file")]
+                return Config(), [Problem(str(file), 1, "", "is not a file")]
             raw = opened.read(CONFIG_MAX_BYTES + 1)
     except FileNotFoundError:
         return Config(), []
@@ -412,7 +412,7 @@ def _stored(key: Key, value: str) -> bool:
 
 def _secret(key: Key) -> str:
     name = key[1] if key[0] in ("providers", "plugins") and len(key) > 2 else "NAME"
-    return f"a secret does not belong into this file: delete it here and run `daycare keys add {name}`"
+    return f"secrets do not belong in this file: delete it here and run `daycare keys add {name}`"
 
 
 def _unknown(key: Key, known: Mapping[str, Any]) -> str:

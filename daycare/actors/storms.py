@@ -155,7 +155,7 @@ class Storms:
         return True
 
 
-_ENOUGH: Final = "this looks like agents keeping each other busy: send no more, and tell the user what came of it"
+_ENOUGH: Final = "this looks like agents keeping each other busy: send no more, and tell the user the result"
 
 
 def _last(via: Sequence[str]) -> str:

@@ -170,7 +170,9 @@ class Arrivals:
         person = await self.store.people.by_key(inbound.sender)
         if person is None or not person.operator:
             raise ForbiddenError(
-                "OPERATORS_ONLY", f"posting to {path}: it answers operators only", hint="ask whoever runs this daycare"
+                "OPERATORS_ONLY",
+                f"posting to {path}: it answers operators only",
+                hint="ask the person who runs this daycare",
             )
 
     async def _who_answers(self, user: User, own: Path, origin: Origin) -> Path:

@@ -304,7 +304,7 @@ class Budgets:
         """Return what can be done about a budget, for this person to read."""
         path, amount = it.ceiling.path, rules.raise_words(it)
         if await self.may_change(person, path):
-            return f"/budget raise {path} {amount} allows as much once more."
+            return f"/budget raise {path} {amount} allows as much again."
         others = [await self.user(each) for each in self._responsible(path)]
         name = " or ".join(each.name for each in others if each) or "The operator"
         return f"{name} may raise it: /budget raise {path} {amount}, or daycare budget raise {path} {amount}."

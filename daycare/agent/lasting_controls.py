@@ -156,13 +156,13 @@ class LastingAgents:
         if maker.kind not in _MAKERS:
             raise ForbiddenError(
                 "AGENT_MAKER",
-                f"creating {path}: a {maker.kind} makes and changes no lasting agents",
+                f"creating {path}: a {maker.kind} makes and changes no permanent agents",
                 hint="use spawn, or let the agent do it that the user talks with",
             )
         if rule := self._permits.unlike(Path.stored(maker.path, Kind(maker.kind)), path):
             raise _bound(str(path), f"{rule} is about one of the two only")
         if maker.kind != Kind.SUBUSER and maker.path in await self._budgets.rows():
-            raise _bound(str(path), f"{maker.path} has a budget of its own, and it would spend beside that")
+            raise _bound(str(path), f"{maker.path} has a budget of its own, and it would spend in addition to that")
         tools = None if maker.config.tools is None else tuple(allowed)
         approvals = None if maker.config.approvals is Consent.AUTO else maker.config.approvals  # a right of one alone
         return AgentConfig(tools=tools, permissions=maker.config.permissions, approvals=approvals)

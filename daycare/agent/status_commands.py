@@ -62,7 +62,7 @@ class StatusCommands:
         """Register them."""
         commands.add("start", Command("say hello", self._start, hidden=True))
         commands.add("status", Command("show how I am and what waits", self._status))
-        commands.add("trace", Command("show what became of your last message [number]", self._trace))
+        commands.add("trace", Command("show the result of your last message [number]", self._trace))
 
     # -- /start --------------------------------------------------------------------------------------------------------
 

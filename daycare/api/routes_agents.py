@@ -100,7 +100,7 @@ class Agents:
         return answer({"agents": [agent_view(self._services, agent) for agent in found]})
 
     async def create(self, request: Request) -> Response:
-        """Create a lasting agent of a user, or an app."""
+        """Create a permanent agent of a user, or an app."""
         wish = await body(request, NewAgentBody)
         directory = self._services.directory
         path = directory.parse(wish.path)

@@ -48,7 +48,7 @@ class Control:
         return answer(await self._services.status())
 
     async def trace(self, request: Request) -> Response:
-        """Show what became of a message, by its trace id or its number."""
+        """Show the result of a message, by its trace id or its number."""
         wanted = request.path_params["id"]
         store = self._services.store
         trace = ours(wanted)
@@ -75,7 +75,7 @@ class Control:
         return answer({"stopping": True, "restart": wish.restart}, 202)
 
     async def reload(self, request: Request) -> Response:
-        """Take config.toml anew."""
+        """Reload config.toml."""
         return answer(await self._services.reload())
 
     async def handover(self, request: Request) -> Response:

@@ -46,7 +46,7 @@ class Upkeep:
         return answer({"ok": all(each.ok for each in found), "findings": found})
 
     async def gc(self, request: Request) -> Response:
-        """Ask for a round, and wait for what came of it."""
+        """Ask for a round, and wait for its result."""
         wish = await body(request, GcBody)
         receipt = await self._services.accept(
             Inbound(

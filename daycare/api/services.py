@@ -39,7 +39,7 @@ async def _no_plugins() -> list[dict[str, Any]]:
 
 
 async def _no_file() -> object:
-    raise ConflictError("RELOAD_STOPPING", "reading config.toml anew: nobody goes by it")
+    raise ConflictError("RELOAD_STOPPING", "reloading config.toml: nobody goes by it")
 
 
 async def _no_metrics() -> str:

@@ -222,10 +222,10 @@ def _manifest(data: bytes) -> Manifest:
             )
         manifest = msgspec.json.decode(data, type=Manifest)
     except ValueError as error:
-        raise _damaged(f"its manifest is none: {error}") from None
+        raise _damaged(f"its manifest is invalid: {error}") from None
     paths = [entry.path for entry in manifest.entries]
     if paths[:1] != [DATABASE] or len(set(paths)) < len(paths) or not all(map(_belongs, paths)):
-        raise _damaged("it names files that belong into no backup")
+        raise _damaged("it names files that belong in no backup")
     return manifest
 
 
@@ -253,5 +253,5 @@ def _damaged(how: str) -> InvalidError:
     return InvalidError(
         "BACKUP_DAMAGED",
         f"reading the backup: {how}",
-        hint="copy it once more from where it was made, or take an older one",
+        hint="copy it again from where it was made, or take an older one",
     )

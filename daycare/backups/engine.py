@@ -222,7 +222,7 @@ def _first_line(file: Path) -> str:
         with file.expanduser().open("rb") as opened:
             line = opened.readline(_PASSPHRASE_MAX_BYTES).decode().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise InvalidError(
             "PASSPHRASE_UNREADABLE", f"making a backup: reading {file}: {why}", hint="[backup] passphrase_file"
         ) from error

@@ -72,7 +72,7 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
             crontab.instant(self.at, zone_of(self.zone or "UTC"))
         unknown = places_without(self.prompt, self.parameters)
         if unknown:
-            raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is none of its parameters")
+            raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is not one of its parameters")
         if len(self.said().encode()) > PROMPT_MAX_BYTES:
             raise _wrong("prompt", f"is longer than {PROMPT_MAX_BYTES} bytes; put it into a document or a skill")
         return self

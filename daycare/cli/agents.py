@@ -61,7 +61,7 @@ def create(
     heartbeat: Annotated[str | None, typer.Option(metavar="TIME", help=_HEARTBEAT)] = None,
     behaviour: Annotated[str | None, typer.Option(metavar="NAME", help=_BEHAVIOUR)] = None,
 ) -> None:
-    """Create a lasting agent /USER/agent/NAME, or an app /USER/app/NAME."""
+    """Create a permanent agent /USER/agent/NAME, or an app /USER/app/NAME."""
     config = read_settings(settings or [], personality, heartbeat) | ({"behaviour": behaviour} if behaviour else {})
     body = {"path": path, "config": config}
     with cli.connect() as client:

@@ -299,7 +299,7 @@ def _counts(counts: Json) -> str:
 
 
 def _made_lines(made: Json) -> str:
-    sealed = "encrypted" if made["encrypted"] else "not encrypted: whoever has it can read it"
+    sealed = "encrypted" if made["encrypted"] else "not encrypted: anyone who has it can read it"
     lines = [f"{made['file']}: {size(made['bytes'])}, {sealed}", f"in it: {_counts(made['counts'])}"]
     lines[-1] += f"; {made['files']} {plural('file', made['files'])} of the home"
     lines += [f"not in it: {each['what']} ({each['why']})" for each in made["left_out"]]

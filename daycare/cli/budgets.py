@@ -93,7 +93,7 @@ def budgets(document: Json) -> Any:
         if not view["limits"]:
             rows.append((view["path"], "no limits", "", "", "", "", f"set: {lifted} lifted" if lifted else ""))
         rows += [(view["path"], *_limit(limit)) for limit in view["limits"]]
-    return table(("path", "limit", "used#", "reserved#", "%#", "anew", "from"), rows)
+    return table(("path", "limit", "used#", "reserved#", "%#", "renews", "from"), rows)
 
 
 def _limit(limit: Json) -> tuple[str, ...]:

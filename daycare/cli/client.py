@@ -309,7 +309,7 @@ class Client:
             yield
         except UnicodeEncodeError as error:
             raise InvalidError(
-                "NOT_TEXT", f"call the daemon: {error.object!a} is no text in UTF-8", hint="write it in UTF-8"
+                "NOT_TEXT", f"call the daemon: {error.object!a} is not text in UTF-8", hint="write it in UTF-8"
             ) from error
         except httpx.TimeoutException as error:
             raise UnavailableError(

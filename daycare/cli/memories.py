@@ -317,7 +317,7 @@ def _plan(plan: Json) -> str:
     lines = ["This would go:", *(f"- {one_line(text, _TEXT_CHARS)}" for text in plan["memories"])]
     if plan["turns"]:
         turns = plan["turns"]
-        lines.append(f"and all that was said in {turns} {plural('exchange', turns)}, which it comes from.")
+        lines.append(f"and everything said in {turns} {plural('exchange', turns)}, which it comes from.")
     lines += [f"{plain(name)} goes on without it." for name in plan["documents"]]
     return "\n".join((*lines, *_mentions(plan["mentions"])))
 

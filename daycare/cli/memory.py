@@ -112,7 +112,7 @@ def export(cli: Cli) -> None:
 def import_(cli: Cli) -> None:
     """Take in what was changed in the folder memory/, and write there what was changed here.
 
-    What was changed on both sides is shown and left alone: the other text is laid beside as NAME.store.md. Merge the
+    What was changed on both sides is shown and left alone; the other text is in NAME.store.md next to it. Merge the
     two, remove that file, and import again.
     """
     with cli.connect() as client:
@@ -122,7 +122,7 @@ def import_(cli: Cli) -> None:
         raise ConflictError(
             "MEMORY_CONFLICT",
             f"importing memory: {len(done['conflicts'])} changed on both sides and were left alone",
-            hint="merge each file with the one beside it, remove that, then: daycare memory import",
+            hint="merge each file with the one next to it, remove that, then: daycare memory import",
         )
 
 
@@ -227,7 +227,7 @@ def exchanged(done: Json) -> str:
     lines += [f"left alone: {each['file']}: {each['why']}" for each in done["skipped"]]
     for each in done["conflicts"]:
         lines += [
-            f"changed on both sides: {each['file']} (+), and the store's text (-), laid beside as {each['theirs']}",
+            f"changed on both sides: {each['file']} (+), and the store's text (-), saved as {each['theirs']}",
             each["diff"].rstrip(),
         ]
     lines.append(f"unchanged: {done['unchanged']}")

@@ -26,7 +26,7 @@ def read_passphrase(file: Path) -> str:
     try:
         passphrase = line.decode().rstrip("\r\n")
     except UnicodeDecodeError:
-        raise InvalidError("NOT_TEXT", f"reading the passphrase {file}: it is no text in UTF-8") from None
+        raise InvalidError("NOT_TEXT", f"reading the passphrase {file}: it is not text in UTF-8") from None
     hide(passphrase)
     return passphrase
 
@@ -40,7 +40,7 @@ def ask_passphrase(*, twice: bool) -> str:
             "PASSPHRASE_MISSING", "asking for the passphrase: there is no terminal", hint="--passphrase-file FILE"
         )
     passphrase = getpass.getpass("passphrase (not shown): ")
-    if twice and getpass.getpass("once more: ") != passphrase:
+    if twice and getpass.getpass("again: ") != passphrase:
         raise InvalidError("PASSPHRASE_DIFFERS", "asking for the passphrase: both are not the same", hint="try again")
     hide(passphrase)
     return passphrase

@@ -177,7 +177,7 @@ def _introduce(client: Client, made: "Plan") -> None:
                 wish = {"text": f"{new}\n", "base_hash": found["hash"], "reason": "changed by daycare init"}
                 client.call("PUT", "/v1/memory/document", wish, path=path)
             else:
-                print(f"note: {path} was written anew since, and stays: daycare memory edit {path}", file=sys.stderr)
+                print(f"note: {path} was rewritten since, and stays: daycare memory edit {path}", file=sys.stderr)
         except DaycareError as error:
             print(f"note: {path} stays as it is: {plain(error.message)}", file=sys.stderr)
 

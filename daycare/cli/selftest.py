@@ -54,7 +54,7 @@ def selftest(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--dir", metavar="DIR", help="Where to test; default: beside the home.", show_default=False),
+        typer.Option("--dir", metavar="DIR", help="Where to test; default: next to the home.", show_default=False),
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the folder of the test.")] = False,
 ) -> None:

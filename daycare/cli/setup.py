@@ -15,7 +15,7 @@ from daycare.store.home import Home
 config_app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Check the configuration, take it anew, or tell where it is.",
+    help="Check the configuration, reload it, or show where it is.",
     epilog=shown_below("daycare config check\ndaycare config reload"),
 )
 _MISTAKES: Final = ("CONFIG_INVALID", "CONFIG_GONE", "PLUGIN_SETTINGS")
@@ -52,9 +52,9 @@ def check(cli: Cli) -> None:
 
 @command(config_app, "reload", examples="daycare config reload")
 def reload(cli: Cli) -> None:
-    """Let the running daemon take the configuration anew, as it does by itself some seconds after a change.
+    """Let the running daemon take the configuration again, as it does by itself some seconds after a change.
 
-    Tells what has changed, which plugins were started anew for it, and what takes effect after a restart only. With a
+    Tells what has changed, which plugins were started again for it, and what takes effect after a restart only. With a
     mistake in it all stays as it was, and the exit code is 78.
     """
     client = Client(Home(cli.home).socket)
@@ -70,7 +70,7 @@ def reload(cli: Cli) -> None:
 
 def _reloaded(found: Json) -> str:
     lines = [f"changed: {', '.join(found['changed'])}" if found["changed"] else "nothing has changed"]
-    lines += [f"started anew: {', '.join(found['restarted'])}"] if found["restarted"] else []
+    lines += [f"restarted: {', '.join(found['restarted'])}"] if found["restarted"] else []
     lines += [f"after `daycare restart` only: {', '.join(found['pending'])}"] if found["pending"] else []
     return plain("\n".join(lines))
 

@@ -35,7 +35,7 @@ def gc(
     cli: Cli,
     *,
     vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Write the database anew, so that it is as small as it can be.")
+        bool, typer.Option("--vacuum", help="Rewrite the database, so that it is as small as it can be.")
     ] = False,
 ) -> None:
     """Delete what is kept no longer ([store] keep_days), as `/system/gc` does each hour, and tell what that was.

@@ -73,7 +73,7 @@ class Checker:
         self._place = place
         parts = source.split("/")
         if len(parts) < 3 or parts[0] or not all(parts[1:]):  # its connector need not be one of ours
-            raise InvalidError("EXPORT_INVALID", f"reading the export: it was made of {source!a}, which is no path")
+            raise InvalidError("EXPORT_INVALID", f"reading the export: it was made of {source!a}, which is not a path")
         self._user = f"/{parts[1]}/"
         self._source = source
         self.agents: list[AgentRecord] = []
@@ -167,7 +167,7 @@ class Checker:
         self._sessions.append(it.session)
         _must(it.trace <= len(self._turns), f"it came of turn {it.trace}, which comes later")
         for message in it.messages:
-            _must(is_moment(message.at_ms), "the time of a message is none")
+            _must(is_moment(message.at_ms), "the time of a message is invalid")
             for part in message.parts:
                 if isinstance(part, File):
                     _must(part.id >= 0, "a file has no number below 0")
@@ -186,7 +186,7 @@ class Checker:
         if of_agent:
             self._its(it.agent)
         address = parse(f"{_WORDS[it.layer]}/{it.name}")
-        _must(address.name == it.name and it.layer in address.layers, f"{it.name!a} is no name of such a document")
+        _must(address.name == it.name and it.layer in address.layers, f"{it.name!a} is not a name of such a document")
         line = (list(Layer).index(it.layer), it.agent, it.name)
         if self._last[:3] == line:
             _must(self._last[3] == it.version - 1, f"version {it.version} does not follow the one before it")
@@ -232,7 +232,7 @@ class Checker:
         if it.entity is not None:
             times += [it.entity.first_ms, it.entity.last_ms]
             _must(0 <= it.entity.mentions <= _MENTIONS_MAX, "it was mentioned more often than anybody can")
-        _must(all(time is None or is_time(time) for time in times), "one of its times is none")
+        _must(all(time is None or is_time(time) for time in times), "one of its times is invalid")
         self._tiers += it.tier[:1].encode()
 
     def _job(self, it: JobRecord) -> None:
@@ -251,7 +251,7 @@ class Checker:
 
     def _file(self, it: FileRecord) -> None:
         _must(bool(it.of) == bool(it.turn) and it.turn <= len(self._turns), "it is of no turn that is there")
-        _must(_is_hash(it.sha256), "its hash is none")
+        _must(_is_hash(it.sha256), "its hash is invalid")
 
     # -- what they share -----------------------------------------------------------------------------------------------
 

@@ -121,4 +121,4 @@ def _chunks(data: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def _damaged(how: str) -> InvalidError:
-    return InvalidError("EXPORT_DAMAGED", f"decrypting: {how}", hint="copy the file once more from where it was made")
+    return InvalidError("EXPORT_DAMAGED", f"decrypting: {how}", hint="copy the file again from where it was made")

@@ -93,19 +93,19 @@ def read_exactly(source: Readable, size: int) -> bytes:
 def _part(source: Readable, header: bytes) -> Part:
     checksum = sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
     if _octal(header[148:156]) != checksum or header[257:262] != b"ustar":
-        raise damaged("a header of the archive is none")
+        raise damaged("a header of the archive is invalid")
     if header[156:157] not in _PLAIN or header[345:500].strip(b"\0"):
         raise InvalidError("EXPORT_INVALID", "reading the export: it holds something else than plain files")
     name = header[:_NAME_MAX_BYTES].split(b"\0", 1)[0]
     if not name or not name.isascii():
-        raise damaged("a name in it is none")
+        raise damaged("a name in it is invalid")
     return Part(source, name.decode(), _octal(header[124:136]))
 
 
 def _octal(field: bytes) -> int:
     digits = field.strip(b" \0")
     if not digits or digits.strip(b"01234567"):
-        raise damaged("a number in a header is none")
+        raise damaged("a number in a header is invalid")
     return int(digits, 8)
 
 
@@ -144,5 +144,5 @@ def end(target: BinaryIO) -> None:
 def damaged(how: str) -> InvalidError:
     """Return that an export is not whole."""
     return InvalidError(
-        "EXPORT_DAMAGED", f"reading the export: {how}", hint="copy it once more from where it was made, or export anew"
+        "EXPORT_DAMAGED", f"reading the export: {how}", hint="copy it again from where it was made, or export again"
     )

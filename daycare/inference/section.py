@@ -33,7 +33,7 @@ def checked_url(name: str, url: str) -> tuple[str, str]:
     elif not valid:
         why = "is not an http or https URL"
     elif parts.username or parts.password:
-        why = "holds a password, which does not belong into a file of settings"
+        why = "holds a password, which does not belong in a file of settings"
     if why:
         raise InvalidError(
             "BASE_URL_INVALID",

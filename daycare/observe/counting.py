@@ -35,7 +35,7 @@ class Counting:
         self.tool_time = Histogram("daycare_tool_seconds", "Duration of calls of tools", LONG_S, ("tool",))
         self.recalls = Histogram("daycare_recall_seconds", "What looking up memories cost a turn", SHORT_S)
         self.learned = Counter("daycare_memory_learned_total", "What memory workers have kept", ("what",))
-        self.cron = Counter("daycare_cron_runs_total", "Scheduled runs, by what became of them", ("state",))
+        self.cron = Counter("daycare_cron_runs_total", "Scheduled runs, by result", ("state",))
         self.tasks = Counter("daycare_tasks_total", "Tasks that have ended", ("state",))
         self.signals = Counter("daycare_signals_total", "Signals to agents", ("outcome",))
         self.plugins = Counter("daycare_plugin_failures_total", "Failures of plugins", ("plugin", "part"))

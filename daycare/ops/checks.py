@@ -99,7 +99,7 @@ def _commits(daemon: Parts) -> Finding:
     lost = daemon.store.lost
     if lost is not None and lost.is_recent(daemon.clock.now_ms()):
         return Finding(name="commits", ok=False, text=str(lost))
-    return Finding(name="commits", ok=True, text="all that was known to be there was found at the start")
+    return Finding(name="commits", ok=True, text="everything known to be there was found at the start")
 
 
 async def _models(daemon: Parts) -> list[Finding]:

@@ -16,7 +16,7 @@ class Effect(StrEnum):
     """When a changed key counts."""
 
     AT_ONCE = "at once"
-    PLUGIN = "its plugin starts anew"
+    PLUGIN = "its plugin restarts"
     RESTART = "after a restart"
 
 

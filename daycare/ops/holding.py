@@ -100,6 +100,6 @@ class Holding:
             others = sorted(plugin for plugin, event in self._open.items() if not event.is_set())
             more = f" Next is tried: {', '.join(others)}." if others else ""
             await self._tell(
-                f"I was started anew again and again ({self._verdict.reason}), so I kept {', '.join(self.held)} down"
+                f"I was restarted again and again ({self._verdict.reason}), so I kept {', '.join(self.held)} down"
                 f" for {HOLD_S / 60:.0f} minutes. {up} is back.{more} `daycare logs` may say what happened."
             )

@@ -229,4 +229,4 @@ class Reloading:
 
 
 def _stopping() -> ConflictError:
-    return ConflictError("RELOAD_STOPPING", "reading config.toml anew: this daemon does not work, or is stopping")
+    return ConflictError("RELOAD_STOPPING", "reloading config.toml: this daemon does not work, or is stopping")

@@ -47,7 +47,7 @@ def _changed(text: str, changes: Changes) -> str:
             new[key] = value
             continue
         if isinstance(now, dict):
-            raise TypeError("a section would go with all that is in it")
+            raise TypeError("a section would go with everything in it")
         table: Any = document
         for name in key[:-1]:
             table = table[name]

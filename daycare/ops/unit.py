@@ -15,7 +15,7 @@ from typing import Final
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import SHUTDOWN_REST_S
 
-MARK: Final = "# Written by `daycare service install`, which replaces it; changes belong into `systemctl edit`."
+MARK: Final = "# Written by `daycare service install`, which replaces it"
 STATE: Final = Path("/var/lib")  # homes in here are made and owned by systemd
 WATCHDOG_S: Final = 60
 START_S: Final = 90  # and more while it is at work
@@ -91,7 +91,7 @@ class Unit:
         home = _word(str(self.home))
         stop_s = self.grace_s + SHUTDOWN_REST_S + STOP_SPARE_S
         yield from (
-            MARK,
+            MARK + "; changes belong in `systemctl edit`.",
             "[Unit]",
             "Description=daycare, personal AI agents",
             "Documentation=man:systemd.service(5)",

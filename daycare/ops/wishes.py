@@ -92,7 +92,7 @@ def _secrets(key: Key, value: Any) -> Iterator[tuple[Key, str]]:
         for inner in value:
             yield from _secrets(key, inner)
     elif isinstance(value, str) and (looks_secret(value) or (key[0] == "plugins" and names_secret(key[-1]))):
-        yield key, "a secret does not belong into this file: name the environment variable that holds it"
+        yield key, "secrets do not belong in this file: name the environment variable that holds it"
 
 
 def _wrong(problems: list[Problem]) -> InvalidError:

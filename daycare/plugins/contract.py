@@ -59,7 +59,7 @@ def _flaws(plugin: Any) -> Iterator[str]:
         yield f"its name {plugin.name} is a key of [plugins]"
     for field in ("version", "description"):
         if not _is_text(getattr(plugin, field)):
-            yield f"its {field} is no text"
+            yield f"its {field} is not text"
     if plugin.config is not None and not (
         isinstance(plugin.config, type) and issubclass(plugin.config, msgspec.Struct)
     ):

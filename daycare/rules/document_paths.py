@@ -162,7 +162,7 @@ def _split(path: str) -> tuple[str, ...]:
         raise _wrong(path, f"only letters of ASCII, digits and . / - _, found {_called(char)} at character {at}")
     segments = tuple(path.split("/"))
     if path.startswith("/"):
-        raise _wrong(path, "no / at its beginning, as this is no path on a disk")
+        raise _wrong(path, "no / at its beginning, as this is not a path on a disk")
     if "" in segments:
         raise _wrong(path, "something before and behind each /")
     if any(not segment.strip(".") for segment in segments):

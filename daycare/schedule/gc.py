@@ -33,7 +33,7 @@ class Gc:
     horizon: Horizon
     name: str = "gc"
     description: str = (
-        "Deletes what is kept no longer. vacuum: write the database anew, so that it is small; ?: last round"
+        "Deletes what is kept no longer. vacuum: rewrite the database, so that it is small; ?: last round"
     )
     plugin: str = ""
 

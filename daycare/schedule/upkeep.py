@@ -86,7 +86,7 @@ class Upkeep:
                 origin=Origin.SYSTEM,
                 sender="system",
                 key=f"gc:{now_ms // round(EXPIRE_EVERY_S * 1000)}",  # once an hour, however often it is started anew
-                text="the hour has come",
+                text="hourly cleanup",
                 trace=new_trace_id(),
             )
             with suppress(DaycareError):  # the disk refuses: nothing is lost by expiring later

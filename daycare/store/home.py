@@ -118,7 +118,7 @@ class Home:
                 hint="choose another one with --home or DAYCARE_HOME",
             ) from error
         if not stat.S_ISDIR(found.st_mode):
-            raise BrokenError("HOME_UNUSABLE", f"using the home {self.path}: it is no folder", hint="move it away")
+            raise BrokenError("HOME_UNUSABLE", f"using the home {self.path}: it is not a folder", hint="move it away")
         if found.st_uid != os.geteuid():
             raise BrokenError(
                 "HOME_UNSAFE",

@@ -133,9 +133,9 @@ def check_text(text: str, what: str) -> int:
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
-        raise InvalidError("DOCUMENT_TEXT", f"writing {what}: half of a surrogate pair is no text") from None
+        raise InvalidError("DOCUMENT_TEXT", f"writing {what}: half of a surrogate pair is not text") from None
     if "\x00" in text:
-        raise InvalidError("DOCUMENT_TEXT", f"writing {what}: it holds a NUL character, so it is no text")
+        raise InvalidError("DOCUMENT_TEXT", f"writing {what}: it holds a NUL character, so it is not text")
     if size > DOCUMENT_MAX_BYTES:
         raise InvalidError(
             "DOCUMENT_TOO_LARGE",

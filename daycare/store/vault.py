@@ -192,7 +192,7 @@ def _keys(file: Path, *, private: bool) -> list[str]:
     except OSError as error:
         raise _unusable(file, error.strerror or str(error)) from error
     except UnicodeDecodeError:
-        raise _unusable(file, "it is no text") from None
+        raise _unusable(file, "it is not text") from None
     lines = [line.strip() for line in text.splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys or len(text) > _FILE_MAX_BYTES or len(keys) > VAULT_KEYS_MAX:

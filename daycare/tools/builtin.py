@@ -42,7 +42,7 @@ class Spawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Make a helper that works on a task by itself, with a conversation of its own. With wait its answer is this call's
     result; otherwise it comes as a message later, and you can go on. Several helpers work at the same time."""
 
-    task: Annotated[str, msgspec.Meta(min_length=1, description="All that the helper has to know and to do")]
+    task: Annotated[str, msgspec.Meta(min_length=1, description="Everything the helper has to know and do")]
     prompt: Annotated[str, msgspec.Meta(description="Its role, such as: You are a careful translator")] = ""
     tools: Annotated[list[str] | None, msgspec.Meta(description="The only tools it may use; default: yours")] = None
     wait: bool = True

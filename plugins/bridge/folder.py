@@ -79,7 +79,7 @@ class Folder:
         """
         names = path.split("/")
         if not path or any(name in ("", ".", "..") for name in names) or "\x00" in path:
-            raise InvalidError("BRIDGE_PATH", f"reading {path!r}: it is no path in the exchange folder")
+            raise InvalidError("BRIDGE_PATH", f"reading {path!r}: it is not a path in the exchange folder")
         at = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             for name in names[:-1]:
@@ -95,7 +95,7 @@ class Folder:
             os.close(at)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise InvalidError("BRIDGE_PATH", f"reading {path!r}: it is no file")
+            raise InvalidError("BRIDGE_PATH", f"reading {path!r}: it is not a file")
         with os.fdopen(file, "rb") as opened:
             data = opened.read(max_bytes + 1)
         if len(data) > max_bytes:

@@ -31,7 +31,7 @@ class BridgeSettings(Supervision, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         for name in (*self.secrets, *self.environment):
             if not _ENVIRONMENT.fullmatch(name):
-                raise ValueError(f"secrets, environment: {name!r} is no name of a variable, such as SIGNAL_TOKEN")
+                raise ValueError(f"secrets, environment: {name!r} is not a name of a variable, such as SIGNAL_TOKEN")
         for secret in self.secrets.values():
             if secret != "bridge" and not secret.startswith("bridge."):  # noqa: S105
                 raise ValueError(f"secrets: {secret!r} is not the bridges' own: call it bridge.{secret}")

@@ -23,7 +23,7 @@ SELDOM_LOOK_S: Final = 30.0  # ... or so, when there was none for long
 SELDOM_AFTER_S: Final = 1800.0
 PAUSE_MAX_S: Final = 30.0  # after a defect; it doubles up to here, and begins anew after a steady time
 STEADY_S: Final = 300.0
-CRASHED: Final = "something broke inside; the bot is started anew"  # what exactly may have people's words in it
+CRASHED: Final = "something broke inside; the bot is being restarted"  # what exactly may have people's words in it
 
 
 class BotTask:

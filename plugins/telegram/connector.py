@@ -312,5 +312,5 @@ def _said(words: "Rendered") -> dict[str, Any]:
 
 def _number(receipt: str) -> int:
     if not receipt.isdecimal():
-        raise NotFoundError("MESSAGE_GONE", f"finding the message {receipt!r}: it is no number of one")
+        raise NotFoundError("MESSAGE_GONE", f"finding the message {receipt!r}: it is not a number of one")
     return int(receipt)

@@ -25,7 +25,7 @@ from daycare.base.errors import (
 
 TOKEN: Final = re.compile(r"(?<!\d)\d{3,}+(?::|%3A)[\w-]{3,}", re.IGNORECASE)
 DESCRIPTION_MAX_CHARS: Final = 300  # of what Telegram says; the longest known are a third of that
-BOTFATHER: Final = "copy the token from @BotFather once more"
+BOTFATHER: Final = "copy the token from @BotFather again"
 
 
 class ChatMigratedError(ConflictError):
@@ -91,7 +91,7 @@ def mapped(error: Exception, doing: str) -> DaycareError:
     if isinstance(error, (library.TimedOut, trio.TooSlowError)):
         return UnavailableError("TELEGRAM_TIMEOUT", f"{doing}: Telegram did not answer in time")
     if any(isinstance(cause, UnicodeEncodeError) for cause in causes(error)):
-        return InvalidError("TELEGRAM_REFUSED", f"{doing}: the text is no valid Unicode")
+        return InvalidError("TELEGRAM_REFUSED", f"{doing}: the text is not valid Unicode")
     if isinstance(error, library.TelegramError):
         return _of_telegram(error, doing)
     return UnavailableError("TELEGRAM_DOWN", f"{doing}: {type(error).__name__}")
@@ -118,7 +118,7 @@ def _of_http(error: Exception, doing: str) -> DaycareError:
         return UnavailableError("TELEGRAM_TIMEOUT", f"{doing}: Telegram did not answer in time")
     if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
         return InvalidError(
-            "TELEGRAM_URL", f"{doing}: the address of the server is none", hint="base_url in [plugins.telegram]"
+            "TELEGRAM_URL", f"{doing}: the address of the server is invalid", hint="base_url in [plugins.telegram]"
         )
     if isinstance(error, (httpx.ConnectError, httpx.ProxyError)):
         return _unconnected(error, doing)

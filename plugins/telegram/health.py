@@ -79,7 +79,7 @@ class Monitor:
             hint = "stop the other one, or make a new token with @BotFather (/revoke) and store it here: "
             return self._made("conflict", error, hint + f"daycare keys add {self._secret}", _OTHERS), "conflict"
         if isinstance(error, ForbiddenError):
-            hint = f"copy the token from @BotFather once more: daycare keys add {self._secret}"
+            hint = f"copy the token from @BotFather again: daycare keys add {self._secret}"
             return self._made("refused", error, hint), "refused"
         if isinstance(error, BusyError) and error.code != STORE:
             return self._made("away", error), "flood"

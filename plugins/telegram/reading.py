@@ -122,7 +122,7 @@ def read(update: object, bot: Bot, rules: Rules, known: Callable[[str], bool] = 
         return _unreadable(tree, bot, None, "update: it is no object")
     number = tree.get("update_id")
     if type(number) is not int or not 0 <= number <= NUMBER_MAX:
-        return _unreadable(tree, bot, None, "`update_id`: it is no number of an update")
+        return _unreadable(tree, bot, None, "`update_id`: it is not a number of an update")
     if deep:
         return _unreadable(tree, bot, number, f"update {number}: it is nested too deep")
     about = _Known(number, bot, rules, known)
@@ -273,7 +273,7 @@ def _pressed(raw: Any, about: _Known) -> Read:
     found = Read(update_id=about.update_id, press=Touch(press.id))
     message = press.message
     if message is None or press.data is None:
-        return replace(found, why_ignored="a button that is none of ours")
+        return replace(found, why_ignored="a button that is not ours")
     place = _place(about, message)
     text = decode_choice(press.data, message.reply_markup)
     question = short(message, raw.get("message")) if message.text is not None or message.caption is not None else ""
@@ -302,7 +302,7 @@ def _halted(raw: Any, about: _Known) -> Read:
     found = Read(update_id=about.update_id, chat=halt.chat.id)
     place = place_of(about.rules.connector, halt.chat, halt.message_thread_id)
     if not place.private:
-        return replace(found, why_ignored="a draft that is none of ours")
+        return replace(found, why_ignored="a draft that is not ours")
     key = f"{about.bot.id}:{halt.chat.id}:h:{halt.draft_id}"
     return replace(found, item=_told(about, place, halt.chat, key=key, text=f"/stop {halt.draft_id}"))
 

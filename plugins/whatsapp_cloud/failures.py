@@ -64,8 +64,8 @@ CODES: Final[dict[int, Meaning]] = {
     131005: _AUTH,
     131031: _ACCOUNT,
     131042: Meaning(AwayError, REFUSED, "Meta could not charge the account: look at its payment settings"),
-    131045: Meaning(AwayError, REFUSED, "register the number once more at Meta"),
-    133010: Meaning(AwayError, REFUSED, "register the number once more at Meta"),
+    131045: Meaning(AwayError, REFUSED, "register the number again at Meta"),
+    133010: Meaning(AwayError, REFUSED, "register the number again at Meta"),
     4: Meaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
     80007: Meaning(BusyError, "WHATSAPP_PACE", wait_s=60.0),
     130429: Meaning(BusyError, "WHATSAPP_PACE", wait_s=5.0),
@@ -167,7 +167,9 @@ def of_http(error: Exception, doing: str) -> DaycareError:
     if isinstance(error, httpx.TimeoutException):
         return UnavailableError("GRAPH_TIMEOUT", f"{doing}: Meta's server did not answer in time")
     if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return InvalidError("GRAPH_URL", f"{doing}: the address is none", hint="base_url in [plugins.whatsapp_cloud]")
+        return InvalidError(
+            "GRAPH_URL", f"{doing}: the address is invalid", hint="base_url in [plugins.whatsapp_cloud]"
+        )
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
         found = list(causes(error))
         if any(isinstance(cause, socket.gaierror) for cause in found):

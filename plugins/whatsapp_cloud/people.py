@@ -78,13 +78,13 @@ class People:
         who, _, generation = target.partition("~")
         if not is_id(who) or not (generation or "0").isdecimal():
             raise InvalidError(
-                "WHATSAPP_TARGET", f"sending to {target!r}: it is no number", hint="such as 4915112345678"
+                "WHATSAPP_TARGET", f"sending to {target!r}: it is not a number", hint="such as 4915112345678"
             )
         if self.target(who) != target:
             raise ForbiddenError(
                 "IDENTITY_CHANGED",
                 f"sending to {target}: WhatsApp says that this number belongs to another account now",
-                hint="let them write, and approve them anew: daycare pair list",
+                hint="let them write, and approve them again: daycare pair list",
             )
         return who
 

@@ -56,7 +56,7 @@ class Task:
                         await self.serving.run()
             except DaycareError as defect:
                 self._context.log.error("whatsapp_failed", reason=defect.message)
-                self._tell("away", "something broke inside; it is started anew", "daycare logs")
+                self._tell("away", "something broke inside; it is being restarted", "daycare logs")
                 await trio.sleep(pause_s)
                 pause_s = min(2 * pause_s, PAUSE_MAX_S)
 

@@ -184,7 +184,7 @@ async def test_only_what_people_talk_with_makes_lasting_agents(
         house.model.default = answer
         await house.talk("go")
         await trio.sleep(3_600)
-        assert any(f"a {KINDS[kind]} makes and changes no lasting agents" in text for text in tried), tried
+        assert any(f"a {KINDS[kind]} makes and changes no permanent agents" in text for text in tried), tried
         assert await house.store.agents.at("/ann/agent/scribe") is None
         assert house.events("agent.created") == []
 
@@ -203,7 +203,7 @@ async def test_there_are_so_many_at_most(tmp_path: Path, autojump_clock: object)
             await house.agent(f"/ann/agent/a{number}")
         assert "created" in await attempt(house, "agent_create", SCRIBE)
         told = await attempt(house, "agent_create", SCRIBE | {"name": "more"})
-        assert "ann has 100 lasting agents" in told
+        assert "ann has 100 permanent agents" in told
         assert "created" in await attempt(house, "agent_create", SCRIBE, user="ben", path="/ben/direct")
 
 

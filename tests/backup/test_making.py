@@ -232,7 +232,7 @@ def test_a_backup_cannot_lead_out_of_a_home(
         write(target, replace(manifest, entries=entries), files, tell)  # type: ignore[arg-type, type-var]
 
     monkeypatch.setattr(making, "write", forged)
-    with pytest.raises(InvalidError, match="belong into no backup"):
+    with pytest.raises(InvalidError, match="belong in no backup"):
         make(home, tmp_path / "b")
 
 

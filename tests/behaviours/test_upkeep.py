@@ -208,7 +208,7 @@ async def test_a_disk_without_room_for_a_copy_is_told_of(
         with pytest.raises(UnavailableError, match=r"it needs .* MB of the disk") as refused:
             await house.store.upkeep.rewrite()
         assert refused.value.code == "VACUUM_NO_ROOM"
-        assert "Problem: writing the database anew" in await house.talk("vacuum", path="/system/gc")
+        assert "Problem: rewriting the database" in await house.talk("vacuum", path="/system/gc")
 
 
 async def test_room_is_looked_for_where_the_copy_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Curate every dialogue and return the figures; raises `SystemExit` if there is no data."""
     if not args.data.is_file():
-        sys.exit(f"memory-curation: {args.data} is no file; --data names one in the form of LoCoMo")
+        sys.exit(f"memory-curation: {args.data} is not a file; --data names one in the form of LoCoMo")
     draw = random.Random(args.seed)
     answers = _answers(args.data)
     total = turns = facts = entities = count = dated = dated_right = 0

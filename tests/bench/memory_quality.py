@@ -57,7 +57,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Measure every way to search; raises `SystemExit` if there is no data."""
     if not args.data.is_file():
-        sys.exit(f"memory-quality: {args.data} is no file; --data names one in the form of LoCoMo")
+        sys.exit(f"memory-quality: {args.data} is not a file; --data names one in the form of LoCoMo")
     dialogues = locomo.read(args.data)
     if args.together:
         dialogues = [locomo.joined(dialogues)]

@@ -234,7 +234,7 @@ async def _sample(home: Path, pid: int, into: list[dict[str, float]]) -> None:
 
 
 def _anonymous_kib(pid: int) -> int:
-    """Return what of its memory is no file's: pages of the database's map are the system's to take back."""
+    """Return what of its memory is not a file's: pages of the database's map are the system's to take back."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon:")))
 

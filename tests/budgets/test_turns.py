@@ -99,7 +99,7 @@ async def test_at_a_hundred_percent_the_message_is_kept_and_answered_when_the_bu
         _, second, third = await heard(house)
         assert second == (
             "The budget of /ann for today, $1.00, is used up until 00:00. "
-            "/budget raise /ann 1usd today allows as much once more. What came is kept."
+            "/budget raise /ann 1usd today allows as much again. What came is kept."
         )
         assert third == "The budget is still used up until 00:00: /budget shows it. What came is kept."
         assert len(house.model.history) == 1

@@ -276,7 +276,7 @@ def test_documents_of_ours_stay_and_theirs_are_kept_beside(home: Home, tmp_path:
     assert text_of(home, "/ann", "knowledge/openclaw-soul.md") == "another soul\n"
     assert "--replace" in of(done, "workspace/SOUL.md").notes[0]
     done = migrate(home, wish("openclaw", source, replace=True), clock=clock())
-    assert of(done, "workspace/SOUL.md").outcome == "there", "it is kept beside since the last import"
+    assert of(done, "workspace/SOUL.md").outcome == "there", "it is kept alongside since the last import"
     put(source, {"workspace/SOUL.md": "a third soul"})
     migrate(home, wish("openclaw", source, replace=True), clock=clock())
     assert text_of(home, "/ann", "SOUL.md") == "a third soul\n"

@@ -118,7 +118,7 @@ PATHS: Final = tuple(
 )
 assert len(PATHS) >= 100, len(PATHS)
 
-# Folders that exist; everything else in PATHS is no folder either.
+# Folders that exist; everything else in PATHS is not a folder either.
 FOLDERS: Final = (
     "", "knowledge", "knowledge/", "knowledge/a", "skills", "daily", "daily/", "workspace", "workspace/", "project",
     "project/a", "agent", "agent/", "shared", "shared/", "global", "global/",

@@ -37,7 +37,7 @@ def page_of(numbers: Sequence[int], rows: Floats) -> VectorPage:
 
 
 class Rows:
-    """The rows of a store, and the block that is kept beside them."""
+    """The rows of a store, and the block that is kept alongside them."""
 
     def __init__(self, dimensions: int, exact_max_bytes: int) -> None:
         self.rows: dict[int, Floats] = {}

@@ -138,7 +138,7 @@ async def test_a_stream_that_never_waits_holds_nobody_up(
 
 
 async def test_a_plugin_whose_own_words_cannot_be_written_is_left_out(tmp_path: Path) -> None:
-    assert flaws(Plugin(name="odd", description=HALF)) == ["its description is no text"]
+    assert flaws(Plugin(name="odd", description=HALF)) == ["its description is not text"]
     commands = {"go": ChatCommand(HALF, Wild().command)}
     assert "its help must be one line" in flaws(Plugin(name="odd", commands=commands))[0]
 

@@ -46,7 +46,7 @@ def quiet(house: House) -> bool:
         ('[notify]\nquiet = "22:00-99:00"\n', ":9: notify.quiet: expected two times of day"),
         ('[budgets]\nperson = ["lots"]\n', ":9: budgets.person: "),
         ("[plugins.telegram]\nlong_anwers = 3\n", ":9: plugins.telegram.long_anwers: unknown key"),
-        ('[agent]\nname = "sk-abcdefghijklmnop"\n', ":9: agent.name: a secret does not belong into this file"),
+        ('[agent]\nname = "sk-abcdefghijklmnop"\n', ":9: agent.name: secrets do not belong in this file"),
     ],
 )
 async def test_a_mistake_is_told_with_its_line_and_nothing_changes(

@@ -157,7 +157,7 @@ async def test_connectors_are_tried_one_by_one_and_the_owner_is_told_in_chat(
         await trio.sleep(HOLD_TRY_S)
         assert await _states(house) == {NAME: "up", NESTLING: "up"}
         await trio.sleep(2 * HOLD_TRY_S)
-        told = [flight.text for flight in pigeon.arrived if "I was started anew" in flight.text]
+        told = [flight.text for flight in pigeon.arrived if "I was restarted" in flight.text]
         assert len(told) == 1
         assert "3 unclean starts within 5 minutes" in told[0] and "is back" in told[0]
         record = json.loads((tmp_path / "starts.json").read_bytes())

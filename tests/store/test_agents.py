@@ -231,7 +231,7 @@ async def test_a_lasting_agent_is_made_once_for_each_call_and_never_in_anothers_
         if user == "u2":
             await store.agents.create_lasting(more, 2)  # others have their own room
             continue
-        with pytest.raises(BusyError, match="u1 has 2 lasting agents"):
+        with pytest.raises(BusyError, match="u1 has 2 permanent agents"):
             await store.agents.create_lasting(more, 2)
     await store.agents.set_state(first.id, "dead", "for the test")
     assert (await store.agents.create_lasting(replace(new, id="c", born="call-4"), 2)).incarnation == 2

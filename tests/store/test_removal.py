@@ -211,7 +211,7 @@ async def test_what_a_removed_person_was_to_decide_is_decided_by_nobody_and_its_
     )
     await store.people.remove("other")
     [it] = await store.approvals.find()
-    assert (it.state, it.why) == (ApprovalState.STALE, "whoever was to decide it was removed")
+    assert (it.state, it.why) == (ApprovalState.STALE, "the person who was to decide it was removed")
     [row] = await store.inbox.waiting(agent.id)
     assert "cannot be decided any more" in row.envelope.text and row.envelope.kind is EnvelopeKind.NOTICE
 

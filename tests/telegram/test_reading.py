@@ -415,9 +415,9 @@ def test_the_key_of_a_message_can_be_made_by_who_sends() -> None:
     [
         (None, "update: it is no object"),
         ([1], "update: it is no object"),
-        ({}, "`update_id`: it is no number of an update"),
-        ({"update_id": True}, "`update_id`: it is no number of an update"),
-        ({"update_id": 10**30, "message": message()}, "`update_id`: it is no number of an update"),
+        ({}, "`update_id`: it is not a number of an update"),
+        ({"update_id": True}, "`update_id`: it is not a number of an update"),
+        ({"update_id": 10**30, "message": message()}, "`update_id`: it is not a number of an update"),
         ({"update_id": 5, "message": []}, "Expected `object`, got `array` - at `message`"),
         (
             {"update_id": 5, "message": {"message_id": 1, "date": 1}},

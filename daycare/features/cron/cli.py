@@ -160,7 +160,7 @@ def run(cli: Cli, name: JobName, *, values: Values = None, user: Whose = None) -
     body = {"parameters": read_settings(values or [])}
     with cli.connect() as client:
         done = client.call("POST", "/v1/cron/run", body, path=_path(name, user))
-    cli.out(done, lambda it: f"{it['path']} runs now (run {it['no']})\nwhat came of it: daycare cron history {name}")
+    cli.out(done, lambda it: f"{it['path']} runs now (run {it['no']})\nsee the result: daycare cron history {name}")
 
 
 @command(
@@ -204,7 +204,7 @@ def history(
     limit: Annotated[int, typer.Option(min=1, max=1000, metavar="N", help="How many entries, the newest.")] = 30,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Only this user's.")] = None,
 ) -> None:
-    """Show what became of each time: ran, late, missed, skipped or failed, why, and where the answer went."""
+    """Show the result of each run: ran, late, missed, skipped or failed, why, and where the answer went."""
     path = _path(name, user) if name else None
     with cli.connect() as client:
         cli.out(client.call("GET", "/v1/cron/runs", path=path, user=user, limit=limit), runs_table)

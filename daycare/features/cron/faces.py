@@ -136,7 +136,7 @@ def _path(context: ToolContext, name: str) -> str:
 
 _SHOWN: Final = 20  # jobs of one answer: a phone's screen
 _HELP: Final = (
-    "/cron pause NAME, /cron resume NAME, /cron run NAME; `daycare cron history` shows what became of each time."
+    "/cron pause NAME, /cron resume NAME, /cron run NAME; `daycare cron history` shows the result of each run."
 )
 
 

@@ -89,7 +89,7 @@ def told(plan: Plan) -> str:
     lines += [f"- and {more} more"] if more > 0 else []
     if plan.turns:
         turns = len(plan.turns)
-        lines.append(f"and all that was said in {turns} {plural('exchange', turns)}, which it comes from.")
+        lines.append(f"and everything said in {turns} {plural('exchange', turns)}, which it comes from.")
     lines += [f"{place.name} goes on without it." for place in plan.places]
     if plan.mentions:
         numbers = ", ".join(f"#{label(memory)}" for memory in plan.mentions)

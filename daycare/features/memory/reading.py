@@ -107,7 +107,7 @@ class TurnReading:
         if sum(step.name in SEARCHES_WITH and step.step < self._step for step in steps) >= SEARCH_CALLS_MAX:
             raise BusyError(
                 "SEARCH_CALLS_MAX",
-                f"looking once more: {SEARCH_CALLS_MAX} times is the most for one question",
+                f"looking again: {SEARCH_CALLS_MAX} times is the most for one question",
                 hint="answer with what was found",
             )
         return await self._store.agents.get(self._agent.parent) or self._agent

@@ -173,7 +173,7 @@ class MemoryRoutes:
         return answer({"forgotten": await self._controls.forget(agent, plan, self._by), "mentions": shown["mentions"]})
 
     async def process(self, request: Request) -> Response:
-        """Wake memory workers for what nobody has looked at yet, or make the passages of a document anew."""
+        """Wake memory workers for what nobody has looked at yet, or make the passages of a document again."""
         wish = await body(request, Process)
         if wish.path is not None:
             return answer(await self._memory.passages.process(await self._agent(wish), wish.path))
@@ -181,7 +181,7 @@ class MemoryRoutes:
         return answer({"woken": await self._controls.process(agent)})
 
     async def reembed(self, request: Request) -> Response:
-        """Make all vectors anew, in the background."""
+        """Recompute all vectors in the background."""
         await self._memory.reembed()
         return answer({"embedder": await self._memory.status()})
 

@@ -221,7 +221,7 @@ class MemoryFeature(Feature):
         """Make all vectors anew. Raises `NotFoundError` where there is no embedder."""
         if self.embedding is None:
             raise NotFoundError(
-                "EMBEDDER_NONE", "making vectors anew: memory is searched by words alone", hint="doc/use/memory.md"
+                "EMBEDDER_NONE", "recomputing vectors: memory is searched by words alone", hint="doc/use/memory.md"
             )
         await self.embedding.renew()
         for scope in await self._scopes():

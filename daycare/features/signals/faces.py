@@ -210,7 +210,7 @@ class SignalRoutes:
         return answer(_view(sent), 201)
 
     async def show(self, request: "Request") -> "Response":
-        """Show one signal with what became of it."""
+        """Show one signal with its result."""
         no = query(request, SignalQuery).no
         found = await self._controls.rows.get(no)
         if found is None:

@@ -46,7 +46,7 @@ class SignalRows(Rows):
         ),
         Table(
             "signal_subscriptions",
-            why="which signals there are is decided where they are sent: subscribe it anew",
+            why="which signals there are is decided where they are sent: subscribe it again",
             what="subscriptions to signals",
             query="SELECT count(*) FROM signal_subscriptions WHERE agent_id IN (SELECT id FROM exported)",
         ),

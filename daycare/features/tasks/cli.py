@@ -92,14 +92,14 @@ def list_(
 
 @command(app, "show", examples="daycare task show 7")
 def show(cli: Cli, name: TaskName, *, user: Whose = None) -> None:
-    """Show one task with its progress, and what came of it."""
+    """Show one task with its progress and result."""
     with cli.connect() as client:
         cli.out(client.call("GET", "/v1/tasks/task", path=_path(name, user)), task_facts)
 
 
 @command(app, "watch", examples="daycare task watch 7")
 def watch(cli: Cli, name: TaskName, *, timeout: Timeout = _WAIT_S, user: Whose = None) -> None:
-    """Show how far a task is until it has ended, then what came of it."""
+    """Show how far a task is until it has ended, then its result."""
     with cli.connect(work=True) as client:
         begun = client.call("GET", "/v1/tasks/task", path=_path(name, user))
         _finish(cli, _waited(client, begun, timeout, watched=cli))
@@ -107,7 +107,7 @@ def watch(cli: Cli, name: TaskName, *, timeout: Timeout = _WAIT_S, user: Whose =
 
 @command(app, "cancel", examples="daycare task cancel report\ndaycare task cancel report --user ann")
 def cancel(cli: Cli, name: TaskName, *, user: Whose = None) -> None:
-    """Stop a task; whoever asked gets what it had."""
+    """Stop a task; the asker gets what it had."""
     with cli.connect(work=True) as client:
         stopped = client.call("POST", "/v1/tasks/cancel", path=_path(name, user))
         cli.out(stopped, lambda it: f"{it['path']} is being stopped")

@@ -50,7 +50,7 @@ class TaskStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     do right now use spawn."""
 
     prompt: Annotated[
-        str, msgspec.Meta(min_length=1, description="All that is to be known and done; {{name}} is a value")
+        str, msgspec.Meta(min_length=1, description="Everything to know and do; {{name}} is a value")
     ]
     name: Annotated[str, msgspec.Meta(description="A short name: a-z, 0-9, - and _; default: a number")] = ""
     parameters: Annotated[

@@ -49,7 +49,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
             raise _wrong("deadline_s", f"has to be from 1 to {TASK_DEADLINE_MAX_S:g} seconds")
         values = self.values()
         if unknown := places_without(self.prompt, values):
-            raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is none of its parameters")
+            raise _wrong("prompt", f"names {{{{{unknown[0]}}}}}, which is not one of its parameters")
         text = filled(self.prompt, values)
         if len(text.encode()) > PROMPT_MAX_BYTES:
             raise _wrong("prompt", f"is longer than {PROMPT_MAX_BYTES} bytes; put it into a document")

@@ -61,7 +61,7 @@ def zone(scene: Scene) -> Iterator[Finding]:
     people = dict(inside.zones) if inside is not None else {}
     unknown = [(user, name) for user, name in people.items() if not _known(name)]
     for user, name in unknown:
-        told = f"{user} lives in {name!a}, which is none that is known: their jobs do not run"
+        told = f"{user} lives in {name!a}, which is unknown: their jobs do not run"
         yield Finding("fail", "zone", told, f"{INSTALL}, or give them another zone: daycare users")
     own = people.get(inside.owner) if inside is not None else None
     if own is not None and _known(own) and _differs(own, here):

@@ -83,7 +83,7 @@ def _shape(scene: Scene, inside: inspection.Inspection) -> Iterator[Finding]:
         yield Finding(
             "warn",
             "log of commits",
-            f"{size(inside.log_bytes)} wait beside the file: something has kept it open for reading",
+            f"{size(inside.log_bytes)} wait in the file next to it: something has kept it open for reading",
             "daycare restart" if scene.running else "daycare doctor --fix",
             mend=Mend("bring the log of commits into the database", partial(inspection.tidy, location), alone=True),
         )
@@ -106,7 +106,7 @@ def _indexed(scene: Scene) -> bool:
 
 
 def _reindex(location: str) -> Mend:
-    return Mend("make the index of the documents' words anew", partial(inspection.reindex_documents, location), True)
+    return Mend("rebuild the index of the documents' words", partial(inspection.reindex_documents, location), True)
 
 
 def backup(scene: Scene) -> Iterator[Finding]:

@@ -45,7 +45,7 @@ def home(scene: Scene) -> Iterator[Finding]:
     for name in _FOR_PEOPLE:
         folder = place / name
         if folder.exists() and not folder.is_dir():
-            yield Finding("fail", "home", f"{folder} is no folder", f"mv {_q(folder)} {_q(folder)}.aside")
+            yield Finding("fail", "home", f"{folder} is not a folder", f"mv {_q(folder)} {_q(folder)}.aside")
 
 
 def files(scene: Scene) -> Iterator[Finding]:

@@ -33,7 +33,7 @@ def keys(scene: Scene) -> Iterator[Finding]:
             yield Finding("ok", "keys", f"the key is handed in by systemd; {len(tokens)} stored, not tried from here")
         elif tokens:
             told = f"{file} does not exist: {len(tokens)} stored {plural('secret', len(tokens))} cannot be read"
-            hint = "put it back from your backup; else store each anew: daycare keys add NAME"
+            hint = "put it back from your backup; else store each again: daycare keys add NAME"
             yield Finding("fail", "keys", told, hint)
         return
     if file.exists():

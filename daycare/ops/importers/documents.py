@@ -97,13 +97,13 @@ async def _document(taking: "Taking", it: Text, name: str, text: str, user: User
         return taking.done("document", it, "there", told)
     if danger and name == MEMORY:
         place, there = aside, await store.get(aside)
-        notes.append("suspicious, so it is kept beside: each prompt has MEMORY.md")
+        notes.append("suspicious, so it is kept alongside: each prompt has MEMORY.md")
     elif name == IDENTITY and not taking.owner.operator:
         place, there = aside, await store.get(aside)
-        notes.append("kept beside: who the agent is says the operator")
+        notes.append("kept alongside: who the agent is says the operator")
     elif there is not None and not taking.replace and not _is_first(there.version):
         place, there = aside, await store.get(aside)
-        notes.append("kept beside, as there is one already; --replace takes its place")
+        notes.append("kept alongside, as there is one already; --replace takes its place")
     if there is not None and there.text != text and not (taking.replace or _is_first(there.version)):
         return taking.done(
             "document", it, "left", _told(place, agent), "there is one already; --replace takes its place"
@@ -112,7 +112,7 @@ async def _document(taking: "Taking", it: Text, name: str, text: str, user: User
         notes.append("in place of what was there, which stays as an older version")
     approver = _approver(taking, user, name, danger=danger)
     if taking.approve and danger and name in IDENTITY_DOCUMENTS:
-        notes.append("suspicious, so nobody stands behind it yet: read it, and write it anew if it is right")
+        notes.append("suspicious, so nobody stands behind it yet: read it, and write it again if it is right")
     base = there.version.hash if there is not None else ""
     await store.write(
         NewVersion(place=place, user=user.id, by=_by(taking, it, approver), text=text, base_hash=base, key=key)

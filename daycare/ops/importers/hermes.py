@@ -125,7 +125,7 @@ def _texts(source: Source, ref: str, trove: Trove) -> None:
             break
     listed = ("its entries became a list",)
     if entries := _entries(source.text("memories/USER.md")):
-        name, changes = ("USER.md", listed) if not agent else ("knowledge/hermes-user.md", (*listed, "kept beside"))
+        name, changes = ("USER.md", listed) if not agent else ("knowledge/hermes-user.md", (*listed, "kept alongside"))
         text = "# About the user\n\n" + entries
         trove.keep(
             Text(

@@ -18,7 +18,7 @@ from daycare.ops.importers.words import at, day, moment, slug, text_of, texts
 CONFIGS: Final = ("openclaw.json", "clawdbot.json", "moltbot.json")
 STATE: Final = "state/openclaw.sqlite"
 _FOLDERS: Final = (".openclaw", ".clawdbot", ".moltbot")
-_DOCUMENT: Final = "a document here, which is read when it fits; what is to stand in each prompt belongs into SOUL.md"
+_DOCUMENT: Final = "a document here, which is read when it fits; what is to stand in each prompt belongs in SOUL.md"
 _FILES: Final = {  # of a workspace: what each is here
     "SOUL.md": ("SOUL.md", ()),
     "USER.md": ("USER.md", ()),
@@ -176,7 +176,7 @@ def _workspace(source: Source, trove: Trove, daily: str, agent: str) -> None:
         if file not in there or (file == "memory.md" and "MEMORY.md" in there) or not (text := _text(source, file)):
             continue
         if agent and name in ("USER.md", "IDENTITY.md"):
-            changes = ("kept beside: there is one for all agents of a person",)
+            changes = ("kept alongside: there is one for all agents of a person",)
             name = f"knowledge/openclaw-{name.lower()}"
         whose = daily if name == "MEMORY.md" else agent
         trove.keep(

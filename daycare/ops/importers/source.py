@@ -36,7 +36,9 @@ class Source:
         self.problems: list[tuple[str, str]] = []
         self._told = told
         if not self.root.is_dir():
-            raise InvalidError("IMPORT_SOURCE", f"reading {root}: it is no folder", hint="daycare migrate-from --help")
+            raise InvalidError(
+                "IMPORT_SOURCE", f"reading {root}: it is not a folder", hint="daycare migrate-from --help"
+            )
 
     def shown(self, path: str) -> str:
         """Return how a path is called in reports."""
@@ -105,7 +107,7 @@ class Source:
         if len(raw) > max_bytes:
             self.note(path, f"is longer than {max_bytes:,} bytes")
         elif b"\0" in raw:
-            self.note(path, "holds a NUL character, so it is no text")
+            self.note(path, "holds a NUL character, so it is not text")
         else:
             try:
                 return raw.decode("utf-8-sig").replace("\r\n", "\n")
@@ -203,7 +205,7 @@ class Source:
                 return
             try:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise OSError(errno.EINVAL, "is no file")
+                    raise OSError(errno.EINVAL, "is not a file")
                 yield handle
             finally:
                 os.close(handle)
@@ -274,7 +276,7 @@ def front(text: str) -> tuple[dict[str, Any], str]:
 
 def _segment(name: str) -> str:
     if name in ("", ".", "..") or "\0" in name or "/" in name:
-        raise ValueError(f"{name[:40]!a} is no name within the folder")
+        raise ValueError(f"{name[:40]!a} is not a name within the folder")
     return name
 
 

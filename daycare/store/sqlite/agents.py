@@ -187,7 +187,7 @@ def _create_lasting(tx: Tx, new: NewAgent, at_most: int) -> Agent:
     if there >= at_most:
         raise BusyError(
             "LASTING_AGENTS_MAX",
-            f"creating {new.path}: {new.user} has {there} lasting agents",
+            f"creating {new.path}: {new.user} has {there} permanent agents",
             hint="its person ends those that are not needed: /agents rm NAME",
         )
     return create(tx, new)

@@ -69,7 +69,7 @@ def put_below(db: apsw.Connection, user: str, parent: str | None) -> None:
     was, will = _over(db, user), []
     if parent is not None:
         will = [parent, *_over(db, parent)]
-    assert user not in will, "whoever is removed takes all below along"
+    assert user not in will, "removing a user removes everything below it"
     if was == will:
         return
     for row in db.execute(_OF_USER, (f"/{user}", _WITHIN, _BELOW)).fetchall():

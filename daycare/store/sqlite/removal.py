@@ -70,7 +70,7 @@ def _end_requests(tx: Tx, user: User) -> None:
     """End what a user's agents have asked for and what a user was to decide; forget what they granted."""
     theirs = "state = 'pending' AND (user = ?1 OR decider = ?1) ORDER BY no"
     for it in rows.APPROVALS.find(tx.db, theirs, (user.id,)):
-        why = _REASON if it.user == user.id else "whoever was to decide it was removed"
+        why = _REASON if it.user == user.id else "the person who was to decide it was removed"
         text = f"Request {it.no} ({it.action.name}) cannot be decided any more: {why}. Nothing was changed."
         approvals.end(tx, it, ApprovalState.STALE, "", why, text, EnvelopeKind.NOTICE)
     tx.run(

@@ -174,7 +174,7 @@ def _refuse_no_room(home: Path, used: int) -> None:
         if free < size:
             raise UnavailableError(
                 "VACUUM_NO_ROOM",
-                f"writing the database anew: it needs {_mb(size)} of the disk of {folder} for a while, {_mb(free)} are"
+                f"rewriting the database: it needs {_mb(size)} of the disk of {folder} for a while, {_mb(free)} are"
                 " free",
                 hint="free some space there, or set SQLITE_TMPDIR to a folder elsewhere for temporary files; without"
                 " this the space inside of the file is used for new rows all the same",

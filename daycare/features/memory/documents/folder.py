@@ -157,7 +157,7 @@ def _read(folder: int, name: str, max_bytes: int = DOCUMENT_MAX_BYTES) -> str | 
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise UnfitError("it is no text in UTF-8") from None
+        raise UnfitError("it is not text in UTF-8") from None
 
 
 def _hash(folder: int, name: str) -> str | None:

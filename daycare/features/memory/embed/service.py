@@ -235,7 +235,7 @@ class Embedding:
             what = f"vectors have {found.shape[1]} numbers, before they had {self.dimensions}"
             raise self._garbage(what, hint="if it is another model by now: daycare memory reembed")
         if not (np.abs(found) <= _LARGEST).all():  # what is no number is not, either
-            raise self._garbage("some numbers are none, or far too large")
+            raise self._garbage("some numbers are invalid, or far too large")
         length = np.linalg.norm(found, axis=1, keepdims=True)
         if (length < _ZERO).any():
             raise self._garbage("a vector is zero")

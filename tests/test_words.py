@@ -1,0 +1,89 @@
+"""Text that people read is plain English: turns of phrase that crept in stay out of messages, hints, help and pages."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parent.parent
+INSTEAD: Final = {
+    r"\banew\b": "again, or a verb with re-: reload, rewrite, restart",
+    r"\bonce more\b": "again",
+    r"\bbelongs? into\b": "belongs in",
+    r"\bwhoever\b(?! it)": "the owner, anyone who, the person who",
+    r"\bwhat (became|becomes|came|comes) of\b": "the result of",
+    r"\blasting agents?\b": "permanent agent",
+    r"\bthe hour has come\b": "it is due",
+    r"(?<!there )\b(is|are) none\b(?! (yet|of))": "is invalid, or there is no",
+    r"(?<!there )\b(is|are) no (path|folder|file|name|number)\b": "is not a",
+    r"(?<!there )\bis no (text|valid)\b": "is not",
+    r"\b(is|are|was|were) told (of|with|by)\b": "is notified of, is reported with",
+    r"\b(you|sender|owner|operator|person) (is|are) told\b(?! to)": "is notified",
+}
+SILENT: Final = {"common_words.py", "thesaurus.py"}  # words that are looked for, not said
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield each page by name, as one line: a phrase may be wrapped."""
+    for file in [*sorted((ROOT / "doc").rglob("*.md")), ROOT / "README.md", ROOT / "config.example.toml"]:
+        yield str(file.relative_to(ROOT)), " ".join(file.read_text("utf-8").replace("\n#", "\n").split())
+
+
+def said() -> Iterator[tuple[str, str]]:
+    """Yield each text of the program that is a message, a hint, a label or help: every one that has a blank."""
+    for file in sorted(file for place in ("daycare", "plugins") for file in (ROOT / place).rglob("*.py")):
+        if "testing" in file.parts or file.name in SILENT:
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        inner = {id(text) for node in ast.walk(tree) if (text := _docstring(node)) is not None}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+                yield f"{file.relative_to(ROOT)}:{node.lineno}", node.value
+
+
+def _docstring(node: ast.AST) -> ast.expr | None:
+    """Return the docstring of what no person reads at the terminal; that of a command is its help."""
+    if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) or not node.body:
+        return None
+    shown = any("command" in ast.unparse(each) for each in getattr(node, "decorator_list", ()))
+    first = node.body[0]
+    return first.value if isinstance(first, ast.Expr) and not shown else None
+
+
+def misses(texts: Iterator[tuple[str, str]]) -> list[str]:
+    """Return where a phrase stands that another one is better for."""
+    return [
+        f"{where}: {found[0]!r} -> {better}"
+        for where, text in texts
+        for phrase, better in INSTEAD.items()
+        for found in re.finditer(phrase, text, re.IGNORECASE)
+    ]
+
+
+@pytest.mark.parametrize("texts", [pages, said])
+def test_what_people_read_is_plain_english(texts: object) -> None:
+    assert callable(texts)
+    assert misses(texts()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "taken anew",
+        "does not belong into it",
+        "its hash is none",
+        "Whoever asks",
+        "it is no folder",
+        "you are told of it",
+    ],
+)
+def test_a_phrase_that_crept_in_is_seen(text: str) -> None:
+    assert misses(iter([("here", text)]))
+
+
+@pytest.mark.parametrize("text", ["there is none", "there is no folder", "it is told to end", "the sender, told twice"])
+def test_plain_words_pass(text: str) -> None:
+    assert misses(iter([("here", text)])) == []
