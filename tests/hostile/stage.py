@@ -78,7 +78,7 @@ async def opened(
             curates=True,
             inline=virtual,
         ) as house:
-            house.daemon.reloading._watched.take()  # there is not a file: its settings are not taken back after a while
+            house.daemon.reloading._watched.take()  # there is no file: its settings are not taken back after a while
             parked, unparked = trio.open_memory_channel[str](len(PEOPLE))
             _listen(house, trial, parked)
             _write_aside(house, trial)
