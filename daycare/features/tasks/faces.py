@@ -49,9 +49,7 @@ class TaskStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conversation begins anew. Its answer comes as a message, or with wait as this call's result. For parts of what you
     do right now use spawn."""
 
-    prompt: Annotated[
-        str, msgspec.Meta(min_length=1, description="Everything to know and do; {{name}} is a value")
-    ]
+    prompt: Annotated[str, msgspec.Meta(min_length=1, description="Everything to know and do; {{name}} is a value")]
     name: Annotated[str, msgspec.Meta(description="A short name: a-z, 0-9, - and _; default: a number")] = ""
     parameters: Annotated[
         dict[Name, Value | Parameter],
