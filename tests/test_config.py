@@ -149,7 +149,7 @@ default = "offline/"
 base_url = "127.0.0.1:11434"
 [plugins]
 load = ["nothing"]
-[api]
+[apis]
 """
     found = [re.match(r"config.toml:(\d+): ([\w.]+): ", line) for line in problems(tmp_path, text)]
     assert [(int(match[1]), match[2]) for match in found if match] == [
@@ -163,7 +163,7 @@ load = ["nothing"]
         (13, "providers.Ollama"),
         (14, "providers.Ollama.base_url"),
         (16, "plugins.load"),
-        (17, "api"),
+        (17, "apis"),
     ]
 
 

@@ -39,7 +39,7 @@ def made(request: pytest.FixtureRequest) -> Iterator[Any]:
     del sys.modules[module.__name__]
 
 
-def recipe(*names: str) -> Any:
+def recipe(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("made", names, indirect=True)
 
 

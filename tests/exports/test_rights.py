@@ -120,7 +120,7 @@ def set_rules(house: House, *rules: Rule) -> None:
 
 async def lived(house: House) -> None:
     """Let a narrowed agent bring about whatever an agent can."""
-    store, directory, services = house.store, house.daemon.directory, house.daemon.services
+    store, directory = house.store, house.daemon.directory
     work = await house.agent(WORK, replace(NARROW, heartbeat_s=0))
     await directory.create(directory.parse(SCRIBE), origin=Origin.AGENT, config=NARROW)
     app = AgentConfig(behaviour="lists/notes", permissions=NARROW.permissions, tools=("now", "send_message"))
@@ -151,7 +151,7 @@ async def lived(house: House) -> None:
     reminder = Envelope(to=WORK, user="ann", origin=Origin.TIMER, sender=WORK, key="r", text="water it", trace="t")
     due_at = house.daemon.clock.now_ms() + 86_400_000
     await store.timers.add(NewTimer(agent_id=work.id, key="r", due_at=due_at, envelope=reminder))
-    await services.signals.subscribe(WORK, "garden:*")
+    await house.daemon.signals.controls.subscribe(WORK, "garden:*")
     await store.approvals.grant(Grant(agent_id=work.id, kind="memory", user="ann", by="direct:ann", until=due_at))
     house.model.enqueue(call(("memory_write", {"path": "MEMORY.md", "text": "x", "reason": "y"})), say("asked"))
     await house.talk("note it", path=WORK)

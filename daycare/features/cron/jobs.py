@@ -364,7 +364,7 @@ def _stamp(entry: os.DirEntry[str]) -> tuple[int, int, int]:
 def _text(file: pathlib.Path) -> str:
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            raise UnreadableError(1, "is no file")
+            raise UnreadableError(1, "is not a file")
         with file.open("rb") as opened:
             raw = opened.read(CRON_FILE_MAX_BYTES + 1)
         if len(raw) > CRON_FILE_MAX_BYTES:

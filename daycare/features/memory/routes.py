@@ -6,6 +6,7 @@ As for documents: what people keep whom a user has let in is not read here.
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
+import trio
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -79,8 +80,9 @@ class Ask(Whose, frozen=True, kw_only=True):
 class MemoryRoutes:
     """`/v1/memories`."""
 
-    def __init__(self, memory: "MemoryFeature") -> None:
+    def __init__(self, memory: "MemoryFeature", closing: trio.Event) -> None:
         self._memory = memory
+        self._closing = closing
         self._controls = memory.controls
         self._by = f"{DIRECT}:{memory.owner}"
 
@@ -116,7 +118,7 @@ class MemoryRoutes:
             agent, wish.question, sender=sender, key=f"ask:{wish.key or trace}", trace=trace
         )
         if wish.wait_s:
-            waited = await outcome(request, request.app.state.closing, self._memory.router, receipt, wish.wait_s)
+            waited = await outcome(request, self._closing, self._memory.router, receipt, wish.wait_s)
             receipt = replace(waited, duplicate=receipt.duplicate)
         view: dict[str, Any] = msgspec.to_builtins(receipt)
         ended = receipt.state in ("done", "stopped")

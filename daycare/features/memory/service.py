@@ -147,12 +147,12 @@ class MemoryFeature(Feature):
         """Register the chat command."""
         MemoryCommands(self.controls, self.store.people).add_to(commands)
 
-    def routes(self) -> "Sequence[Route]":
+    def routes(self, closing: trio.Event) -> "Sequence[Route]":
         """Return `/v1/memory` and `/v1/memories`."""
         from daycare.features.memory.documents.routes import DocumentRoutes
         from daycare.features.memory.routes import MemoryRoutes
 
-        return (*DocumentRoutes(self).routes(), *MemoryRoutes(self).routes())
+        return (*DocumentRoutes(self).routes(), *MemoryRoutes(self, closing).routes())
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what writes, cuts, hands off, embeds and asks ahead."""

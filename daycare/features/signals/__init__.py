@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from daycare.actors.router import Router
     from daycare.agent.budgets import Budgets
     from daycare.base.clock import Clock
+    from daycare.features.memory.documents.service import Documents
     from daycare.features.signals.service import May
-    from daycare.memory.documents import Documents
     from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
     from daycare.settings import Live

@@ -6,7 +6,7 @@ long after the agent last worked, and one that was missed is not made up for.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from daycare.actors.router import Router
 from daycare.agent.budgets import Budgets
@@ -21,11 +21,13 @@ from daycare.base.path import Kind
 from daycare.base.signal import HEART
 from daycare.features.signals.records import Heartbeat
 from daycare.features.signals.rows import HeartbeatRows
-from daycare.memory.documents import Documents
 from daycare.rules import budgets as rules
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig
 from daycare.store.worker import Worker
+
+if TYPE_CHECKING:
+    from daycare.features.memory.documents.service import Documents
 
 BEATING: Final = (Kind.CONNECTOR, Kind.SUBUSER, Kind.AGENT)  # kinds that last and that a person hears
 _UNBOUND: Final = "a heartbeat spends by itself, and nobody has set a budget for this agent"
@@ -116,7 +118,7 @@ class Heartbeats:
         store: Store,
         router: Router,
         controls: HeartbeatControls,
-        documents: Callable[[], Documents],
+        documents: "Callable[[], Documents]",
         clock: Clock,
     ) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Tasks: what people and agents do with them, and what tells whoever asked when one has not ended well."""
+"""Tasks: what people and agents do with them, and what tells those who asked when one has not ended well."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
