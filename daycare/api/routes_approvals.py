@@ -19,6 +19,7 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
+from daycare.rules.lengthy import aside
 from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -105,7 +106,7 @@ class Approvals:
 
     async def show(self, request: Request) -> Response:
         """Show a request with its text and what it would change."""
-        return answer(_shown(await self._desk.show(segment(request, "no", Number))))
+        return answer(await _shown(await self._desk.show(segment(request, "no", Number))))
 
     async def decide(self, request: Request) -> Response:
         """Decide a request; an edited one is pending still, and shown as it is now."""
@@ -114,7 +115,7 @@ class Approvals:
         it = await self._desk.decide(
             no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
         )
-        return answer(_shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
+        return answer(await _shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
 
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
@@ -162,9 +163,9 @@ def _listed(it: Approval) -> dict[str, Any]:
     }
 
 
-def _shown(view: View) -> dict[str, Any]:
-    it = view.approval
-    return _listed(it) | {"text": it.action.text, "diff": view.diff, "warnings": view.warnings}
+async def _shown(view: View) -> dict[str, Any]:
+    it, diff = view.approval, await aside(lambda: view.diff, view.old, view.new)
+    return _listed(it) | {"text": it.action.text, "diff": diff, "warnings": view.warnings}
 
 
 def _result(it: Approval, error: DaycareError | None) -> dict[str, Any]:

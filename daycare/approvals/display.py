@@ -8,6 +8,7 @@ from daycare.base.clock import Clock
 from daycare.base.differences import unified
 from daycare.base.limits import DOCUMENTS_TOTAL_BYTES, DOCUMENTS_WARN_SHARE
 from daycare.base.messages import File, Origin
+from daycare.rules.lengthy import aside
 from daycare.rules.shown import shown
 from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, Shows
@@ -41,7 +42,7 @@ class Display:
         self, action: Action, connector: str, user: str, old: str | None, new: str | None, salt: str
     ) -> Callable[[Approval], Reply]:
         """Do all the work for a message but to put in the number."""
-        change, whole = compact(old, new)
+        change, whole = await aside(lambda: compact(old, new), old, new)
         files = () if whole else (await self._attached(user, action, old, new, salt),)
         warnings = await self.warnings(action, old, new)
         return lambda it: Reply(
@@ -54,7 +55,7 @@ class Display:
 
     async def _attached(self, user: str, action: Action, old: str | None, new: str | None, salt: str) -> File:
         """What is too long for a message goes with it as a file: nobody has to decide on a part."""
-        whole = unified(shown(old or ""), shown(new or ""), action.name)
+        whole = await aside(lambda: unified(shown(old or ""), shown(new or ""), action.name), old, new)
         name = f"{action.name.replace('/', '-')}.diff"
         key = f"approval:{salt}:{digest(old)}"  # the document may be another one at the next look
         return await self._store.files.put(key, user, Origin.AGENT, name, "text/plain", whole.encode(errors="replace"))

@@ -11,6 +11,7 @@ from typing import Final
 BLANKS_MAX: Final = 16  # in a row; an indentation of four levels stays as it is
 LINES_MAX: Final = 3
 MARKS_MAX: Final = 3  # on one letter; languages use two
+_ODD_MAX: Final = 64  # kinds of signs to be looked for; a text with more of them is looked at whole
 _GROUPS_MAX: Final = 4  # kinds of blanks in one row that are named
 
 _HIDING: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
@@ -36,10 +37,20 @@ def shown(text: str) -> str:
 
 def _spelt(text: str) -> str:
     text = text.replace("\r\n", "\n")
-    if text.isascii() and text.isprintable():
+    odd = [char for char in set(text) if char not in "\n\t" and (_hides(char) or _MARKS.match(char))]
+    if not odd:
         return text
+    if len(odd) > _ODD_MAX:
+        return _named(text, "")
+    # Between odd ones a text stays as it is, however long: only what may hide is looked at sign by sign.
+    runs = re.compile(f"[{re.escape(''.join(odd))}]+")
+    return runs.sub(lambda found: _named(found[0], text[found.start() - 1 : found.start()]), text)
+
+
+def _named(text: str, before: str) -> str:
+    """Return signs that may hide something with those spelt out that do, after the sign `before`."""
     parts: list[str] = []
-    marks, before = 0, ""
+    marks = 0
     for char, run in groupby(text):
         count = sum(1 for _ in run)
         marks = marks + count if _MARKS.match(char) else 0

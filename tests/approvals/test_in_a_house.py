@@ -1,11 +1,13 @@
 """Through a house with the pigeon: proposed, shown with buttons, decided by who may, and the agent is told."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 import trio
 
+from daycare.approvals.views import compact
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, EXPIRE_EVERY_S
 from daycare.base.messages import Origin
@@ -464,3 +466,32 @@ async def test_a_batch_of_updates_may_hold_a_button_twice(autojump_clock: object
     assert [outcome.state for outcome in outcomes] == ["accepted", "repeated"]
     await settle(scene.house)
     assert len(await scene.house.store.documents.history(memory_of(scene.agent))) == 1
+
+
+class Steps(trio.abc.Instrument):
+    """Measures the longest step of any task, in processor time of the loop's thread."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self._began_s = time.thread_time()
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._began_s = time.thread_time()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.longest_s = max(self.longest_s, time.thread_time() - self._began_s)
+
+
+async def test_nobody_waits_while_the_difference_of_a_long_text_is_made(autojump_clock: object, scene: Scene) -> None:
+    text = "\n".join(f"{number} \u200bäöü\u200d" for number in range(4_500))  # each is looked at
+    began = time.thread_time()
+    compact("", text)
+    alone_s = time.thread_time() - began
+    steps = Steps()
+    trio.lowlevel.add_instrument(steps)
+    try:
+        await propose(scene, text=text)
+    finally:
+        trio.lowlevel.remove_instrument(steps)
+    assert scene.pigeon.arrived[0].files, "the whole goes with it as a file"
+    assert steps.longest_s < alone_s

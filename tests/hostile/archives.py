@@ -60,8 +60,10 @@ class Archives:
             async def one(number: int) -> None:
                 rng = trial.draw(number)
                 path = f"/{rng.choice(PEOPLE)}/agent/n{number}"
+                with trial.watch.aside():
+                    data = self.drawn(rng)
                 try:
-                    await imported(house, self.drawn(rng), path, approve=rng.random() < 0.3)
+                    await imported(house, data, path, approve=rng.random() < 0.3)
                 except DaycareError:
                     trial.end(number, "refused")
                     return

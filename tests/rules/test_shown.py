@@ -61,3 +61,8 @@ def test_ordinary_text_is_shown_as_it_is(text: str) -> None:
 
 def test_marks_do_not_pile_up() -> None:
     assert shown("a" + "\u0301\u0302" * 50).count("\u0301") <= 2
+
+
+def test_a_text_of_many_strange_signs_is_shown_as_each_of_them_is() -> None:
+    text = "".join(chr(0xE000 + number) for number in range(500)) + "x\u0301"
+    assert shown(text) == "".join(map(shown, text[:-2])) + "x\u0301"

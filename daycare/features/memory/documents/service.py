@@ -22,6 +22,7 @@ from daycare.features.memory.documents.records import Draft, Entry, Hit, LayerSt
 from daycare.features.memory.documents.views import agents_view, passage, tools_view, words_of
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
+from daycare.rules.lengthy import aside
 from daycare.store.contract import Store
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
@@ -207,7 +208,7 @@ class Documents:
         if old is None:
             old = next((each.version for each in await self.history(agent, path, before=new, limit=1)), 0)
         before, after = [(await self.at(agent, path, number)).text if number else None for number in (old, new)]
-        return unified(before, after, path)
+        return await aside(lambda: unified(before, after, path), before, after)
 
     async def total(self, agent: Agent) -> Total:
         """Return how much the agent's own documents are together, daily logs left out."""
