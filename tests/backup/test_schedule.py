@@ -101,8 +101,8 @@ async def test_a_failure_is_told_tried_again_later_and_costs_no_backup_that_is_t
     clock.ms += 24 * HOUR_MS
     await backups.look()
     finding = backups.finding()
-    assert not finding.ok and "there is not a folder" in finding.text and finding.watched
-    assert "there is not a folder" in (await backups.status())["failure"]
+    assert not finding.ok and "there is no folder" in finding.text and finding.watched
+    assert "there is no folder" in (await backups.status())["failure"]
     away.rename(folder)
     clock.ms += round(BACKUP_RETRY_S * 1000) - 1
     await backups.look()
@@ -180,7 +180,7 @@ async def test_the_operator_is_told_once_that_backups_fail(
         await house.talk("hello")
         await trio.sleep(7_200)
         told = [event for event in house.events("notice") if "backup" in str(event["text"])]
-        assert len(told) == 1 and "there is not a folder" in str(told[0]["text"])
+        assert len(told) == 1 and "there is no folder" in str(told[0]["text"])
         (tmp_path / "nowhere").mkdir()
         await trio.sleep(3_600)
         assert len(scheduled_in(tmp_path / "nowhere")) >= 1

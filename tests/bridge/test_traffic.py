@@ -243,5 +243,5 @@ def test_code_that_is_cut_is_code_in_each_part() -> None:
 def test_secrets_of_others_cannot_be_asked_for() -> None:
     with pytest.raises(ValueError, match="not the bridges' own"):
         BridgeSettings(command=["x"], secrets={"KEY": "openai"})
-    with pytest.raises(ValueError, match="no name of a variable"):
+    with pytest.raises(ValueError, match="not a name of a variable"):
         BridgeSettings(command=["x"], environment={"LD-PRELOAD": "x"})

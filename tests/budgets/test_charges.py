@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from daycare.base.budget import Use
+from daycare.base.causes import TaskWork
 from daycare.base.messages import Usage
 from daycare.features import open_store
 from daycare.features.tasks.records import NewTask
@@ -146,7 +147,7 @@ async def with_tasks(store: SqliteStore) -> None:
                 key=name,
                 prompt="x",
                 create=replace(new_agent(path, user="u", kind="task"), role="task"),
-                message=letter(name, to=path, user="u"),
+                message=letter(name, to=path, user="u", cause=TaskWork()),
                 deadline_at=2**52,
                 payer=asker,
             )

@@ -67,7 +67,7 @@ def test_what_is_no_path_is_refused_with_what_was_expected(path: str) -> None:
     ("path", "says"),
     [
         ("../SOUL.md", "lead nowhere"),
-        ("/SOUL.md", "no path on a disk"),
+        ("/SOUL.md", "not a path on a disk"),
         ("knowledge//a.md", "before and behind each /"),
         ("soul.md", "SOUL.md, in exactly these letters"),
         ("SOUL\\.md", "a backslash at character 5"),

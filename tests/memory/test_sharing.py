@@ -356,7 +356,7 @@ async def test_only_ordinary_texts_are_taken_in(shared: Shared, tmp_path: Path) 
     why = {each.file.removeprefix("users/ann/"): each.why for each in done.skipped}
     expected = {
         "SOUL.md": "links are not followed",
-        "knowledge/binary.md": "no text in UTF-8",
+        "knowledge/binary.md": "not text in UTF-8",
         "knowledge/folder-link": "expected",
         "knowledge/hard.md": "hard link",
         "knowledge/large.md": f"over {limits.DOCUMENT_MAX_BYTES} bytes",

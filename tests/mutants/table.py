@@ -81,7 +81,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
         "timer-before-post",
         "a timer is deleted in a commit before its message is posted",
         _in("timers", "_fire"),
-        (Before("envelope = _decode", f'tx.run("DELETE FROM timers WHERE no = ?", (no,))\n{APART}'),),
+        (Before("envelope = read_envelope", f'tx.run("DELETE FROM timers WHERE no = ?", (no,))\n{APART}'),),
         between("reminder", "FROM timers WHERE no"),
         "lost",
     ),

@@ -29,16 +29,30 @@ def _squeezed(chars: int) -> Bound:
     return lambda text: " ".join(text.split())[:chars]
 
 
+LANGUAGE: Final = "daycare/features/memory/language/"
+
 # What stands in front of an expression in the code, where that bounds what it reads, and why it is so.
 BOUNDED: Final[tuple[tuple[str, Bound, str], ...]] = (
     ("plugins/offline/plugin.py: _WHOLE_LINE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
     ("plugins/offline/plugin.py: _SENTENCE", _squeezed(LINE_MAX_CHARS), "longer lines are not matched"),
     ("plugins/offline/recall.py: ", _squeezed(LINE_MAX_CHARS), "they read lines of `_answer_line`"),
-    ("daycare/memory/claims_english.py: ", _squeezed(claims_english.CLAUSE_MAX_CHARS), "clauses of a cleaned text"),
-    ("daycare/memory/claims_german.py: ", _squeezed(claims_german.CLAUSE_MAX_CHARS), "clauses of a cleaned text"),
-    ("daycare/memory/name_signs.py: SIGNS", lambda text: text[:60], "_AROUND_CHARS of names.py"),
-    ("daycare/memory/sentences.py: _CLAUSE", _squeezed(1 << 20), "`clean` leaves single blanks, `_END` ends at lines"),
-    ("daycare/memory/sentences.py: f\",?\\\\s+{either('which", _squeezed(1 << 20), "the same"),
+    (
+        LANGUAGE + "english/claims.py: ",
+        _squeezed(claims_english.CLAUSE_MAX_CHARS),
+        "clauses of a cleaned text",
+    ),
+    (
+        LANGUAGE + "german/claims.py: ",
+        _squeezed(claims_german.CLAUSE_MAX_CHARS),
+        "clauses of a cleaned text",
+    ),
+    (LANGUAGE + "name_signs.py: SIGNS", lambda text: text[:60], "_AROUND_CHARS of names.py"),
+    (
+        LANGUAGE + "sentences.py: _CLAUSE",
+        _squeezed(1 << 20),
+        "`clean` leaves single blanks, `_END` ends at lines",
+    ),
+    (LANGUAGE + "sentences.py: f\",?\\\\s+{either('which", _squeezed(1 << 20), "the same"),
 )
 # What is made while the daemon runs: of what.
 MADE_LATE: Final = {
@@ -46,18 +60,19 @@ MADE_LATE: Final = {
     "daycare/base/secrecy.py: pattern": "literals of secrets and their spellings",
     "plugins/offline/introduced.py: _BLOCK.format(name=name)": "of a prompt's own blocks, one name each",
     "plugins/offline/plugin.py: f'{polite}(?:{pattern})[\\\\s.!?]*'": "held by _WHOLE_LINE and _SENTENCE",
-    "daycare/memory/dates_english.py: f'\\\\b{pattern}'": "held by a table of its module",
-    "daycare/memory/dates_german.py: f'\\\\b{pattern}'": "held by a table of its module",
-    "daycare/memory/passage.py: '|'.join((f'\\\\b{re.escape(stem)}' "
+    LANGUAGE + "english/dates.py: f'\\\\b{pattern}'": "held by a table of its module",
+    LANGUAGE + "german/dates.py: f'\\\\b{pattern}'": "held by a table of its module",
+    "daycare/features/memory/documents/views.py: '|'.join((f'\\\\b{re.escape(stem)}' "
     "for stem in sorted(stems, key=len, reverse=True)))": "literals",
-    "daycare/memory/analysis.py: '|'.join((f\"{_edge('<', name[:1])}{re.escape(name)}{_edge('', name[-1:])}\" "
+    LANGUAGE + "analysis.py: '|'.join((f\"{_edge('<', name[:1])}{re.escape(name)}{_edge('', name[-1:])}\" "
     "for name in names))": "literals",
-    "daycare/memory/patterns.py: text": "held by names of the modules that call it",
-    "daycare/memory/sentences.py: f'^{called}\\\\s*[,!.:]\\\\s*|,\\\\s*{called}(?=\\\\s*$|\\\\s*[,!.])'": (
+    LANGUAGE + "patterns.py: text": "held by names of the modules that call it",
+    LANGUAGE + "sentences.py: f'^{called}\\\\s*[,!.:]\\\\s*|,\\\\s*{called}(?=\\\\s*$|\\\\s*[,!.])'": (
         "a literal name, in a clause with single blanks"
     ),
     "daycare/ops/doctor/pseudonyms.py: f'{re.escape(folder)}(?![\\\\w.-])'": "one literal",
     "daycare/rules/markers.py: pattern": "held by _MARKS",
+    "daycare/rules/shown.py: f\"[{re.escape(''.join(odd))}]+\"": "single signs, taken greedily",
     "plugins/telegram/failures.py: pattern": "words of _REFUSALS, without a repeat",
 }
 # Tags that the texts cannot have: daycare.base.fence breaks them up.

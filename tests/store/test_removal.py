@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from daycare.base.causes import TaskWork
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, ForbiddenError, NotFoundError
 from daycare.base.messages import EnvelopeKind, Origin
@@ -72,7 +73,7 @@ async def furnish(store: Store, user: str) -> None:
             key=f"task-{user}",
             prompt="sum up",
             create=new_agent(f"/{user}/task/sum", user=user, kind="task"),
-            message=letter(f"{user}-sum", user=user),
+            message=letter(f"{user}-sum", user=user, cause=TaskWork()),
             deadline_at=EPOCH_MS + 99_000,
         )
     )
