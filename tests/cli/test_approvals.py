@@ -125,7 +125,7 @@ def test_the_editor_is_asked_for_the_text(house: Path, daycare: Daycare, environ
     assert "+- likes cocoa" in daycare("approvals", "edit", "1").stdout
     script.write_text('#!/bin/sh\nprintf " " > "$1"\n')
     done = daycare("approvals", "edit", "1")
-    assert done.returncode == 2 and "there is not text; what you wrote is kept in /" in done.stderr
+    assert done.returncode == 2 and "there is no text; what you wrote is kept in /" in done.stderr
     environment["EDITOR"] = "true"
     assert daycare("approvals", "edit", "1").stdout == "request 1 is as it was\n"
 

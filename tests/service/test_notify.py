@@ -143,8 +143,14 @@ async def _signs(systemd: Manager, seconds: float) -> list[str]:
     return found
 
 
+@pytest.fixture
+def hasty_clock() -> trio.testing.MockClock:
+    """Virtual time that passes while a thread works: here one stands still for minutes of it."""
+    return trio.testing.MockClock(autojump_threshold=0)
+
+
 async def test_a_writer_that_stands_still_stops_the_signs_and_one_that_goes_on_brings_them_back(
-    tmp_path: Path, systemd: Manager, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, systemd: Manager, hasty_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "LOOK_S", 1e9)  # it works in the thread, too, and virtual time would pass meanwhile
     notify = Notify.found(systemd.environment(watchdog_s=30.0))
