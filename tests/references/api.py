@@ -86,7 +86,8 @@ class Structs:
             kind = f"list of {self._type(schema['items'])}"
         if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
             kind = f"object of {self._type(schema['additionalProperties'])}"
-        bounds = [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if schema.get(key, MOST) != MOST]
+        # 600 and 600.0 are one bound to `typing`, which hands out whichever was written first in this process.
+        bounds = [f"{word} {schema[key]:.15g}" for key, word in _BOUNDS.items() if schema.get(key, MOST) != MOST]
         return f"{kind}, {', '.join(bounds)}" if bounds else kind
 
 
