@@ -76,6 +76,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         home = folder / "home"
         home.mkdir(mode=0o700)
         found = trio.run(_soak, home, args)
+        found["left"] = _left(product.database(home))
         found["bytes_a_message"] = _by_table(product.database(home), int(found["messages"]))
         if args.keep:
             shutil.copytree(home, args.keep, ignore=shutil.ignore_patterns("*.sock"))
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 async def _soak(home: Path, args: argparse.Namespace) -> dict[str, Any]:
     samples: list[dict[str, float]] = []
-    told = {"messages": 0, "unanswered": 0}
+    told = {"messages": 0, "late": 0, "failed": 0}
     async with talked_with(home, args.users, args.deadline, args.embedder) as pid:
         await _schedule(home, args.users)
         with trio.move_on_after(60 * args.minutes):
@@ -196,10 +197,11 @@ async def _talk(home: Path, number: int, pause_s: float, told: dict[str, int]) -
             try:
                 state = await say_as(connection, f"u{number}", f"{told['messages']}: {words(dice)}")
             except httpx.HTTPError as error:
-                told["unanswered"] += 1
+                told["failed"] += 1
                 say(f"u{number}: {error!r}")
                 continue
-            told["unanswered"] += state != "done"
+            told["late"] += state == "waiting"  # the answer came after this connection had waited for it
+            told["failed"] += state not in ("done", "waiting")
 
 
 def _answer(body: dict[str, Any]) -> Scripted:
@@ -251,6 +253,13 @@ def _slope(samples: list[dict[str, float]], name: str) -> float | None:
     mean, mean_of = sum(hours) / len(hours), sum(each[name] for each in samples) / len(samples)
     spread = sum((at - mean) ** 2 for at in hours)
     return sum((each["hours"] - mean) * (each[name] - mean_of) for each in samples) / spread
+
+
+def _left(database: Path) -> dict[str, int]:
+    """Count what people said and what was not answered: given up, or waiting as the daemon was stopped."""
+    with closing(open_writer(str(database))) as db:
+        states = dict(db.execute("SELECT state, count(*) FROM inbox WHERE sender LIKE 'direct:u%' GROUP BY state"))
+    return {"waiting": states.get(0, 0) + states.get(3, 0), "given up": states.get(2, 0)}
 
 
 def _by_table(location: Path, messages: int) -> dict[str, float | None]:
