@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import termios
 import threading
 from collections.abc import Callable, Mapping
@@ -36,7 +37,7 @@ class Terminal:
         self.child = fdspawn(ours, encoding="utf-8", timeout=deadline_s)
         self.child.logfile_read = self._said
         self._deadline_s = deadline_s
-        env = {**environment, "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        env = {**environment, "NO_COLOR": "1", "PROMPT_TOOLKIT_NO_CPR": "1", "PYTHONFAULTHANDLER": "1"}
         try:
             termios.tcsetwinsize(theirs, size)
             self.process = program.start(arguments, env=env, terminal=theirs, module=module)
@@ -88,5 +89,8 @@ class Terminal:
                 return
 
     def leaves(self, code: int = 0) -> None:
-        self.child.expect(EOF)
+        if self.child.expect([EOF, TIMEOUT]):
+            self.process.send_signal(signal.SIGABRT)  # it tells where each of its threads stands
+            self.child.expect([EOF, TIMEOUT])
+            raise AssertionError(f"it does not leave: {self.said}")
         assert self.process.wait(self._deadline_s) == code, self.said

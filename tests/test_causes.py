@@ -73,6 +73,10 @@ EARLIER: tuple[tuple[str, str, str, dict[str, str], Cause], ...] = (
         Person(name="Bob", edits="k0", more={"language": "de"}),
     ),
     ("person", "text", "telegram:7", {"task": "/t", "wait": "w"}, Person(more={"task": "/t", "wait": "w"})),
+    (
+        "person", "text", "bridge:7", {"session": "abc", "through": "x"},
+        Person(more={"session": "abc", "through": "x"}),
+    ),
 )  # fmt: skip
 
 

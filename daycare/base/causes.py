@@ -126,12 +126,11 @@ def of_earlier(meta: dict[str, str], origin: str, kind: str, sender: str) -> Cau
 
     Whoever could put words into that table of old was told apart by `origin`, `kind` and `sender`, as here.
     """
-    session = int(meta["session"]) if meta.get("session") else None
     ours = sender.startswith("/")
     found: Cause | None = None
     match kind, origin:
         case "result", _ if "wait" in meta:
-            found = Answer(meta["wait"], meta.get("status") == "ok", session, "late" in meta)
+            found = Answer(meta["wait"], meta.get("status") == "ok", _session(meta), "late" in meta)
         case "dismiss", _:
             found = Ending("quiet" in meta, meta.get("untold", ""))
         case "handoff", _ if "through" in meta:
@@ -150,14 +149,18 @@ def of_earlier(meta: dict[str, str], origin: str, kind: str, sender: str) -> Cau
                 meta.get("deliver", ""),
                 meta.get("connector", ""),
                 meta.get("target"),
-                Question(meta["wait"], meta["asker"], session) if "wait" in meta else None,
+                Question(meta["wait"], meta["asker"], _session(meta)) if "wait" in meta else None,
                 "waits" in meta,
             )
         case "notice" | "note", _ if ours and "signal" in meta:
             found = Signalled(meta["signal"], "told" in meta)
         case "text", "agent" if "wait" in meta:
-            found = Question(meta["wait"], meta["asker"], session)
+            found = Question(meta["wait"], meta["asker"], _session(meta))
         case _, "person" | "group" | "forward" | "file":
             known = {name: meta[name] for name in Person.__struct_fields__[:-1] if name in meta}
             found = Person(**known, more={name: text for name, text in meta.items() if name not in known})
     return found
+
+
+def _session(meta: dict[str, str]) -> int | None:
+    return int(meta["session"]) if meta.get("session") else None

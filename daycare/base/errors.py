@@ -103,7 +103,7 @@ class BusyError(DaycareError):
 
 
 class BudgetError(BusyError):
-    """A budget is used up: wait until it begins again, or have it raised. Asking again before that is no use.
+    """A budget is used up: wait until it renews, or have it raised. Asking again before that is no use.
 
     `brief` says it in a few words to who has heard it before.
     """

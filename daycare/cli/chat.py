@@ -1,7 +1,10 @@
 """`daycare chat`: a conversation in the terminal, or lines in and answers out in a pipe."""
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -106,7 +109,7 @@ class _Window:
         from prompt_toolkit.patch_stdout import patch_stdout
 
         print(f"{self._screen.path}   /help for commands, Ctrl-D to leave")
-        with patch_stdout(raw=True):
+        with patch_stdout(raw=True), self._leaving():
             try:
                 self._follower.start(OPEN_S)
                 while self._turn():
@@ -115,6 +118,30 @@ class _Window:
                 self._follower.stop()
         if self._follower.failure:
             raise self._follower.failure
+
+    @contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Let the signals that end this process end the prompt first: what is raised in a loop may be lost in it."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+        came: list[int] = []
+
+        def leave(number: int, _frame: object) -> None:
+            app = self._session.app
+            if app.loop is None or not app.is_running:
+                raise SystemExit(128 + number)
+            came.append(number)
+            app.loop.call_soon_threadsafe(self._give_up)
+
+        for number, handler in before.items():
+            if handler not in (signal.SIG_IGN, None):
+                signal.signal(number, leave)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if came:
+            raise SystemExit(128 + came[0])
 
     def _turn(self) -> bool:
         if self._follower.failure:
@@ -170,7 +197,7 @@ class _Window:
             app.loop.call_soon_threadsafe(self._give_up)
 
     def _give_up(self) -> None:
-        if self._session.app.is_running:
+        if self._session.app.is_running and not self._session.app.is_done:
             self._session.app.exit(exception=EOFError)
 
     def _prompt_session(self, home: Path) -> "PromptSession[str]":

@@ -65,7 +65,7 @@ def references(wanted: str) -> list[tuple[str, str]]:
         if not named or find_spec(module) is None:
             raise NotFoundError(
                 "PLUGIN_NOT_FOUND",
-                f"checking {wanted}: it is not a folder with a pyproject.toml, no Python file and no module",
+                f"checking {wanted}: it is neither a folder with a pyproject.toml nor a Python file nor a module",
                 hint="daycare plugins new NAME",
             )
     return [(f"{module}:{attribute or 'plugin'}", "")]

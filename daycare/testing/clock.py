@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 _LOOK_S: Final = 0.0002  # of real time: how often it is looked whether a thread still works
+_PATIENCE_S: Final = 60.0  # of real time: a thread that works longer hangs, and deadlines are to show it
 EPOCH_MS: Final = 1_798_761_600_000  # 2027-01-01T00:00:00Z, a Friday
 
 
@@ -43,15 +44,21 @@ class VirtualClock:
 
 
 def patient_clock() -> trio.testing.MockClock:
-    """Return virtual time that does not pass while a thread works, however slow the machine is."""
+    """Return virtual time that does not pass while a thread works, however slow the machine is.
+
+    Of threads that work for a minute it passes all the same, so that whoever waits for them comes to a deadline.
+    """
     clock = trio.testing.MockClock(autojump_threshold=0)
     jump = clock._autojump
+    idle_s = time.monotonic()
 
     def jump_when_all_wait() -> None:
-        if trio.testing.active_thread_count():
+        nonlocal idle_s
+        if trio.testing.active_thread_count() and time.monotonic() - idle_s < _PATIENCE_S:
             time.sleep(_LOOK_S)
         else:
             jump()
+            idle_s = time.monotonic()
 
     clock._autojump = jump_when_all_wait  # type: ignore[method-assign]
     return clock

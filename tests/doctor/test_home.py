@@ -313,7 +313,7 @@ def test_little_room_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> Non
     assert one(home, "disk").level == "fail"
 
 
-@pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="there is not a file system in memory here")
+@pytest.mark.skipif(not os.path.ismount("/dev/shm"), reason="there is no file system in memory here")
 def test_a_home_in_memory_is_told(home: Home) -> None:
     shared = Path("/dev/shm") / f"dc-{os.getpid()}"
     home.path.joinpath("daycare.lock").unlink(missing_ok=True)

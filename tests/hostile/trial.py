@@ -5,11 +5,11 @@ import re
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 import trio
@@ -112,7 +112,7 @@ class Trial:
 
             clock = patient_clock() if self.kind.virtual else None
             try:
-                with watch.on(), _standing(clock):
+                with watch.on():
                     trio.run(play, clock=clock, instruments=[watch])
             except HungError as hung:
                 self.harm("hung", "\n".join([str(hung), *_innermost(hung)]))
@@ -147,36 +147,6 @@ def leaves(error: BaseException) -> list[str]:
 def _innermost(error: BaseException) -> list[str]:
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "/trio/" not in each.filename]
     return [f"  {each.filename.rpartition('/hostile/')[2]}:{each.lineno} {each.name}" for each in frames[-6:]]
-
-
-# == time ==============================================================================================================
-
-
-@contextmanager
-def _standing(clock: trio.testing.MockClock | None) -> Iterator[None]:
-    """Let a clock that jumps when nothing can run stand whenever a thread works for a task."""
-    if clock is None:
-        yield
-        return
-    real: Callable[..., Awaitable[Any]] = trio.to_thread.run_sync
-    working = 0
-
-    async def run_sync(*arguments: Any, **named: Any) -> Any:
-        nonlocal working
-        working += 1
-        clock.autojump_threshold = math.inf
-        try:
-            return await real(*arguments, **named)
-        finally:
-            working -= 1
-            if not working:
-                clock.autojump_threshold = 0
-
-    trio.to_thread.run_sync = run_sync  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        trio.to_thread.run_sync = real  # type: ignore[assignment]
 
 
 # == what becomes of a chunk ===========================================================================================
