@@ -1,343 +1,135 @@
-"""The composition root: builds the parts, hands them to each other, and runs them until told to stop."""
+"""The composition root: builds the kernel, the features on it and the faces that show both, and runs them."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import trio
 
-from daycare.actors.directory import Directory
-from daycare.actors.permits import Permits
-from daycare.actors.router import Router
-from daycare.actors.storms import Storms
-from daycare.actors.supervisor import Supervisor
-from daycare.agent.approval_commands import ApprovalCommands
-from daycare.agent.arrivals import Arrivals
-from daycare.agent.attachments import Files
-from daycare.agent.behaviours import Behaviours
-from daycare.agent.budget_commands import BudgetCommands
-from daycare.agent.budget_controls import BudgetControls
-from daycare.agent.budgets import Budgets
-from daycare.agent.commands import Commands
-from daycare.agent.context import Contexts
-from daycare.agent.context_commands import ContextCommands
-from daycare.agent.control import Control
-from daycare.agent.deliveries import Deliveries
-from daycare.agent.endings import Endings
-from daycare.agent.gate import Gate
-from daycare.agent.lasting import Lasting
-from daycare.agent.neighbours import Neighbours
-from daycare.agent.newcomer_commands import NewcomerCommands
-from daycare.agent.newcomers import Newcomers
-from daycare.agent.notify import Notifier
-from daycare.agent.pace import Pace
-from daycare.agent.personality import Personalities
-from daycare.agent.provenance import Provenance
-from daycare.agent.reactions import Reacting
-from daycare.agent.record import Record
-from daycare.agent.sections import Prompts
-from daycare.agent.setting_commands import SettingCommands
+from daycare.agent.lasting_rights import Granting
 from daycare.agent.status_commands import StatusCommands
-from daycare.agent.steps import Thinker
-from daycare.agent.takers import Takers
-from daycare.approvals.desk import Desk as ApprovalDesk
+from daycare.api.services import Services
 from daycare.backups.engine import Backups
-from daycare.base.clock import Clock, TimeLimit
-from daycare.base.health import Finding
-from daycare.base.limits import OUTAGE_MAX_S
-from daycare.base.messages import File
 from daycare.config import Config
-from daycare.connectors.courier import Courier
-from daycare.connectors.host import Host
 from daycare.connectors.outcomes import Outcomes
-from daycare.connectors.presence import Presence
+from daycare.exports.engine import Exports
 from daycare.feature import Feature
+from daycare.features.agents import Lasting
+from daycare.features.approvals import Approving
+from daycare.features.backups import BackingUp
+from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
-from daycare.features.memory.service import MemoryFeature, loader
+from daycare.features.exports import Exporting
+from daycare.features.health import Watching
+from daycare.features.pairing import Pairing
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
-from daycare.flow import Flow
-from daycare.inference.configured import sources
-from daycare.inference.pool import Pool
+from daycare.kernel import Background, Kernel
 from daycare.observe import log
-from daycare.observe.bus import Bus
-from daycare.observe.keeper import Keeper
 from daycare.ops.alarm import Alarm
 from daycare.ops.announcing import Announcer
-from daycare.ops.checks import findings
+from daycare.ops.checks import Checks
+from daycare.ops.connections import Connections
+from daycare.ops.measuring import Gauges
 from daycare.ops.observing import Observation
-from daycare.ops.overview import overview
+from daycare.ops.overview import Overview
 from daycare.ops.reloading import Reloading
-from daycare.ops.serving import services
-from daycare.ops.stop import Stop
+from daycare.ops.run import Run
+from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
-from daycare.plugins.extensions import Extensions
-from daycare.rules.findings import findings_of
-from daycare.schedule.timers import TimerService
+from daycare.schedule.health import Health
 from daycare.schedule.upkeep import Upkeep
-from daycare.settings import Live
-from daycare.store.home import Home
-from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import SqliteStore
 from daycare.store.vault import Vault
-from daycare.tools import builtin
-from daycare.tools.context import Reach
-from daycare.tools.runner import Runner
 
 
-class Daemon:
-    """The parts of one running installation, wired."""
+class Daemon(Kernel):
+    """A running installation: the kernel, with what it can do and how it is seen."""
 
-    def __init__(
-        self,
-        home: Home,
-        config: Config,
-        store: SqliteStore,
-        vault: Vault,
-        *,
-        owner: str,
-        mode: str,
-        clock: Clock,
-        plugins: Sequence[Plugin] = (),
-    ) -> None:
-        self.home = home
-        self.live = live = Live(config)
-        self.store = store
-        self.clock = clock
-        self.vault = vault
-        self.owner = owner
-        self.mode = mode
-        self.stop = Stop()
-        self.started_at = clock.now_ms()
-        self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
-        self.keeper = Keeper(self.bus, clock)
-        self.announcer = Announcer(self)
-        self.observation = Observation(self)
-        self.reloading = Reloading(self)
-        self.working = False
-        self.host = Host(
-            store,
-            self.bus,
-            clock,
-            lambda connector, batch, cursor: self.flow.receive(connector, batch, cursor),
-            lambda: self.commands.listed(),
-        )
-        self.extensions = Extensions(
-            config,
-            home.path,
-            self.bus,
-            clock,
-            store.secrets.get,
-            vault.open,
-            lambda inbound: self.flow.accept(inbound),
-            self.host,
-            plugins,
-        )
-        plugins = self.extensions.plugins
-        self.connectors = self.extensions.connectors
-        self.directory = Directory(store, self.connectors, lambda *of: self.permits.check(*of))
-        self.notifier = Notifier(store, self.directory, self.bus, clock, self.connectors, live)
-        self.budgets = Budgets(store, self.notifier.notify, self.bus, clock, live, owner)
-        self.pool = Pool(
-            sources(config, plugins, store.secrets, vault),
-            config.models.by_role(),
-            config.models.fallbacks,
-            self.announcer.outage,
-            self.budgets,
-            self.announcer.called,
-        )
-        self.permits = Permits(self.directory, live, self.bus, clock)
-        self.files = Files(store, self.connectors)
-        self.router = Router(
-            store, self.directory, self.bus, clock, self.permits.check, lambda message: self.storms.admit(message)
-        )
-        self.storms = Storms(self.router.post, self.notifier.notify, self.bus, clock)
-        self.approvals = ApprovalDesk(
-            store, self.bus, clock, owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
-        )
-        neighbours = Neighbours(store, self.directory, self.router, self.permits)
+    def __init__(self, run: Run, config: Config, store: SqliteStore, vault: Vault, plugins: Sequence[Plugin]) -> None:
+        super().__init__(run, config, store, vault)
+        self.build(plugins)
+        self._build_features()
+        self._build_faces()
+
+    def _build_features(self) -> None:
+        """Build what agents and people can do, and what looks after the daemon."""
+        store, bus, clock, live, owner = self.store, self.bus, self.clock, self.live, self.owner
+        directory, router, may = self.directory, self.router, self.permits.check
+        warn = partial(self.notifier.notify, owner)
+        tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
+        granting = Granting(store.people, self.permits, self.budgets, self.pool, self.prompts.check)
+        lasting = Lasting(store, directory, router, granting, self.supervisor, bus, clock, live)
         self.cron = Cron(
-            store,
-            self.directory,
-            self.router,
-            self.bus,
-            clock,
-            self.permits.check,
-            lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path),
-            folder=home.cron,
+            *(store, directory, router, bus, clock, may, tell),
+            folder=self.home.cron,
             live=live,
             owner=owner,
         )
-        deliveries = Deliveries(self.directory, self.notifier, self.connectors)
-        self.tasks = Tasks(store, deliveries, self.router, self.permits.check, self.bus, clock, live, owner)
-        may = self.permits.check
-        self.signals = Signals(
-            store,
-            self.directory,
-            self.router,
-            may,
-            self.budgets,
-            lambda: self.memory.documents,
-            self.bus,
-            clock,
-            live,
-            owner,
+        self.tasks = Tasks(store, self.deliveries, router, may, bus, clock, live, owner)
+        documents = self.memory.documents
+        self.signals = Signals(store, directory, router, may, self.budgets, documents, bus, clock, live, owner)
+        outcomes = Outcomes(store, self.approvals, bus, clock, self.connectors, self.sending.address)
+        self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
+        self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
+        self.exports = Exports(
+            *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}"),
+            *(live, self.budgets.forget),
         )
-        self.lasting = Lasting(
-            store, self.directory, self.router, self.permits, self.budgets, self.pool, self.bus, clock, live
-        )
-        self.memory = MemoryFeature(
-            store=store,
-            directory=self.directory,
-            router=self.router,
-            pool=self.pool,
-            approvals=self.approvals,
-            permits=self.permits,
-            live=live,
-            bus=self.bus,
-            clock=clock,
-            owner=owner,
-            folder=home.memory,
-            load=loader(home, config, plugins, store.secrets, vault),
-            specs=lambda agent: self.runner.specs(agent),
-            thinker=lambda: self.thinker,
-            provenance=lambda: self.provenance,
-            on_forgotten=lambda: self.prompts.drop(),
-        )
-        self.features: Sequence[Feature] = (self.cron, self.tasks, self.signals, self.memory)
-        ours = [*neighbours.tools(), *self.lasting.tools()]
-        ours += [tool for feature in self.features for tool in feature.tools()]
-        reacting = Reacting(store, self.connectors)
-        reach = Reach(
-            self.router.admit,
-            self.router.post,
-            lambda *of: self.storms.spawning(of[3], lambda: self.directory.help(*of)),
-            self.directory.all_of,
-            self.files.get,
-            self.files.read,
-            store.files.put,
-            self.memory.remembering.of,
-            reacting.check,
-            reacting.offered,
-            lambda *call: self.provenance.of_call(*call),
-        )
-        self.runner = runner = Runner(
-            [*(tool for plugin in plugins for tool in plugin.tools), *ours],
-            reach,
-            clock,
-            store.files.put,
-            live,
-            self.permits.tool,
-            lambda *of: self.gate.ask(*of),
-        )
-        self.endings = Endings(
-            store,
-            self.notifier,
-            self.bus,
-            clock,
-            self.connectors,
-            self.extensions.hooks,
-            deliveries,
-            lambda: self.provenance,
-        )
-        self.commands = Commands()
-        self.contexts = contexts = Contexts(store, self.files, self.pool, self.bus, clock)
-        StatusCommands(
-            store,
-            self.directory,
-            self.pool,
-            live,
-            clock,
-            self.status,
-            lambda agent: self.supervisor.life_of(agent),
-            lambda agent_id: self.supervisor.failures.trouble_of(agent_id),
-        ).add_to(self.commands)
-        self.provenance = provenance = Provenance(
-            store,
-            self.memory.documents,
-            clock,
-            trusted=[tool.spec.name for tool in (*builtin.plugin.tools, *ours)],
-            outside=[plugin.name for plugin in plugins if plugin.hooks.message_before is not None],
-        )
-        self.gate = Gate(store, provenance, self.approvals)
-        self.prompts = Prompts(
-            store,
-            self.memory.shelf,
-            Personalities(home.personalities),
-            live,
-            contexts.room,
-            vault.derived("prompt"),
-            clock,
-            lambda name: self.connectors[name].manner if name in self.connectors else "",
-        )
-        self.thinker = Thinker(store, self.pool, runner, contexts, self.bus, clock)
-        ContextCommands(contexts, self.prompts, runner.specs).add_to(self.commands)
-        self.newcomers = Newcomers(store, self.directory, owner)
-        NewcomerCommands(self.newcomers, store.people).add_to(self.commands)
-        SettingCommands(store, self.directory, self.pool).add_to(self.commands)
+        able = [lasting, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
+        able += [Pairing(store, directory, clock, owner), Exporting(self.exports)]
+        self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
+        self.replugging.connect.append(outcomes.connect)
+        self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
+        self.connections = Connections(self.host, self.extensions)
+        self.backups = BackingUp(Backups(self.home, live, store, clock))
+        sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}
+        upkeep = Upkeep(store, directory, router, clock, live, sweeps)
+        able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
+        checks = Checks(self.home, store, self.keeper, self.pool, clock, tuple(able))
+        self.health = Health(store, directory, router, checks.look, warn)
+        self.features: Sequence[Feature] = (*able, Watching(store, router, self.intake.accept, self.health, owner))
         for feature in self.features:
+            self.catalogue.add(feature.tools(), own=True)
+            self.behaviours.parts.update(feature.behaviours())
             feature.add_to(self.commands)
-        self.approving = ApprovalCommands(self.approvals, store, live, clock)
-        self.approving.add_to(self.commands)
-        for word, command in self.extensions.commands.items():
-            self.commands.add(word, command)
-        self.control = Control(
-            store, self.directory, self.router, self.commands, self.endings, self.bus, clock, self.connectors
-        )
-        sweeps = {
-            "requests that nobody decided": lambda _: self.approvals.expire(),
-            **{what: sweep for feature in self.features for what, sweep in feature.sweeps().items()},
-        }  # what is kept no longer: each ends a bounded number, and returns how many
-        tell, backups = partial(self.notifier.notify, owner), Backups(home, live, store, clock)
-        self.upkeep = Upkeep(store, self.directory, self.router, clock, live, sweeps, self._look, tell, backups)
-        self.alarm = Alarm(store, self.connectors, owner, self.bus, clock, partial(tell, topic="lost"))
-        self.behaviours = Behaviours(store, clock, reach, self.extensions.behaviours | self.upkeep.parts)
-        self.flow = Flow(
+
+    def _build_faces(self) -> None:
+        """Build what shows it all: chat commands, routes, and whoever hears of commits."""
+        store, bus, clock, live = self.store, self.bus, self.clock, self.live
+        directory, pool, supervisor = self.directory, self.pool, self.supervisor
+        overview = Overview(self.this_run, store, live, supervisor, pool, self.extensions, self.features)
+        self.status = overview.status
+        StatusCommands(
+            *(store, directory, pool, live, clock, overview.status),
+            *(supervisor.life_of, supervisor.failures.trouble_of),
+        ).add_to(self.commands)
+        gauges = Gauges(self.home, store, supervisor, pool, bus, clock, self.connectors, self.features)
+        self.observation = Observation(live, bus, gauges, store.commits, self.home.path.name)
+        steering = Steering(store, bus, self.this_run, overview.status, self.reloading.reload)
+        self.services = Services(
             store=store,
-            directory=self.directory,
+            directory=directory,
             router=self.router,
-            thinker=self.thinker,
-            endings=self.endings,
-            prompts=self.prompts,
-            bus=self.bus,
+            supervisor=supervisor,
+            bus=bus,
+            pool=pool,
             clock=clock,
-            connectors=self.connectors,
-            hooks=self.extensions.hooks,
+            vault=self.vault,
             permits=self.permits,
-            storms=self.storms,
-            arrivals=Arrivals(store, self.directory, Pace(), clock, self.approvals, live),
+            accept=self.intake.accept,
+            accept_all=self.intake.accept_all,
+            status=overview.status,
+            owner=self.owner,
+            live=live,
+            heartbeats=self.signals.heartbeats,
+            behaviours=self.behaviours,
             files=self.files,
-            recaller=self.memory.recaller,
-            takers=Takers(self.memory, self.behaviours),
-            outage=TimeLimit(clock, OUTAGE_MAX_S),
+            features=(*self.features, self.observation, steering),
+            check=self.prompts.check,
+            join=self.observation.join,
         )
-        self.supervisor = Supervisor(
-            store,
-            self.directory,
-            self.flow,
-            self.endings,
-            self.control,
-            self.bus,
-            clock,
-            self.keeper,
-            live,
-        )
-        self.lasting.add_to(self.commands, self.supervisor, self.prompts.check)
-        self.record = Record(store, self.bus, self.notifier, owner, self.pool.is_for_memory_only)
-        self.timers = TimerService(store, clock)
-        self.spending = BudgetControls(store, self.directory, self.budgets, clock, owner)
-        BudgetCommands(self.spending, store.people).add_to(self.commands)
-        self.courier = Courier(store, self.connectors, self.flow.deliver, clock, self.keeper)
-        self.presence = Presence(
-            self.bus,
-            self.connectors,
-            lambda path, user, connector: self.flow.address(user, connector),
-            lambda *of: with_retry(lambda: store.intake.remember(*of)),
-            lambda *of: with_retry(lambda: store.intake.recall_all(*of)),
-        )
-        self.outcomes = Outcomes(store, self.approvals, self.bus, clock, self.connectors, self.flow.address)
-        self.services = services(self)
-        store.subscribe(self.announcer.committed, self.announcer.troubled)
+        self.announcer = Announcer(self.keeper, bus, clock, self.hearers, self.features)
+        store.subscribe(self.announcer.committed, self.alarm.troubled)
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
@@ -362,42 +154,10 @@ class Daemon:
             await self.pool.aclose()
             nursery.cancel_scope.deadline = trio.current_time() + _CLOSE_S
 
-    async def work(self) -> None:
-        """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
-        self.working = True
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self.extensions.run)
-            for name, part in self._background().items():
-                nursery.start_soon(self.keeper.keep, name, part)
-            await self.supervisor.run()
-            await self.extensions.stop()
-            nursery.cancel_scope.cancel()
-
-    def _background(self) -> dict[str, Callable[[], Awaitable[object]]]:
+    def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""
-        return {
-            "alarm": self.alarm.run,
-            "timers": self.timers.worker.run,
-            "delivery": self.courier.run,
-            "typing and previews": self.presence.run,
-            "approval messages": self.outcomes.run,
-            "notices": self.notifier.worker.run,
-            "record of events": self.record.run,
-            **{name: run for feature in self.features for name, run in feature.background().items()},
-            **self.upkeep.background(),
-        }
-
-    async def file(self, file_id: int, user: str) -> tuple[File, bytes] | None:
-        """Return a file of a user with what is in it, or None."""
-        file, data = await self.files.get(file_id, user), await self.files.read(file_id, user)
-        return None if file is None or data is None else (file, data)
-
-    async def status(self) -> Mapping[str, Any]:
-        """Return what `GET /v1/status` shows."""
-        return await overview(self, stopping=self.stop.event.is_set())
-
-    async def _look(self, *, whole: bool) -> list[Finding]:
-        return await findings(self, whole=whole)
+        features = {name: run for feature in self.features for name, run in feature.background().items()}
+        return {**super().background(), **features}
 
 
 _CLOSE_S = 5.0  # for open connections, after which they are cut

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
+    from daycare.agent.behaviours import Part
     from daycare.agent.commands import Commands
+    from daycare.base.health import Finding
+    from daycare.observe.metrics import Family
     from daycare.plugin import StructTool
     from daycare.store.records import Commit
 
@@ -40,6 +43,10 @@ class Feature:
         """Return what runs beside the turns until cancelled, by the name that people read when it crashes."""
         return {}
 
+    def behaviours(self) -> "Mapping[str, Part]":
+        """Return the daemon's own agents whose turns are code, by their paths."""
+        return {}
+
     def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
         """Return what ends what is kept no longer, by what that is: given the time, a bounded number, and how many."""
         return {}
@@ -50,3 +57,11 @@ class Feature:
     async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
         return {}
+
+    async def findings(self) -> "Sequence[Finding]":
+        """Return how it is, for `daycare health`."""
+        return ()
+
+    async def gauges(self) -> "Sequence[Family]":
+        """Return what is measured of it, for Prometheus."""
+        return ()

@@ -1,6 +1,6 @@
 """The directory: which agent lives at a path, and how one comes into being."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 
 from msgspec.structs import replace
 
@@ -9,28 +9,20 @@ from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import FOREGROUND, PEOPLES, Fetch, Kind, Path, fetch
-from daycare.base.permission import KILL, SPAWN
 from daycare.store.contract import Store
-from daycare.store.records import Agent, AgentConfig, NewAgent
-
-Permit = Callable[[str, str, str], Awaitable[object]]
-
-
-async def permit_all(subject: str, action: str, target: str) -> None:
-    """Let agents do what they like, where there are no rules."""
+from daycare.store.records import Agent, AgentConfig, Commit, NewAgent
 
 
 class Directory:
     """Resolves paths and ids to agents, remembering the recent ones; `forget` is called for every changed row.
 
     `connectors` are the names registered now: only text from outside is parsed against them, stored rows are not.
-    `permit(subject, action, object)` raises for what an agent may not do.
+    What an agent may do is asked elsewhere: in `Router` and `Helpers`.
     """
 
-    def __init__(self, store: Store, connectors: Collection[str], permit: Permit = permit_all) -> None:
+    def __init__(self, store: Store, connectors: Collection[str]) -> None:
         self._store = store
         self._connectors = connectors
-        self._permit = permit
         self._by_id: dict[str, Agent] = {}
         self._by_path: dict[str, str] = {}
 
@@ -78,32 +70,17 @@ class Directory:
         return await self._store.agents.create(self.new(path, origin=origin, config=config))
 
     async def spawn(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None = None) -> Agent:
-        """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`.
-
-        A helper is made by its parent, so that must be permitted; the others are the daemon's own.
-        """
+        """Create `<parent>/sub/<n>` or `<parent>/search/<n>` under the parent's next index, or `<parent>/memory`."""
         if kind is Kind.MEMORY:
             path = Path.stored(parent.path, Kind(parent.kind)).memory()
             return await self._store.agents.create(self.new(path, origin=origin, config=config, parent=parent.id))
-        if kind is Kind.SUB:
-            await self._permit(parent.path, SPAWN, parent.path)
         new = self._child(parent, kind, origin=origin, config=config)
         return await self._store.agents.create_child(parent.id, "sub" if kind is Kind.SUB else "search", new)
 
     async def help(self, parent: Agent, config: AgentConfig, born: str, task: Envelope, kind: Kind = Kind.SUB) -> Agent:
-        """Create a helper, or a search, with its task, once for each `born`; `task.to` becomes its path.
-
-        Raises `ForbiddenError` where the sender of the task may make no helpers below `parent`.
-        """
-        if kind is Kind.SUB:
-            await self._permit(task.sender, SPAWN, parent.path)
+        """Create a helper, or a search, with its task, once for each `born`; `task.to` becomes its path."""
         new = replace(self._child(parent, kind, origin=Origin.AGENT, config=config), born=born)
         return await self._store.agents.spawn(parent, "sub" if kind is Kind.SUB else "search", new, task)
-
-    async def to_end(self, by: str, path: str) -> Agent:
-        """Return the agent at `path` that the one at `by` wants to end; raises where it may not."""
-        await self._permit(by, KILL, path)
-        return await self.at(path)
 
     def _child(self, parent: Agent, kind: Kind, *, origin: Origin, config: AgentConfig | None) -> NewAgent:
         path = Path.stored(parent.path, Kind(parent.kind))
@@ -136,8 +113,12 @@ class Directory:
         candidates = [(Path.stored(agent.path, Kind(agent.kind)), recency) for agent, recency in found]
         return [agents[str(path)] for path in fetch(strategy, user, candidates)]
 
+    def committed(self, commit: Commit) -> None:
+        """Drop what is remembered of agents whose rows a commit changed."""
+        self.forget(commit.agents)
+
     def forget(self, agent_ids: Collection[str]) -> None:
-        """Drop what is remembered of agents whose rows changed."""
+        """Drop what is remembered of agents."""
         for agent_id in agent_ids:
             agent = self._by_id.pop(agent_id, None)
             if agent is not None:

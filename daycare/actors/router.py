@@ -1,33 +1,36 @@
 """The router: the one way a message gets into an inbox."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
 import trio
 from msgspec.structs import replace
 
-from daycare.actors.directory import Directory, Permit, permit_all
+from daycare.actors.directory import Directory
+from daycare.actors.postbox import Postbox, check
 from daycare.base.clock import Clock
 from daycare.base.errors import (
     BusyError,
     ConflictError,
     DaycareError,
-    InvalidError,
     NotFoundError,
     UnavailableError,
 )
-from daycare.base.events import MessageAccepted
-from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Fetch
 from daycare.base.permission import MESSAGE
 from daycare.observe.bus import Bus
 from daycare.store.contract import Store
-from daycare.store.records import Agent, NewAgent, Receipt
+from daycare.store.records import Agent, Commit, NewAgent, Receipt
 
+Permit = Callable[[str, str, str], Awaitable[object]]
 Posted: TypeAlias = tuple[Envelope, Receipt | DaycareError]  # what was posted, and what came of it
 
 _ALL_MAX_AGENTS: Final = 200  # that get a message at once; each may begin a turn of a model
+
+
+async def permit_all(subject: str, action: str, target: str) -> None:
+    """Let agents do what they like, where there are no rules."""
 
 
 async def count_nothing(envelope: Envelope) -> None:
@@ -53,8 +56,8 @@ class Router:
     ) -> None:
         self._store = store
         self._directory = directory
-        self._bus = bus
-        self._clock = clock
+        self._postbox = Postbox(store, bus, clock)
+        self.announce = self._postbox.announce
         self._permit = permit
         self._count = count
         self._waiters: dict[int, list[trio.Event]] = {}
@@ -78,9 +81,7 @@ class Router:
                 raise NotFoundError("AGENT_UNKNOWN", f"posting to {envelope.to}: no such agent", hint="daycare agents")
             if agent is not None and agent.user != envelope.user:
                 await self._directory.of_user(envelope.to, envelope.user)  # refuses
-        receipt = await self._store.inbox.post(envelope, create)
-        self.announce(envelope, receipt, began)
-        return receipt
+        return await self._postbox.post(envelope, create, began)
 
     async def admit(self, envelope: Envelope) -> Agent:
         """Return who gets what an agent writes to another, if it may write this; it is counted as if it were posted.
@@ -97,23 +98,6 @@ class Router:
         """Count what an agent writes to one that comes into being with it. Raises what `count` raises."""
         check(envelope)
         await self._count(envelope)
-
-    def announce(self, envelope: Envelope, receipt: Receipt, began: int = 0) -> None:
-        """Let observers know of a message that was committed, and received at `began` (wall ms; 0 for just now)."""
-        now_ms = self._clock.now_ms()
-        self._bus.publish(
-            MessageAccepted(
-                at_ms=now_ms,
-                path=envelope.to,
-                user=envelope.user,
-                agent_id=receipt.agent_id,
-                trace=envelope.trace,
-                seq=receipt.seq,
-                sender=envelope.sender,
-                duplicate=receipt.duplicate,
-                took_ms=now_ms - (began or now_ms),
-            )
-        )
 
     async def post_to_user_agents(self, strategy: Fetch, envelope: Envelope, began: int = 0) -> list[Posted]:
         """Post to each of the user's agents that a fetch strategy names; return what came of each, in that order.
@@ -176,9 +160,9 @@ class Router:
             )
         return now
 
-    def completed(self, done: Sequence[tuple[int, str | None]]) -> None:
-        """Wake whoever waits for these messages; called after each commit."""
-        for seq, _ in done:
+    def committed(self, commit: Commit) -> None:
+        """Wake whoever waits for a message that a commit completed."""
+        for seq, _ in commit.completed:
             for event in self._waiters.pop(seq, ()):
                 event.set()
             if seq in self._gone:
@@ -191,20 +175,3 @@ class Router:
             waiting.remove(event)
         if not waiting:
             self._waiters.pop(seq, None)
-
-
-def check(envelope: Envelope) -> None:
-    """Refuse a message that no inbox takes."""
-    size = len(envelope.text.encode()) if len(envelope.text) > MESSAGE_MAX_BYTES // 4 else 0
-    if size > MESSAGE_MAX_BYTES:
-        raise InvalidError(
-            "MESSAGE_TOO_LONG",
-            f"posting to {envelope.to}: {size} bytes, at most {MESSAGE_MAX_BYTES}",
-            hint="split it, or put it into a file",
-        )
-    if not envelope.key or len(envelope.key) > KEY_MAX_CHARS:
-        raise InvalidError(
-            "MESSAGE_KEY",
-            f"posting to {envelope.to}: an idempotency key of {len(envelope.key)} characters, 1 to {KEY_MAX_CHARS} fit",
-            hint="use the platform's message id",
-        )

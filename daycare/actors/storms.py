@@ -10,7 +10,7 @@ of it waits already becomes dead letters without a call of a model. What people 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 import trio
 
@@ -36,7 +36,6 @@ from daycare.store.records import InboxRow
 SENDER: Final = "/system/storms"
 DAILY: Final = "SUBAGENTS_DAILY_MAX"
 
-T = TypeVar("T")
 Post = Callable[[Envelope], Awaitable[object]]
 Tell = Callable[..., Awaitable[None]]
 
@@ -77,16 +76,6 @@ class Storms:
             raise BusyError("PAIR_RATE", f"sending to {envelope.to}: {reason}", hint=_ENOUGH, retry_after_s=60.0)
         if (beyond := len(envelope.via) - HOPS_AT_ONCE) > 0:
             await trio.sleep(min(beyond * HOP_PAUSE_S, HOP_PAUSE_MAX_S))
-
-    async def spawning(self, task: Envelope, make: Callable[[], Awaitable[T]]) -> T:
-        """Make a helper for a task of an agent; a root that has made too many of them today is a storm."""
-        await self.admit(task)
-        try:
-            return await make()
-        except BusyError as error:
-            if error.code == DAILY:
-                await self.stop(task, error.message)
-            raise
 
     def stopped(self, trace: str) -> str:
         """Return why nothing more of a chain is to be sent, "" if it goes on."""

@@ -33,7 +33,7 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, InboxRow, Policy
+from daycare.store.records import Agent, Commit, InboxRow, Policy
 from daycare.store.retry import with_retry
 from daycare.store.worker import IDLE_S, Worker
 
@@ -107,6 +107,16 @@ class Supervisor:
         with trio.CancelScope(shield=True), trio.move_on_after(grace_s):
             for turn in suspended:
                 await with_retry(partial(self._store.turns.suspend, turn))
+
+    def committed(self, commit: Commit) -> None:
+        """Hear what a commit made true: whose turn is cut off, what may work by now, and what is to be done."""
+        for agent_id in commit.cut_off:
+            if (lane := self.awake.get(agent_id)) is not None:
+                lane.cut_off()
+        if commit.secrets or commit.agents:
+            self.failures.changed(None if commit.secrets else commit.agents)
+        if commit.posted:
+            self.posted(commit.posted)
 
     def posted(self, rows: list[InboxRow]) -> None:
         """Deliver rows that were just committed, waking their agents; called after each commit, in order."""

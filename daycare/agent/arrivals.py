@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.actors.router import check
+from daycare.actors.postbox import check
 from daycare.agent.attachments import keep, too_large
 from daycare.agent.commands import is_command
 from daycare.agent.kinds import conversation

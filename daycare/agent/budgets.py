@@ -38,7 +38,7 @@ from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
 from daycare.settings import OFFLINE, BudgetsSection, Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, Spend, User
+from daycare.store.records import Agent, Commit, Spend, User
 from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
 from daycare.store.retry import with_retry
 
@@ -166,6 +166,13 @@ class Budgets:
         await with_retry(lambda: self._store.budgets.settle(spend))
 
     # -- what is known -----------------------------------------------------------------------------------------------
+
+    def committed(self, commit: Commit) -> None:
+        """Look again: a commit may have removed people, or given back what was reserved."""
+        if commit.people:
+            self.forget()
+        if commit.budgets:
+            self.settled()
 
     def settled(self) -> None:
         """Something reserved was given back: who waits for room looks again."""

@@ -14,6 +14,7 @@ from daycare.agent import tokens
 from daycare.agent.prompt import stamped
 from daycare.base.messages import File
 from daycare.store.contract import SummaryStore
+from daycare.store.records import Commit
 from daycare.store.records_conversations import PastTurn
 
 KNOWN_MAX_CHARS: Final = 12_000_000  # of stored JSON, of all conversations: about 10 MB; 30 busy ones of 200 turns
@@ -71,6 +72,11 @@ class Conversations:
         self._store = store
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._size = 0
+
+    def committed(self, commit: Commit) -> None:
+        """Read everything again if a commit changed what had ended."""
+        if commit.forgotten or commit.people:
+            self.forget()
 
     def forget(self) -> None:
         """Read everything again: the words of a turn that has ended have changed."""

@@ -1,6 +1,6 @@
 """How a turn ends: finished, stopped by a person, given up after its last try. Each ending is one commit."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -44,7 +44,7 @@ class Endings:
     connectors: Collection[str]
     hooks: Hooks
     deliveries: Deliveries
-    provenance: Callable[[], Provenance]
+    provenance: Provenance
     # (agent, why there is no budget)
     told: Bounded[tuple[str, str], None] = field(default_factory=lambda: Bounded(BUDGET_TOLD_MAX))
 
@@ -116,7 +116,7 @@ class Endings:
         """Return the turn's messages, and where the words of others came from that went into the agent's among them."""
         if not any(message.role == "assistant" for message in thought.history):
             return thought.history, ()
-        origins = await with_retry(lambda: self.provenance().of_ended(agent, turn, thought.recalled))
+        origins = await with_retry(lambda: self.provenance.of_ended(agent, turn, thought.recalled))
         history = (
             replace(message, origins=origins) if message.role == "assistant" else message for message in thought.history
         )

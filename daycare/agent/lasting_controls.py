@@ -4,20 +4,17 @@ An agent that another one creates may do no more than its maker, and what its ma
 a model's words. Ending one is for people: an agent can only hand them the button.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final
+from collections.abc import Container
+from typing import Any
 
-import msgspec
 import trio
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.agent.bounds import is_as_bound
-from daycare.agent.budgets import Budgets
+from daycare.agent.lasting_rights import Granting, Wishes, bound
 from daycare.base.clock import Clock
-from daycare.base.consent import Consent
 from daycare.base.errors import ForbiddenError, InvalidError
 from daycare.base.events import AgentChanged, AgentCreated
 from daycare.base.ids import new_trace_id
@@ -25,40 +22,23 @@ from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
-from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolContext
 from daycare.settings import Live
 from daycare.store.contract import Store
-from daycare.store.records import Agent, AgentConfig
-
-_MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself, and people talk with
-
-
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent may say of another one; None leaves it as it is."""
-
-    prompt: str | None = None
-    description: str | None = None
-    model: str | None = None
-    personality: str | None = None
+from daycare.store.records import Agent
 
 
 class LastingAgents:
-    """Does it. One that has ended can be taken back for `[store] keep_days`.
-
-    `check` raises for settings there are not; `awake` tells the ids of agents at work. Both come with the parts that
-    know it.
-    """
+    """Does it. One that has ended can be taken back for `[store] keep_days`; `awake` has the ids of agents at work."""
 
     def __init__(
         self,
         store: Store,
         directory: Directory,
         router: Router,
-        permits: Permits,
-        budgets: Budgets,
-        pool: Pool,
+        granting: Granting,
+        awake: Container[str],
         bus: Bus,
         clock: Clock,
         live: Live,
@@ -66,13 +46,11 @@ class LastingAgents:
         self.directory = directory
         self.store = store
         self._router = router
-        self._permits = permits
-        self._budgets = budgets
-        self._pool = pool
+        self._granting = granting
+        self._permits = granting.permits
+        self._awake = awake
         self._bus = bus
         self._clock = clock
-        self.check: Callable[[AgentConfig], None] = _unchecked
-        self.awake: Callable[[], Collection[str]] = tuple
         self._live = live
         self._changing = trio.Lock()  # a change reads the settings before it writes them
 
@@ -86,8 +64,8 @@ class LastingAgents:
         maker = await self.directory.at(context.path)
         path = Path.agent(maker.user, name)
         await self._permits.check(maker.path, SPAWN, str(path))
-        bounds = await self._bounds(maker, path, context.allowed)
-        config = await self._with(bounds, wishes, maker.user)
+        bounds = await self._granting.bounds(maker, path, context.allowed)
+        config = await self._granting.settings(bounds, wishes, maker.user)
         born = f"{maker.id}:{context.turn}:{context.step}:{context.call_id}:agent"
         new = replace(self.directory.new(path, origin=Origin.AGENT, config=config), born=born)
         agent = await self.store.agents.create_lasting(new, LASTING_AGENTS_MAX)
@@ -105,10 +83,10 @@ class LastingAgents:
                 raise ForbiddenError(
                     "AGENT_OF_PERSON", f"changing {agent.path}: {whose}", hint=f"daycare agents set {agent.path}"
                 )
-            bounds = await self._bounds(editor, Path.stored(agent.path, Kind.AGENT), context.allowed)
+            bounds = await self._granting.bounds(editor, Path.stored(agent.path, Kind.AGENT), context.allowed)
             if not is_as_bound(agent.config, bounds):
-                raise _bound(agent.path, f"{editor.path} is bound by what does not bind it")
-            config = await self._with(agent.config, wishes, editor.user)
+                raise bound(agent.path, f"{editor.path} is bound by what does not bind it")
+            config = await self._granting.settings(agent.config, wishes, editor.user)
             if config == agent.config:
                 return agent
             agent = await self.store.agents.configure(agent.id, config)
@@ -138,7 +116,7 @@ class LastingAgents:
 
     async def end(self, agent: Agent, reason: str) -> None:
         """End an agent: at once, or after what it is doing was stopped."""
-        if agent.id not in self.awake():
+        if agent.id not in self._awake:
             await self.store.agents.set_state(agent.id, "dead", reason)
             return
         await self._router.post(
@@ -148,46 +126,6 @@ class LastingAgents:
     async def restore(self, path: str) -> Agent:
         """Let an agent that has ended live again, as long as it is kept."""
         return await self.store.agents.revive(path, self._clock.now_ms() - self._live.now.store.keep_ms)
-
-    # -- inside --------------------------------------------------------------------------------------------------------
-
-    async def _bounds(self, maker: Agent, path: Path, allowed: Sequence[str]) -> AgentConfig:
-        """Return settings that bind an agent at `path` as its maker is bound. Raises where no settings can do that."""
-        if maker.kind not in _MAKERS:
-            raise ForbiddenError(
-                "AGENT_MAKER",
-                f"creating {path}: a {maker.kind} makes and changes no permanent agents",
-                hint="use spawn, or let the agent do it that the user talks with",
-            )
-        if rule := self._permits.unlike(Path.stored(maker.path, Kind(maker.kind)), path):
-            raise _bound(str(path), f"{rule} is about one of the two only")
-        if maker.kind != Kind.SUBUSER and maker.path in await self._budgets.rows():
-            raise _bound(str(path), f"{maker.path} has a budget of its own, and it would spend in addition to that")
-        tools = None if maker.config.tools is None else tuple(allowed)
-        approvals = None if maker.config.approvals is Consent.AUTO else maker.config.approvals  # a right of one alone
-        return AgentConfig(tools=tools, permissions=maker.config.permissions, approvals=approvals)
-
-    async def _with(self, config: AgentConfig, wishes: Wishes, user: str) -> AgentConfig:
-        """Return settings as they are wished for. Raises for what there is not, or is not for this user to choose."""
-        wished = {
-            "system_prompt": wishes.prompt,
-            "description": wishes.description,
-            "model": wishes.model,
-            "personality": wishes.personality,
-        }
-        fields: dict[str, Any] = {name: value for name, value in wished.items() if value is not None}
-        config = replace(config, **fields)
-        if wishes.model:
-            person = await self.store.people.get(user)
-            if person is None or not person.operator:
-                raise ForbiddenError("OPERATOR_ONLY", f"choosing {wishes.model}: only an operator chooses models")
-            await self._pool.plan(None, wishes.model)  # refuses a provider that cannot be asked
-        self.check(config)
-        return config
-
-
-def _unchecked(config: AgentConfig) -> None:
-    """Nobody knows yet what there is."""
 
 
 def _about(clock: Clock, agent: Agent, trace: str) -> dict[str, Any]:
@@ -199,9 +137,3 @@ def _about(clock: Clock, agent: Agent, trace: str) -> dict[str, Any]:
         "agent_id": agent.id,
         "trace": trace,
     }
-
-
-def _bound(path: str, why: str) -> ForbiddenError:
-    return ForbiddenError(
-        "AGENT_BOUND", f"{path}: it would not be as bound as its maker: {why}", hint="let the user create it"
-    )

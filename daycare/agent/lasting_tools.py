@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from daycare.agent.blocks import one_line
-from daycare.agent.lasting_controls import LastingAgents, Wishes
+from daycare.agent.lasting_controls import LastingAgents
+from daycare.agent.lasting_rights import Wishes
 from daycare.base.messages import Choice, Origin
 from daycare.base.scope import scope_of
 from daycare.plugin import StructTool, ToolContext

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from daycare.actors.directory import Directory
+from daycare.actors.helpers import Helpers
 from daycare.actors.permits import Permits
 from daycare.actors.router import Router
 from daycare.agent.blocks import block
@@ -47,6 +48,7 @@ class Neighbours:
     directory: Directory
     router: Router
     permits: Permits
+    helpers: Helpers
 
     def tools(self) -> list[StructTool[EndAgent] | StructTool[ReadHistory]]:
         """Return the tools."""
@@ -56,7 +58,7 @@ class Neighbours:
         ]
 
     async def _end(self, context: ToolContext, it: EndAgent) -> str:
-        agent = await self.directory.to_end(context.path, it.agent)
+        agent = await self.helpers.to_end(context.path, it.agent)
         if agent.kind not in _ENDED_BY_AGENTS:
             raise ForbiddenError(
                 "AGENT_LASTING", f"ending {agent.path}: only helpers are ended by agents", hint="tell the user"

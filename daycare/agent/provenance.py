@@ -50,7 +50,7 @@ class Provenance:
         self._store = store
         self._documents = documents
         self._clock = clock
-        self._trusted = frozenset(trusted)
+        self._trusted = trusted
         self.readings = Readings(store.summaries, self._trusted)
         self.listen(outside)
 

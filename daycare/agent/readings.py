@@ -14,6 +14,7 @@ from daycare.base.messages import Message, Origin, ToolResult
 from daycare.rules.taint import Source, sources_in
 from daycare.rules.told import origins_in, paths_in
 from daycare.store.contract import SummaryStore
+from daycare.store.records import Commit
 
 RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
 _ALL: Final = 2**62
@@ -49,6 +50,11 @@ class Readings:
         self._store = store
         self._trusted = trusted
         self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def committed(self, commit: Commit) -> None:
+        """Look at everything again if a commit changed what had ended."""
+        if commit.forgotten or commit.people:
+            self.forget()
 
     def forget(self) -> None:
         """Look at everything again: turns have changed that had ended."""

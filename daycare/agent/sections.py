@@ -38,7 +38,7 @@ from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, U
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.contract_documents import DocumentStore
-from daycare.store.records import Agent, AgentConfig, User
+from daycare.store.records import Agent, AgentConfig, Commit, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
@@ -239,6 +239,11 @@ class Prompts:
         made = assemble(sections, agent, user)
         self._kept[agent.id] = state, made
         return made
+
+    def committed(self, commit: Commit) -> None:
+        """Read the lists of agents again if a commit changed some."""
+        if commit.agents:
+            self.forget()
 
     def forget(self) -> None:
         """Read the lists of agents again."""

@@ -10,7 +10,7 @@ from daycare.base.limits import TASK_HAD_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin
 from daycare.base.path import Kind
 from daycare.store.records import Agent, InboxRow
-from daycare.tools.runner import TASKS_ONLY
+from daycare.tools.catalogue import TASKS_ONLY
 
 
 def cut_short(

@@ -7,10 +7,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.actors.directory import Directory
 from daycare.api.documents import Document, Number, answer, body, query, segment
-from daycare.api.services import Services
-from daycare.approvals.desk import Person
+from daycare.approvals.desk import Desk, Person
 from daycare.approvals.views import View, flags, name_of, title
+from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import (
     APPROVALS_PAGE,
@@ -20,6 +21,7 @@ from daycare.base.limits import (
     KEY_MAX_CHARS,
 )
 from daycare.rules.lengthy import aside
+from daycare.store.contract import Store
 from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -79,10 +81,12 @@ class Granting(Document, frozen=True, kw_only=True):
 class Approvals:
     """`/v1/approvals`."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._desk = services.desk
-        self._store = services.store
+    def __init__(self, desk: Desk, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
+        self._desk = desk
+        self._store = store
+        self._directory = directory
+        self._clock = clock
+        self._owner = owner
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -100,7 +104,7 @@ class Approvals:
         wish = query(request, ApprovalsQuery)
         states = () if wish.all else (ApprovalState.PENDING,)
         found = await self._store.approvals.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         granted = [await self._grant(each) for each in await self._store.approvals.grants() if each.until > now_ms]
         return answer({"approvals": [_listed(it) for it in found], "granted": granted})
 
@@ -133,7 +137,7 @@ class Approvals:
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, Granting)
-        agent = await self._services.directory.at(wish.path)
+        agent = await self._directory.at(wish.path)
         grant = await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
         return answer(await self._grant(grant))
 
@@ -144,7 +148,7 @@ class Approvals:
 
     async def _person(self, user: str | None) -> Person:
         """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
-        user = user or self._services.owner
+        user = user or self._owner
         if await self._store.people.get(user) is None:
             raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
         return Person(user, f"direct:{user}")

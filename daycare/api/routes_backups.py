@@ -6,8 +6,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from daycare.api.documents import Document, body, segment
-from daycare.api.services import Services
 from daycare.api.working import Working
+from daycare.backups.engine import Backups
 from daycare.backups.making import Progress
 
 
@@ -20,8 +20,8 @@ class NewBackup(Document, frozen=True, kw_only=True):
 class BackupRoutes:
     """`/v1/backups`. `closing` ends what runs."""
 
-    def __init__(self, services: Services, closing: trio.Event) -> None:
-        self._backups = services.backups
+    def __init__(self, backups: Backups, closing: trio.Event) -> None:
+        self._backups = backups
         self._closing = closing
 
     def routes(self) -> list[Route]:

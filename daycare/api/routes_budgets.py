@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.agent.budget_controls import BudgetControls
 from daycare.api.documents import Document, PathQuery, answer, body, query
-from daycare.api.services import Services
 from daycare.base.budget import EVERYTHING, Period, read_amount
 from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
 
@@ -40,9 +40,9 @@ class Days(Document, frozen=True, kw_only=True):
 class BudgetRoutes:
     """`/v1/budgets`, `/v1/budget` and `/v1/spend`."""
 
-    def __init__(self, services: Services) -> None:
-        self._controls = services.budgets
-        self._owner = services.owner
+    def __init__(self, controls: BudgetControls, owner: str) -> None:
+        self._controls = controls
+        self._owner = owner
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""

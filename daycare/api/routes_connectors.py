@@ -1,5 +1,6 @@
 """Connectors: how each is, and pairing one with an account by a code that is scanned or typed."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -9,8 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.documents import Document, answer, body
-from daycare.api.services import Services
-from daycare.base.connector import Paired
+from daycare.base.connector import Connector, Paired
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import PAIR_DEADLINE_S
 
@@ -24,8 +24,9 @@ class PairRequest(Document, frozen=True, kw_only=True):
 class Connectors:
     """`/v1/connectors`."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, connectors: Mapping[str, Connector], status: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+        self._connectors = connectors
+        self._status = status
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -38,10 +39,10 @@ class Connectors:
 
     async def find(self, request: Request) -> Response:
         """List all connectors and how they are; `pairs` says whether one is paired by a code."""
-        status = (await self._services.status())["connectors"]
+        status = await self._status()
         found: list[dict[str, Any]] = [
             {"name": name, "pairs": isinstance(connector, Paired), **status[name]}
-            for name, connector in sorted(self._services.connectors.items())
+            for name, connector in sorted(self._connectors.items())
         ]
         return answer({"connectors": found})
 
@@ -65,7 +66,7 @@ class Connectors:
 
     def _paired(self, request: Request) -> Paired:
         name = request.path_params["name"]
-        connector = self._services.connectors.get(name)
+        connector = self._connectors.get(name)
         if connector is None:
             raise NotFoundError("CONNECTOR_UNKNOWN", f"pairing {name}: there is none", hint="daycare bridge list")
         if not isinstance(connector, Paired):

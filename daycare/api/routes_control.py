@@ -1,6 +1,7 @@
 """The daemon itself: how it is, what happens in it, and how it ends."""
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any
 
 import msgspec
 import trio
@@ -10,9 +11,10 @@ from starlette.routing import Route
 
 from daycare.api.documents import Document, answer, body
 from daycare.api.events import event_stream
-from daycare.api.services import Services
 from daycare.base.errors import ConflictError, NotFoundError
+from daycare.observe.bus import Bus
 from daycare.observe.spans import ours
+from daycare.store.contract import Store
 
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
 
@@ -27,9 +29,23 @@ class Shutdown(Document, frozen=True, kw_only=True):
 class Control:
     """`/v1/status`, `/v1/trace`, `/v1/events`, `/v1/shutdown`, `/v1/handover`, `/v1/config/reload`."""
 
-    def __init__(self, services: Services, closing: trio.Event) -> None:
-        self._services = services
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        closing: trio.Event,
+        status: Callable[[], Awaitable[Mapping[str, Any]]],
+        reload: Callable[[], Awaitable[object]],
+        stop: Callable[[bool, str], None],
+        mode: str,
+    ) -> None:
+        self._store = store
+        self._bus = bus
         self._closing = closing
+        self._status = status
+        self._reload = reload
+        self._stop = stop
+        self._mode = mode
         self._tracing = trio.CapacityLimiter(1)  # it reads whole tables
 
     def routes(self) -> list[Route]:
@@ -45,12 +61,12 @@ class Control:
 
     async def status(self, request: Request) -> Response:
         """Show how the daemon is."""
-        return answer(await self._services.status())
+        return answer(await self._status())
 
     async def trace(self, request: Request) -> Response:
         """Show the result of a message, by its trace id or its number."""
         wanted = request.path_params["id"]
-        store = self._services.store
+        store = self._store
         trace = ours(wanted)
         if wanted.isdecimal() and len(wanted) <= _SEQ_MAX_DIGITS:
             receipt = await store.inbox.receipt(int(wanted))
@@ -66,25 +82,25 @@ class Control:
 
     async def events(self, request: Request) -> Response:
         """Stream what happens."""
-        return event_stream(request, self._services.bus, self._closing)
+        return event_stream(request, self._bus, self._closing)
 
     async def shutdown(self, request: Request) -> Response:
         """Ask for an orderly end."""
         wish = await body(request, Shutdown)
-        self._services.stop(wish.restart, wish.reason or "asked by the API")
+        self._stop(wish.restart, wish.reason or "asked by the API")
         return answer({"stopping": True, "restart": wish.restart}, 202)
 
     async def reload(self, request: Request) -> Response:
         """Reload config.toml."""
-        return answer(await self._services.reload())
+        return answer(await self._reload())
 
     async def handover(self, request: Request) -> Response:
         """Give way to a `daycare run`, if this is the daemon inside of a chat."""
-        if self._services.mode != "chat":
+        if self._mode != "chat":
             raise ConflictError(
                 "HANDOVER_REFUSED",
-                f"handing over: this is a daycare {self._services.mode}, only a chat gives way",
+                f"handing over: this is a daycare {self._mode}, only a chat gives way",
                 hint="daycare stop",
             )
-        self._services.stop(False, "a daycare run takes over")
+        self._stop(False, "a daycare run takes over")
         return answer({"granted": True}, 202)

@@ -9,11 +9,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from daycare.api.documents import Document, answer, body, segment
-from daycare.api.services import Services
 from daycare.api.working import Working
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.limits import EXPORT_MAX_BYTES, EXPORT_SILENCE_S
-from daycare.exports.engine import Progress, Report
+from daycare.exports.engine import Exports, Progress, Report
 
 IMPORTS: Final = "/v1/imports"  # whose body is a file of any size, read by its route
 _Work = Callable[[Progress], Awaitable[Report]]
@@ -44,8 +43,8 @@ class Clone(Document, frozen=True, kw_only=True):
 class ExportRoutes:
     """`/v1/exports`, `/v1/imports`, `/v1/clones`. `closing` ends what runs."""
 
-    def __init__(self, services: Services, closing: trio.Event) -> None:
-        self._exports = services.exports
+    def __init__(self, exports: Exports, closing: trio.Event) -> None:
+        self._exports = exports
         self._closing = closing
 
     def routes(self) -> list[Route]:

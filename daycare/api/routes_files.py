@@ -64,10 +64,10 @@ class Files:
         text = request.path_params["id"]
         if not text.isdecimal() or len(text) > 18:
             raise InvalidError("FILE_NUMBER", f"reading file {text}: expected a number")
-        found = await self._services.read_file(int(text), user)
-        if found is None:
+        files, number = self._services.files, int(text)
+        file, data = await files.get(number, user), await files.read(number, user)
+        if file is None or data is None:
             raise NotFoundError("FILE_UNKNOWN", f"reading file {text}: {user} has none, or it is kept no longer")
-        file, data = found
         headers = {
             "Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name)}",
             "X-Content-Type-Options": "nosniff",

@@ -7,11 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from daycare.agent.newcomers import Newcomers
 from daycare.api.documents import Document, Limit, answer, body, query
-from daycare.api.services import Services
+from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError
 from daycare.base.limits import KEY_MAX_CHARS
 from daycare.base.pairing import is_out
+from daycare.store.contract import Store
 from daycare.store.records import Stranger
 
 _Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
@@ -51,10 +53,10 @@ class Denial(Document, frozen=True, kw_only=True):
 class Pairings:
     """`/v1/pairings`."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._store = services.store
-        self._newcomers = services.newcomers
+    def __init__(self, newcomers: Newcomers, store: Store, clock: Clock) -> None:
+        self._newcomers = newcomers
+        self._store = store
+        self._clock = clock
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
@@ -92,7 +94,7 @@ class Pairings:
         return answer(self._view(await self._newcomers.deny(key)))
 
     def _view(self, stranger: Stranger) -> dict[str, Any]:
-        now_ms = self._services.clock.now_ms()
+        now_ms = self._clock.now_ms()
         view: dict[str, Any] = msgspec.to_builtins(stranger)
         is_valid = not stranger.denied and is_out(stranger.code_until, stranger.tries, now_ms)
         view["code_valid_s"] = max((stranger.code_until - now_ms) // 1000, 1) if is_valid else 0

@@ -1,18 +1,20 @@
 """Plugins: which there are, what each adds, how it is, and why one is left out."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.documents import answer
-from daycare.api.services import Services
 
 
 class Plugins:
     """`/v1/plugins`."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, report: Callable[[], Awaitable[list[dict[str, Any]]]]) -> None:
+        self._report = report
 
     def routes(self) -> list[Route]:
         """Return the route of plugins."""
@@ -20,4 +22,4 @@ class Plugins:
 
     async def find(self, request: Request) -> Response:
         """List all plugins, those left out included; asks each for its health."""
-        return answer({"plugins": await self._services.plugins()})
+        return answer({"plugins": await self._report()})

@@ -8,17 +8,9 @@ from daycare.actors.directory import Directory
 from daycare.actors.permits import Permits
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.attachments import Files
 from daycare.agent.behaviours import Behaviours
-from daycare.agent.budget_controls import BudgetControls
-from daycare.agent.newcomers import Newcomers
-from daycare.approvals.desk import Desk
-from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
-from daycare.base.connector import Connector
-from daycare.base.errors import ConflictError
-from daycare.base.health import Finding
-from daycare.base.messages import File
-from daycare.exports.engine import Exports
 from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
@@ -32,18 +24,6 @@ from daycare.store.vault import Vault
 
 def _any_config(_: AgentConfig) -> None:
     """No check."""
-
-
-async def _no_plugins() -> list[dict[str, Any]]:
-    return []
-
-
-async def _no_file() -> object:
-    raise ConflictError("RELOAD_STOPPING", "reloading config.toml: nobody goes by it")
-
-
-async def _no_metrics() -> str:
-    return ""
 
 
 def _no_trace(_: Joined) -> None:
@@ -62,15 +42,11 @@ class Hearts(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """The parts of a running daemon that the API shows and moves.
+    """What routes work with that are no capability's own; those of capabilities are brought by `features`.
 
-    `desk` is that of approvals; `accept` takes a message in, `accept_all` one for each agent of its sender; `status`
-    returns the whole answer of `GET /v1/status`; `stop` asks for an orderly end (True: and a fresh start of the
-    program); `owner` is the operator's user id; `health` looks at how everything is; `mode` is `run`, `chat` or `tool`;
-    `read_file` returns a file of a user; `plugins` tells of each plugin what `GET /v1/plugins` shows; `check` raises
-    for settings of an agent that name what there is not. `connectors` are all there are, by name. `live` has the
-    settings in force; `reload` takes config.toml anew and returns what came of it. `features` bring routes of their
-    own. `metrics` is Prometheus's text; `join` lets a message that comes next belong to a trace from outside.
+    `accept` takes a message in, `accept_all` one for each agent of its sender; `status` returns the whole answer of
+    `GET /v1/status`; `owner` is the operator's user id; `check` raises for settings of an agent that name what there is
+    not; `join` lets a message that comes next belong to a trace from outside.
     """
 
     store: Store
@@ -81,27 +57,15 @@ class Services:
     pool: Pool
     clock: Clock
     vault: Vault
-    desk: Desk
     permits: Permits
     accept: Callable[[Inbound], Awaitable[Receipt]]
     accept_all: Callable[[Inbound], Awaitable[list[Posted]]]
     status: Callable[[], Awaitable[Mapping[str, Any]]]
-    stop: Callable[[bool, str], None]
     owner: str
-    mode: str
     live: Live
-    exports: Exports
-    backups: Backups
     heartbeats: Hearts
-    budgets: BudgetControls
-    newcomers: Newcomers
     behaviours: Behaviours
-    health: Callable[[], Awaitable[Sequence[Finding]]]
-    read_file: Callable[[int, str], Awaitable[tuple[File, bytes] | None]]
+    files: Files
     features: Sequence[Feature] = ()
-    connectors: Mapping[str, Connector] = field(default_factory=dict)
-    plugins: Callable[[], Awaitable[list[dict[str, Any]]]] = field(default=_no_plugins)
     check: Callable[[AgentConfig], None] = field(default=_any_config)
-    reload: Callable[[], Awaitable[object]] = field(default=_no_file)
-    metrics: Callable[[], Awaitable[str]] = field(default=_no_metrics)
     join: Callable[[Joined], None] = field(default=_no_trace)

@@ -15,7 +15,7 @@ from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
 from daycare.store.contract import Store
-from daycare.store.records import OutboxRow
+from daycare.store.records import Commit, OutboxRow
 from daycare.store.retry import with_retry
 from daycare.store.worker import IDLE_S, Worker
 
@@ -44,9 +44,9 @@ class Courier:
         self.connect()
         self.gate: Callable[[str], Awaitable[None]] | None = None  # returns when a connector may be used
 
-    def wake(self, connectors: set[str]) -> None:
-        """Look again: these connectors have new rows. Called after each commit."""
-        for name in connectors & self._workers.keys():
+    def committed(self, commit: Commit) -> None:
+        """Look again where a commit made new rows."""
+        for name in commit.connectors & self._workers.keys():
             self._workers[name].wake()
 
     async def run(self) -> None:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
 from daycare.base.clock import Clock
-from daycare.base.consent import ApprovalsSection
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.ids import new_agent_id, new_trace_id
 from daycare.base.limits import (
@@ -31,6 +30,7 @@ from daycare.exports.kept import Kept
 from daycare.exports.names import Renaming, is_identity, path_of, with_files
 from daycare.exports.narrowing import Arriving, Leaving
 from daycare.rules.permissions import Rules
+from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import AgentConfig
 from daycare.store.records_exports import (
@@ -82,8 +82,8 @@ class Exports:
     """Exports and imports of one daemon, one after the other.
 
     `check` raises for settings of an agent that name what there is not. Files lie in `folder` without a name, so that
-    nothing is left of them; `owner` is the connector key of the operator. `rules` and `approvals` are those of
-    config.toml as they are now; `spending` is called when budgets came with an agent.
+    nothing is left of them; `owner` is the connector key of the operator. `spending` is called when budgets
+    came with an agent.
     """
 
     def __init__(
@@ -94,8 +94,7 @@ class Exports:
         clock: Clock,
         folder: File,
         owner: str,
-        rules: Callable[[], Rules] = Rules,
-        approvals: Callable[[], ApprovalsSection] = ApprovalsSection,
+        live: Live,
         spending: Callable[[], object] = lambda: None,
     ) -> None:
         self._store = store
@@ -105,7 +104,9 @@ class Exports:
         self._clock = clock
         self._folder = folder
         self._owner = owner
-        self._rules, self._approvals, self._spending = rules, approvals, spending
+        self._live = live
+        self._rules = live.made(lambda settings: Rules(settings.rules, settings.tools.by_role()))
+        self._spending = spending
         self._turn = trio.Lock()  # one at a time
         self._kept = Kept()
 
@@ -145,7 +146,7 @@ class Exports:
         spool = Spool(self._folder)
         try:
             with self._store.exports.snapshot(path, shared=shared) as it:
-                leaving = Leaving(self._rules(), self._approvals(), list(map(path_of, it.paths())), to)
+                leaving = Leaving(self._rules(), self._live.now.approvals, list(map(path_of, it.paths())), to)
                 ids = _write_records(it, spool, progress, leaving, receipts=to is None)
                 progress.stage, progress.done = "packing", 0
                 return spool.write(
@@ -250,7 +251,7 @@ class Exports:
         manifest = await self._apart(read)
         settings = Settings(self._check)
         renaming = Renaming(manifest.path, root, trusted=trusted)
-        arriving = Arriving(self._rules(), self._approvals(), renaming, checker.paths)
+        arriving = Arriving(self._rules(), self._live.now.approvals, renaming, checker.paths)
         arriving.check(checker.agents[0], manifest.path)
         for agent, at in zip(checker.agents, checker.paths, strict=True):  # before anything is kept
             settings.fit(arriving.agent(renaming.agent(agent), at).config)

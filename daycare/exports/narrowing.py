@@ -20,7 +20,7 @@ from daycare.rules.permissions import Party, Rules
 from daycare.store.records import AgentConfig
 from daycare.store.records_bounds import bound_by
 from daycare.store.records_exports import AgentRecord, Anything, Bounds, JobRecord
-from daycare.tools.runner import TASKS_ONLY
+from daycare.tools.catalogue import TASKS_ONLY
 
 _STRICTNESS: Final = list(Decision)
 _CONSENTS: Final = list(Consent)

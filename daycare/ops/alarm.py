@@ -3,8 +3,8 @@
 The first is said past the store, as nothing can be written by which it could be told.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 import trio
 
@@ -12,7 +12,9 @@ from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.connector import Connector, Outgoing, bring, parts_of
 from daycare.base.errors import DaycareError, StoreAwayError
-from daycare.base.events import Notice
+from daycare.base.events import DiskTrouble, Notice
+from daycare.base.health import Finding
+from daycare.feature import Feature
 from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.store.sqlite.store import SqliteStore
@@ -26,8 +28,10 @@ _TRIES: Final = 5
 _PAUSE_S: Final = 60.0  # between two tries
 
 
-class Alarm:
+class Alarm(Feature):
     """Tells the operator `owner` of both, once in a run. `tell` is how they are told what a store can take."""
+
+    name = "store"
 
     def __init__(
         self,
@@ -47,11 +51,47 @@ class Alarm:
         self._raised = trio.Event()
         self._told = False
         self._known: list[tuple[str, str]] = []  # where the operator was at the start
+        self.trouble: str | None = None  # why the store refuses what is written
 
-    def heed(self, error: DaycareError) -> None:
-        """Hear why the store refuses what is written."""
-        if error.code in _FOREVER:
+    def troubled(self, error: DaycareError | None) -> None:
+        """Hear that the store refuses what is written, or with None that it takes it again."""
+        if error is not None and error.code in _FOREVER:
             self._raised.set()
+        before, self.trouble = self.trouble, str(error) if error else None
+        if before == self.trouble:
+            return  # still the same: said once
+        self._bus.publish(
+            DiskTrouble(at_ms=self._clock.now_ms(), reason=error.message if error else "", cleared=error is None)
+        )
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what tells the operator."""
+        return {"alarm": self.run}
+
+    async def status(self) -> Mapping[str, Any]:
+        """Return what `GET /v1/status` shows of the store."""
+        lost = self._store.lost
+        return {
+            "location": self._store.location,
+            "bytes": await self._store.ledger.size_bytes(),
+            "trouble": self.trouble,
+            "lost": str(lost) if lost is not None else None,
+        }
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return whether the store takes what is written, and had at the start what the run before had committed."""
+        trouble = self.trouble
+        try:
+            self._store.trusted()
+        except StoreAwayError as refusal:
+            trouble = str(refusal)
+        lost = self._store.lost  # the operator is told of that at once
+        gone = str(lost) if lost is not None and lost.is_recent(self._clock.now_ms()) else ""
+        fine = "everything known to be there was found at the start"
+        return (
+            Finding(name="store", ok=trouble is None, text=trouble or "it takes what is written", watched=True),
+            Finding(name="commits", ok=not gone, text=gone or fine),
+        )
 
     async def run(self) -> None:
         """Tell what there is to tell; until cancelled."""

@@ -23,7 +23,6 @@ from daycare.ops.watchdog import Pulse, Starting, Watchdog
 from daycare.store.home import Home
 
 BREAKER: Final = "DAYCARE_BREAKER"  # `off` in the environment, for whoever kills on purpose; a restart inherits it
-_FINE: Final = ("up", "off", "starting")
 
 
 class Life:
@@ -169,11 +168,10 @@ def _described(daemon: Daemon) -> str:
     """Return in a line how a daemon is, for `systemctl status`."""
     if daemon.stop.event.is_set():
         return f"stopping: {daemon.stop.reason}"
-    states = daemon.host.status(daemon.connectors)
-    wrong = [f"{name} is {each['state']}" for name, each in states.items() if each["state"] not in _FINE]
+    wrong = [f"{name} is {each['state']}" for name, each in daemon.connections.wrong().items()]
     wrong += [f"{name} is away" for name in daemon.pool.away]
     wrong += ["config.toml has a mistake, and what held before goes on"] if daemon.reloading.refused else []
-    wrong += [f"the store refuses: {daemon.announcer.trouble}"] if daemon.announcer.trouble else []
+    wrong += [f"the store refuses: {daemon.alarm.trouble}"] if daemon.alarm.trouble else []
     lost = daemon.store.lost
     wrong += [str(lost)] if lost is not None and lost.is_recent(daemon.clock.now_ms()) else []
     return f"degraded: {'; '.join(wrong)}" if wrong else f"working, {len(daemon.supervisor.awake)} agents awake"

@@ -5,10 +5,11 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final
 
 import trio
 
@@ -18,48 +19,63 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.messages import EnvelopeKind
-from daycare.connectors.host import Host
-from daycare.features.memory.service import MemoryFeature
+from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.metrics import Family, Gauge, Total
-from daycare.plugin import Connector
-from daycare.schedule.upkeep import Upkeep
+from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records_measures import Measures, Queue
-from daycare.store.sqlite.store import SqliteStore
 
-_STATES: Final = ("off", "starting", "up", "away", "stalled", "conflict", "refused", "held")
 _DEADLINE_S: Final = 3.0  # what cannot be had until then is left out, and the look is told to be incomplete
 
 
-class Parts(Protocol):
-    """What is looked at of a daemon, which is wired on a floor with this."""
+@dataclass(frozen=True)
+class Gauges:
+    """Measures the kernel, and asks `features` for theirs."""
 
     home: Home
-    store: SqliteStore
-    clock: Clock
-    mode: str
-    started_at: int
+    store: Store
     supervisor: Supervisor
     pool: Pool
-    host: Host
-    connectors: dict[str, Connector]
-    memory: MemoryFeature
-    upkeep: Upkeep
     bus: Bus
+    clock: Clock
+    connectors: Collection[str]
+    features: Sequence[Feature]
 
+    async def families(self) -> list[Family]:
+        """Measure everything."""
+        asked = (self._kept, *(feature.gauges for feature in self.features))
+        told: dict[int, Sequence[Family]] = {}
 
-async def gauges(daemon: Parts) -> list[Family]:
-    """Measure everything."""
-    now_ms = daemon.clock.now_ms()
-    found: list[Family] = [*_process(), *_parts(daemon)]
-    complete = False
-    with trio.move_on_after(_DEADLINE_S), suppress(DaycareError):
-        found += _stored(await daemon.store.gauges.measures(), now_ms, daemon.connectors)
-        found += _remembered(await daemon.memory.status())
-        complete = True
-    return [*found, Gauge("daycare_scrape_complete", "1 if nothing was left out for lack of time").set(value=complete)]
+        async def ask(number: int) -> None:
+            with suppress(DaycareError):
+                told[number] = await asked[number]()
+
+        with trio.move_on_after(_DEADLINE_S):  # who has to wait for the store keeps nobody else from telling
+            async with trio.open_nursery() as nursery:
+                for number in range(len(asked)):
+                    nursery.start_soon(ask, number)
+        whole = Gauge("daycare_scrape_complete", "1 if nothing was left out for lack of time")
+        found = [family for _, families in sorted(told.items()) for family in families]
+        return [*_process(), *self._parts(), *found, whole.set(value=len(told) == len(asked))]
+
+    async def _kept(self) -> Sequence[Family]:
+        return [*_stored(await self.store.gauges.measures(), self.clock.now_ms(), self.connectors)]
+
+    def _parts(self) -> Iterator[Family]:
+        lives = [lane.life for lane in self.supervisor.awake.values()]
+        yield Gauge("daycare_agents_awake", "Agents in memory").set(value=len(lives))
+        yield Gauge("daycare_turns_running", "Turns that run").set(value=lives.count(Life.IN_TURN))
+        yield Total("daycare_events_dropped_total", "Events that slow readers lost").set(value=self.bus.dropped)
+        yield Gauge("daycare_event_readers", "Who reads events").set(value=self.bus.subscribers)
+        away = Gauge("daycare_provider_up", "1 for providers of models that are not away", ("provider",))
+        for name in self.pool.configured:
+            away.set(name, value=name not in self.pool.away)
+        yield away
+        yield Gauge("daycare_disk_free_bytes", "Room on the home's disk").set(
+            value=shutil.disk_usage(self.home.path).free
+        )
 
 
 def _process() -> Iterator[Family]:
@@ -78,31 +94,6 @@ def _process() -> Iterator[Family]:
         yield Gauge("process_open_fds", "Open files").set(value=len(os.listdir("/proc/self/fd")))  # noqa: PTH208
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     yield Gauge("process_max_fds", "How many files may be open").set(value=soft)
-
-
-def _parts(daemon: Parts) -> Iterator[Family]:
-    lives = [lane.life for lane in daemon.supervisor.awake.values()]
-    yield Gauge("daycare_agents_awake", "Agents in memory").set(value=len(lives))
-    yield Gauge("daycare_turns_running", "Turns that run").set(value=lives.count(Life.IN_TURN))
-    yield Gauge("daycare_loop_lag_seconds", "How late the loop was at most, lately").set(
-        value=daemon.upkeep.health.lag_s
-    )
-    yield Total("daycare_events_dropped_total", "Events that slow readers lost").set(value=daemon.bus.dropped)
-    yield Gauge("daycare_event_readers", "Who reads events").set(value=daemon.bus.subscribers)
-    state = Gauge("daycare_connector_state", "1 for the state a connection is in", ("connector", "state"))
-    since = Gauge("daycare_connector_state_since_seconds", "When it came into this state", ("connector",))
-    for name, each in daemon.host.status(daemon.connectors).items():
-        for one in sorted({*_STATES, each["state"]}):
-            state.set(name, one, value=one == each["state"])
-        since.set(name, value=each["since"] / 1000)
-    yield from (state, since)
-    away = Gauge("daycare_provider_up", "1 for providers of models that are not away", ("provider",))
-    for name in daemon.pool.configured:
-        away.set(name, value=name not in daemon.pool.away)
-    yield away
-    yield Gauge("daycare_disk_free_bytes", "Room on the home's disk").set(
-        value=shutil.disk_usage(daemon.home.path).free
-    )
 
 
 def _stored(it: Measures, now_ms: int, connectors: Iterable[str]) -> Iterator[Family]:
@@ -135,9 +126,3 @@ def _queue(name: str, what: str, label: str, queues: dict[str, Queue], now_ms: i
         depth.set(by, value=queue.depth)
         age.set(by, value=max(0, now_ms - queue.oldest_at) / 1000 if queue.depth else 0)
     yield from (depth, age)
-
-
-def _remembered(status: Any) -> Iterator[Family]:
-    if "memories" in status:
-        missing = status["memories"] - status["embedded"]
-        yield Gauge("daycare_embedding_backlog", "Memories that have no vector yet").set(value=missing)

@@ -1,47 +1,64 @@
 """Observation of a daemon: what is counted and measured, for Prometheus, and spans, for OpenTelemetry."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 from daycare.base.errors import DaycareError
+from daycare.feature import Feature
 from daycare.observe import log
+from daycare.observe.bus import Bus
 from daycare.observe.counting import Counting
 from daycare.observe.metrics import Family, Total, exposition
-from daycare.ops.measuring import gauges
+from daycare.ops.measuring import Gauges
+from daycare.settings import Live
 
 if TYPE_CHECKING:  # what is off costs no memory: imported where it is on
-    from daycare.daemon import Daemon
+    from starlette.routing import Route
+
     from daycare.observe.otlp import Exporter
     from daycare.observe.spans import Joined, Spans
 
 _AGAIN_S: Final = 30.0  # after which a port that somebody else has is tried again
 
 
-class Observation:
-    """Counts from the start on; `run` serves and sends what the configuration asks for."""
+class Observation(Feature):
+    """Counts from the start on; `run` serves and sends what the configuration asks for.
 
-    def __init__(self, daemon: "Daemon") -> None:
-        self._daemon = daemon
-        self._counting = Counting(daemon.bus)
+    `commits` are the store's, `service` is what traces are told under.
+    """
+
+    name = "metrics"
+
+    def __init__(self, live: Live, bus: Bus, gauges: Gauges, commits: Family, service: str) -> None:
+        self._settings = live.now
+        self.measured = gauges
+        self._commits = commits
+        self._counting = Counting(bus)
         self._exporter: Exporter | None = None
         self._spans: Spans | None = None
         self.port = 0  # on which metrics are served
-        if daemon.live.now.tracing.endpoint:
-            self._trace(daemon)
+        if self._settings.tracing.endpoint:
+            self._trace(bus, service)
 
-    def _trace(self, daemon: "Daemon") -> None:
+    def _trace(self, bus: Bus, service: str) -> None:
         from daycare.observe.otlp import Exporter
         from daycare.observe.spans import Spans
 
-        tracing = daemon.live.now.tracing
-        self._exporter = Exporter(tracing.endpoint, daemon.home.path.name)
-        self._spans = Spans(daemon.bus, self._exporter.take, tracing.ratio)
+        tracing = self._settings.tracing
+        self._exporter = Exporter(tracing.endpoint, service)
+        self._spans = Spans(bus, self._exporter.take, tracing.ratio)
+
+    def routes(self, closing: trio.Event) -> "Sequence[Route]":
+        """Return `/v1/metrics`."""
+        from daycare.api.routes_metrics import Metrics
+
+        return Metrics(self.metrics).routes()
 
     async def metrics(self) -> str:
         """Return everything in Prometheus's text format."""
-        families: list[Family] = [*await gauges(self._daemon), *self._counting.families()]
-        families.append(self._daemon.store.commits)
+        families: list[Family] = [*await self.measured.families(), *self._counting.families(), self._commits]
         if self._exporter is not None:
             families.append(Total("daycare_spans_sent_total", "Spans a collector took").set(value=self._exporter.sent))
             families.append(
@@ -59,8 +76,8 @@ class Observation:
     async def run(self, closed: trio.Event) -> None:
         """Serve metrics and send spans until `closed`."""
         async with trio.open_nursery() as nursery:
-            if self._daemon.live.now.metrics.listen:
-                nursery.start_soon(self._serve, self._daemon.live.now.metrics.listen)
+            if self._settings.metrics.listen:
+                nursery.start_soon(self._serve, self._settings.metrics.listen)
             if self._exporter is not None:
                 nursery.start_soon(self._exporter.run)
             await closed.wait()

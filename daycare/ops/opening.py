@@ -10,6 +10,7 @@ from daycare.config import Config
 from daycare.daemon import Daemon
 from daycare.features import open_store
 from daycare.ops.owner import owner_of
+from daycare.ops.run import Run
 from daycare.store.home import Home
 from daycare.store.records import User
 from daycare.store.sqlite import mark
@@ -30,4 +31,4 @@ async def open_daemon(
         owner = await owner_of(store, config)
         operator = await store.people.get(owner) or User(id=owner, name=owner)
         await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
-        yield Daemon(home, config, store, vault, owner=owner, mode=mode, clock=clock)
+        yield Daemon(Run(home, mode, owner, clock), config, store, vault, ())

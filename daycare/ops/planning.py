@@ -147,14 +147,7 @@ def plan(
         _embedder(wishes)
     for name, value in found.items():
         found[name] = _checked(name, value)
-    if present.text is None:
-        text = first_config(agent, wishes.embedder or usual_embedder(), model=model not in (None, RULES))
-    else:
-        was = present.config.agent
-        changes |= {("agent", name): told for name, told in agent.items() if told != getattr(was, name)}
-        if wishes.embedder not in (None, present.config.memory.embedder):
-            changes["memory", "embedder"] = wishes.embedder
-        text = present.text
+    text = _begun(present, wishes, agent, model, changes)
     for plugin, step in steps:
         changes |= dict(_flat(("plugins", plugin.name), dict(step.settings) | wishes.plugins.get(plugin.name, {})))
     text = edited(text, changes)
@@ -177,6 +170,19 @@ def plan(
         with at("plugins", plugin.name):
             _complete(made, plugin, step, file)
     return made
+
+
+def _begun(
+    present: Present, wishes: Wishes, agent: Mapping[str, str], model: str | None, changes: dict[Key, Any]
+) -> str:
+    """Return the text that is there, whose `changes` get what is told of the agent; or that of a new home."""
+    if present.text is None:
+        return first_config(agent, wishes.embedder or usual_embedder(), model=model not in (None, RULES))
+    was = present.config.agent
+    changes |= {("agent", name): told for name, told in agent.items() if told != getattr(was, name)}
+    if wishes.embedder not in (None, present.config.memory.embedder):
+        changes["memory", "embedder"] = wishes.embedder
+    return present.text
 
 
 class Places:

@@ -6,43 +6,32 @@ held before stays in force. A turn that runs goes on with the model it has; rule
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 import trio
 
-from daycare.base.blame import blamed
+from daycare.base.clock import Clock
 from daycare.base.errors import BrokenError, ConflictError, DaycareError
 from daycare.base.events import ConfigRefused, ConfigReloaded
 from daycare.base.health import Finding
 from daycare.base.limits import CONFIG_MAX_BYTES, CONFIG_REASON_MAX_CHARS
-from daycare.base.problems import Problem, located
+from daycare.base.problems import Problem
 from daycare.base.secrecy import without_secrets
 from daycare.config import load
-from daycare.inference.configured import sources
-from daycare.inference.sources import Source
+from daycare.feature import Feature
 from daycare.observe import log
-from daycare.ops.effects import MODELS, Effect, changed, effect
-from daycare.ops.replugging import replug
+from daycare.observe.bus import Bus
+from daycare.ops.applying import Applying, Reloaded
+from daycare.ops.stop import Stop
 from daycare.ops.watching import Watched
 from daycare.ops.watching import stamp as watched_stamp
-from daycare.plugins.extensions import Change
-from daycare.settings import Config
+from daycare.settings import Live
+from daycare.store.home import Home
 from daycare.store.worker import Worker
 
-if TYPE_CHECKING:
-    from daycare.daemon import Daemon
-
 _LARGE_BYTES: Final = 32 * 1024  # read beside the loop: it takes over 20 ms
-
-
-class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a reading: keys `changed`, plugins `restarted`, and keys that wait for a restart (`pending`)."""
-
-    changed: tuple[str, ...] = ()
-    restarted: tuple[str, ...] = ()
-    pending: tuple[str, ...] = ()
 
 
 class _Wish:
@@ -54,21 +43,37 @@ class _Wish:
         self.found: Reloaded | DaycareError = Reloaded()
 
 
-class Reloading:
-    """Keeps a daemon and its config.toml in line."""
+class Reloading(Feature):
+    """Keeps a daemon and its config.toml in line. `tell` reaches the operator."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._file = daemon.home.config
-        self._started = daemon.live.now
-        daemon.live.watch(lambda settings: (settings.daemon.log_level, settings.daemon.log_max_mb), self._adjust_log)
+    name = "config"
+
+    def __init__(
+        self,
+        home: Home,
+        applying: Applying,
+        live: Live,
+        stop: Stop,
+        bus: Bus,
+        clock: Clock,
+        tell: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._home = home
+        self._file = home.config
+        self._applying = applying
+        self._live = live
+        self._stop = stop
+        self._bus = bus
+        self._clock = clock
+        self._tell = tell
+        live.watch(lambda settings: (settings.daemon.log_level, settings.daemon.log_max_mb), self._adjust_log)
         self._watched = Watched(self._file)
         self._had_file = watched_stamp(self._file).there
         self._wishes: list[_Wish] = []
         self._served: list[_Wish] = []  # those of the reading that is going on
         self._worker = Worker(self._look)
         self._runs = False
-        self.taken_at = daemon.started_at
+        self.taken_at = clock.now_ms()
         self.refused = ""
         self.pending: tuple[str, ...] = ()
 
@@ -80,7 +85,7 @@ class Reloading:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._worker.run)
-                await self._daemon.stop.event.wait()
+                await self._stop.event.wait()
                 nursery.cancel_scope.cancel()
         finally:
             self._runs = False
@@ -107,7 +112,7 @@ class Reloading:
 
     async def reload(self) -> Reloaded:
         """Read it now; return what came of it, or raise why it was refused."""
-        if not self._runs or self._daemon.stop.event.is_set():
+        if not self._runs or self._stop.event.is_set():
             raise _stopping()
         wish = self.ask(told=False)
         await wish.done.wait()
@@ -126,84 +131,21 @@ class Reloading:
                 raise BrokenError("CONFIG_GONE", str(Problem(str(self._file), 1, "", gone)))
             self._had_file = self._had_file or stamp.there
             if _LARGE_BYTES < stamp.size <= CONFIG_MAX_BYTES:
-                config = await trio.to_thread.run_sync(load, self._daemon.home.path)
+                config = await trio.to_thread.run_sync(load, self._home.path)
             else:
-                config = load(self._daemon.home.path)
-            found = await self._go_by(config)
+                config = load(self._home.path)
+            found = await self._applying.go_by(config)
         except DaycareError as error:
             await self._refuse(error, told=told)
             return error
         if self.refused or found != Reloaded(pending=self.pending):
-            self.taken_at = self._daemon.clock.now_ms()
+            self.taken_at = self._clock.now_ms()
             self.refused, self.pending = "", found.pending
-            self._daemon.bus.publish(ConfigReloaded(at_ms=self.taken_at, **msgspec.structs.asdict(found)))
+            self._bus.publish(ConfigReloaded(at_ms=self.taken_at, **msgspec.structs.asdict(found)))
         return found
 
-    async def _go_by(self, config: Config) -> Reloaded:
-        """Check what no file alone can tell, then put it in force. Raises before anything is changed."""
-        daemon, before = self._daemon, self._daemon.live.now
-        keys = changed(before, config)
-        kinds = {leaf.kind for leaf in keys}
-        plugins = any(effect(leaf.kind) is Effect.PLUGIN for leaf in keys)
-        with blamed("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
-            changes = daemon.extensions.prepare(before, config)
-            providers = self._providers(config, changes) if kinds.intersection(MODELS) or changes else None
-        try:
-            with blamed("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
-                daemon.live.take(config)
-                for change in changes:
-                    await replug(daemon, change)
-                if plugins:
-                    daemon.extensions.expected(config)
-                if providers is not None:
-                    await daemon.pool.take(providers, config.models.by_role(), config.models.fallbacks)
-        except DaycareError:
-            daemon.live.take(before)  # the next reading tries all of it again
-            raise
-        if keys or changes:
-            daemon.supervisor.failures.changed()
-        return Reloaded(
-            changed=tuple(leaf.key for leaf in keys),
-            restarted=tuple(change.name for change in changes),
-            pending=self._waiting(config, changes),
-        )
-
-    def _providers(self, config: Config, changes: Sequence[Change]) -> Mapping[str, Source]:
-        """Return the providers there are to be; those whose settings stay are the same objects."""
-        daemon = self._daemon
-        new = {change.before.name: change.new.plugin for change in changes}
-        plugins = [new.pop(plugin.name, plugin) for plugin in daemon.extensions.plugins] + list(new.values())
-        known = sorted({kind for plugin in plugins for kind in plugin.providers})
-        vectors = {kind for plugin in plugins for kind in plugin.embedders}
-        wrong = [
-            (("providers", name, "kind"), f"no plugin provides {section.kind}; use one of: {', '.join(known)}")
-            for name, section in config.providers.items()
-            if section.kind not in known and section.kind not in vectors
-        ]
-        if wrong:
-            raise BrokenError("CONFIG_INVALID", "\n".join(map(str, located(self._file, wrong))))
-        made = sources(config, plugins, daemon.store.secrets, daemon.vault)
-        fresh = {kind for it in changes for kind in (*it.before.providers, *it.new.plugin.providers)}
-        before = daemon.live.now.providers
-        for name, source in daemon.pool.sources.items():
-            section = config.providers.get(name)
-            if name in made and before.get(name) == section and (section is None or section.kind not in fresh):
-                made[name] = source
-        return made
-
-    def _waiting(self, config: Config, changes: Sequence[Change]) -> tuple[str, ...]:
-        """Return what takes effect after a restart only, of all that has changed since the start."""
-        waiting = [leaf.key for leaf in changed(self._started, config) if effect(leaf.kind) is Effect.RESTART]
-        embedder, slash, _ = self._started.memory.embedder.partition("/")
-        section = self._started.providers.get(embedder)
-        if slash and config.providers.get(embedder) != section:
-            waiting.append(f"providers.{embedder} for memory.embedder")
-        kind = section.kind if section is not None else ""
-        waiting += [f"plugins.{it.name} for memory.embedder" for it in changes if kind in it.new.plugin.embedders]
-        return tuple(waiting)
-
     def _adjust_log(self) -> None:
-        section = self._daemon.live.now.daemon
+        section = self._live.now.daemon
         log.adjust(section.log_level, section.log_max_mb)
 
     async def _refuse(self, error: DaycareError, *, told: bool) -> None:
@@ -211,21 +153,21 @@ class Reloading:
         if reason == self.refused:
             return  # it is known
         self.refused = reason
-        self._daemon.bus.publish(ConfigRefused(at_ms=self._daemon.clock.now_ms(), code=error.code, reason=reason))
+        self._bus.publish(ConfigRefused(at_ms=self._clock.now_ms(), code=error.code, reason=reason))
         if told:
             text = f"config.toml was changed and cannot be taken; what held before goes on.\n{reason}"
-            await self._daemon.notifier.notify(self._daemon.owner, text, topic="config")
+            await self._tell(text)
 
     # -- how it is -----------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, Any]:
+    async def status(self) -> Mapping[str, Any]:
         """Return what `GET /v1/status` shows of it."""
         return {"taken_at": self.taken_at, "refused": self.refused, "pending": list(self.pending)}
 
-    def finding(self) -> Finding:
+    async def findings(self) -> Sequence[Finding]:
         """Return how it is, for who looks at everything."""
         waits = f"{', '.join(self.pending)}: after `daycare restart`" if self.pending else "it is in force"
-        return Finding(name="config", ok=not self.refused, text=self.refused or waits)
+        return (Finding(name="config", ok=not self.refused, text=self.refused or waits),)
 
 
 def _stopping() -> ConflictError:

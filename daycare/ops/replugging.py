@@ -3,35 +3,51 @@
 Replies wait in the outbox meanwhile, what its platform sends waits there, and turns go on.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from typing import TYPE_CHECKING
+from daycare.agent.behaviours import Behaviours
+from daycare.agent.commands import Commands
+from daycare.agent.provenance import Provenance
+from daycare.connectors.courier import Courier
+from daycare.connectors.host import Host
+from daycare.plugins.extensions import Change, Extensions
+from daycare.tools.catalogue import Catalogue
 
-from daycare.plugins.extensions import Change
 
-if TYPE_CHECKING:
-    from daycare.daemon import Daemon
+@dataclass(frozen=True)
+class Replugging:
+    """Does it. Those in `connect` serve the connectors that there are when they are called."""
 
+    extensions: Extensions
+    host: Host
+    courier: Courier
+    connect: list[Callable[[], None]]
+    catalogue: Catalogue
+    commands: Commands
+    behaviours: Behaviours
+    provenance: Provenance
 
-async def replug(daemon: Daemon, change: Change) -> None:
-    """Carry a change out."""
-    before, after = change.before, change.new.plugin
-    extensions = daemon.extensions
-    names = {name for each in (change.old, change.new) if each is not None for name in each.connectors}
-    async with daemon.courier.quiet(names):
-        await extensions.change(change)
-        for name in names - daemon.connectors.keys():
-            daemon.host.forget(name)
-        daemon.presence.connect()
-        daemon.outcomes.connect()
-        daemon.courier.connect()
-    daemon.runner.change(before.tools, after.tools)
-    for word in before.commands:
-        daemon.commands.remove(word)
-    for word in after.commands:
-        daemon.commands.add(word, extensions.commands[word])
-    parts = daemon.behaviours.parts
-    for behaviour in before.behaviours:
-        parts.pop(f"{change.name}/{behaviour.name}", None)
-    parts |= {key: part for key, part in extensions.behaviours.items() if part.plugin == change.name}
-    daemon.provenance.listen([plugin.name for plugin in extensions.plugins if plugin.hooks.message_before is not None])
+    async def replug(self, change: Change) -> None:
+        """Carry a change out."""
+        before, after = change.before, change.new.plugin
+        extensions = self.extensions
+        names = {name for each in (change.old, change.new) if each is not None for name in each.connectors}
+        async with self.courier.quiet(names):
+            await extensions.change(change)
+            for name in names - extensions.connectors.keys():
+                self.host.forget(name)
+            for connect in (*self.connect, self.courier.connect):
+                connect()
+        self.catalogue.remove(before.tools)
+        self.catalogue.add(after.tools)
+        for word in before.commands:
+            self.commands.remove(word)
+        for word in after.commands:
+            self.commands.add(word, extensions.commands[word])
+        parts = self.behaviours.parts
+        for behaviour in before.behaviours:
+            parts.pop(f"{change.name}/{behaviour.name}", None)
+        parts |= {key: part for key, part in extensions.behaviours.items() if part.plugin == change.name}
+        outside = [plugin.name for plugin in extensions.plugins if plugin.hooks.message_before is not None]
+        self.provenance.listen(outside)

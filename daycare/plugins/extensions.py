@@ -10,20 +10,18 @@ import trio
 
 from daycare.agent.hooks import Hooked, Hooks
 from daycare.base.blame import blamed
-from daycare.base.clock import Clock
 from daycare.base.connector import Health
 from daycare.base.errors import DaycareError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
-from daycare.plugin import Connector, Inbound, Plugin
+from daycare.plugin import Connector, Plugin
 from daycare.plugins.absent import stand_in
 from daycare.plugins.admission import Admitted, admit, admit_anew, orphans
 from daycare.plugins.behaviours import acting
 from daycare.plugins.chat_commands import offered
-from daycare.plugins.context import Host, Surroundings
+from daycare.plugins.context import Surroundings
 from daycare.plugins.discovery import Found, discover, given
 from daycare.plugins.running import Running
-from daycare.store.records import Receipt
 
 
 @dataclass(frozen=True)
@@ -46,10 +44,10 @@ class Change:
 
 class Extensions:
     """Finds, admits, runs and ends plugins; `plugins`, `connectors`, `commands`, `hooks` are of those that take part.
+    `runs` says that they work, and not only stand by.
 
-    `token` finds a stored secret by name and `unseal` decrypts it; `accept` commits a message, `host` serves
-    connectors; `extra` are plugins that a program hands in. Raises `BrokenError` for one in `[plugins] load` that does
-    not exist.
+    Their connectors are registered in `connectors`, `around` is what they all are given, `extra` are plugins that a
+    program hands in. Raises `BrokenError` for one in `[plugins] load` that does not exist.
     """
 
     def __init__(
@@ -57,17 +55,14 @@ class Extensions:
         config: Config,
         home: Path,
         bus: Bus,
-        clock: Clock,
-        token: Callable[[str], bytes | None],
-        unseal: Callable[[bytes], str],
-        accept: Callable[[Inbound], Awaitable[Receipt]],
-        host: Host,
+        around: Surroundings,
+        connectors: dict[str, Connector],
         extra: Sequence[Plugin] = (),
     ) -> None:
         wish = config.plugins
         found = [*discover(wish.load, wish.disable), *map(given, extra)]
         self._home, self._found = home, found
-        self._around = around = Surroundings(home / "plugins", clock, token, unseal, accept, host)
+        self._around, clock = around, around.clock
         admitted, left_out = admit(found, partial(plugin_settings, home, config), around)
         self._admitted = admitted
         absent = {section.kind for section in config.providers.values()}
@@ -75,9 +70,9 @@ class Extensions:
         stand_ins = [stand_in(absent)] if absent and left_out else []  # with none left out it is a slip of the owner's
         left_out += orphans(wish.settings, found, wish.disable)
         self.plugins: list[Plugin] = [*(each.plugin for each in admitted), *stand_ins]
-        self.connectors: dict[str, Connector] = {
-            name: connector for each in admitted for name, connector in each.connectors.items()
-        }
+        self.connectors = connectors
+        for each in admitted:
+            connectors |= each.connectors
         self.pushing = {  # by plugin: what connects with the world outside
             each.plugin.name: names
             for each in admitted
@@ -88,6 +83,7 @@ class Extensions:
         self.behaviours = acting(admitted, bus, clock)
         hooked = [Hooked(each.plugin.name, each.plugin.hooks, each.context) for each in admitted]
         self.hooks = Hooks(hooked, bus, clock)
+        self.runs = False
         self.ended = trio.Event()
         self._running = Running(admitted, left_out, bus, clock)
 
@@ -97,6 +93,7 @@ class Extensions:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run plugins and hooks until cancelled; started once hooks hear what happens."""
+        self.runs = True
         async with trio.open_nursery() as nursery:
             await nursery.start(self.hooks.run)
             task_status.started()

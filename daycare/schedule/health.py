@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 import trio
@@ -12,10 +13,11 @@ from daycare.base.behaviour import BehaviourContext, BehaviourMessage
 from daycare.base.errors import DaycareError
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
-from daycare.base.limits import HEALTH_BAD_S, HEALTH_GOOD_S, HEALTH_LOOK_S
+from daycare.base.limits import HEALTH_BAD_S, HEALTH_GOOD_S, HEALTH_LAG_S, HEALTH_LOOK_S
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Path
 from daycare.store.contract import Store
+from daycare.store.retry import with_retry
 
 HEALTH: Final = "/system/health"
 _LAGS: Final = round(HEALTH_BAD_S / HEALTH_LOOK_S)  # looks whose lag is remembered
@@ -76,9 +78,16 @@ class Health:
         """Nothing keeps it from working."""
         return ""
 
+    async def look(self, *, whole: bool) -> list[Finding]:
+        """Look at everything, or only at what is watched; the loop is watched here."""
+        lag = self.lag_s
+        text = f"it was {lag:.1f} s late at most"
+        loop = Finding(name="loop", ok=lag < HEALTH_LAG_S, text=text, watched=True)
+        return [loop, *await self._look(whole=whole)]
+
     async def report(self) -> list[Finding]:
         """Return how everything is."""
-        return await self._look(whole=True)
+        return await self.look(whole=True)
 
     # -- its turns -----------------------------------------------------------------------------------------------------
 
@@ -111,12 +120,13 @@ class Health:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        await with_retry(partial(self._directory.create, Path.parse(HEALTH, ()), origin=Origin.SYSTEM))
         while True:
             due = trio.current_time() + HEALTH_LOOK_S
             await trio.sleep_until(due)
             self._lags = [*self._lags[-_LAGS:], trio.current_time() - due]
             with suppress(DaycareError):  # the store refuses: nobody could be told now, and the next look sees it
-                await self._watch([each for each in await self._look(whole=False) if each.watched])
+                await self._watch([each for each in await self.look(whole=False) if each.watched])
 
     async def _watch(self, findings: Sequence[Finding]) -> None:
         now = trio.current_time()

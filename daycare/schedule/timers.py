@@ -3,6 +3,7 @@
 from daycare.base.clock import Clock, wait_s
 from daycare.base.limits import TIMERS_PAGE
 from daycare.store.contract import Store
+from daycare.store.records import Commit
 from daycare.store.worker import Worker
 
 _LOOK_AGAIN_S = 60.0  # the wall clock may be set meanwhile
@@ -19,6 +20,11 @@ class TimerService:
         self._clock = clock
         self.worker = Worker(self._look)
         self._seen_ms = 0  # the wall time of the last look
+
+    def committed(self, commit: Commit) -> None:
+        """Look again if a commit added a timer."""
+        if commit.timers:
+            self.worker.wake()
 
     async def _look(self) -> float:
         now_ms = self._clock.now_ms()

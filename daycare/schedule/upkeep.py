@@ -1,8 +1,9 @@
-"""Upkeep: the daemon's own agents `/system/gc` and `/system/health`, and the end of helpers nobody needs any more."""
+"""Upkeep: the daemon's own agent `/system/gc`, and the end of helpers nobody needs any more."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Final
 
 import trio
 from msgspec.structs import replace
@@ -10,28 +11,32 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.actors.router import Router
 from daycare.agent.behaviours import Part
-from daycare.backups.engine import Backups
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
+from daycare.base.durations import about
+from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
+from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import CHILD_IDLE_S, CHILD_LOOK_S, EXPIRE_EVERY_S, GC_FIRST_S, WAKE_PAGE_AGENTS
 from daycare.base.messages import Envelope, Origin, dismissal
 from daycare.base.path import Path
+from daycare.feature import Feature
 from daycare.schedule.gc import GC, Gc, Sweep
-from daycare.schedule.health import HEALTH, Health, Look, Tell
 from daycare.schedule.horizon import Horizon
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.retry import with_retry
 from daycare.store.worker import Worker
 
+_LATE: Final = 3  # rounds that may be missing before something is wrong
 
-class Upkeep:
+
+class Upkeep(Feature):
     """All of it, in small bites, so that messages go first.
 
     `sweeps` delete what is kept no longer, by what that is: a bounded number of rows each time, and return how many.
-    `look` looks at how everything is, `tell` reaches the operator. `backups` are made beside all this.
     """
+
+    name = "upkeep"
 
     def __init__(
         self,
@@ -41,9 +46,6 @@ class Upkeep:
         clock: Clock,
         live: Live,
         sweeps: Mapping[str, Sweep],
-        look: Look,
-        tell: Tell,
-        backups: Backups,
     ) -> None:
         self.store = store
         self.directory = directory
@@ -57,25 +59,39 @@ class Upkeep:
             "turns of the daemon's own agents": lambda now_ms: store.upkeep.expire_system(self._before(now_ms)),
         }
         self.horizon = Horizon(clock, store.upkeep.newest_ms())
-        self.backups = backups
-        self.health = Health(store, directory, router, look, tell)
-        self.parts: dict[str, Part] = {GC: Gc(store, {**sweeps, **ours}, clock, self.horizon), HEALTH: self.health}
+        self._started_at = clock.now_ms()
+        self._gc = Gc(store, {**sweeps, **ours}, clock, self.horizon)
 
     def _before(self, now_ms: int) -> int:
         return now_ms - self._live.now.store.keep_ms
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps up until cancelled, by name."""
-        return {
-            "idle helpers": Worker(self._dismiss_idle).run,
-            "cleanup": self._wake_gc,
-            "health": self.health.run,
-            "backups": self.backups.run,
-        }
+        return {"idle helpers": Worker(self._dismiss_idle).run, "cleanup": self._wake_gc}
+
+    def behaviours(self) -> Mapping[str, Part]:
+        """Return the agent that deletes."""
+        return {GC: self._gc}
+
+    async def findings(self) -> Sequence[Finding]:
+        """Return whether rounds are made, and whether the clock is to be trusted."""
+        try:
+            rounds = await self._rounds()
+        except (StoreAwayError, BrokenError) as error:
+            rounds = Finding(name="upkeep", ok=False, text=error.message)
+        return rounds, self.horizon.finding()
+
+    async def _rounds(self) -> Finding:
+        agent = await self.store.agents.at(GC)
+        kept = await self.store.behaviours.kept(agent.id) if agent is not None else None
+        at_ms = kept.at_ms if kept is not None else 0
+        now_ms = self.clock.now_ms()
+        late_s = (now_ms - max(at_ms, self._started_at)) / 1000
+        text = f"{GC} made its last round {about((now_ms - at_ms) / 1000)} ago" if at_ms else "no round yet"
+        return Finding(name="upkeep", ok=late_s < _LATE * EXPIRE_EVERY_S, text=text, watched=True)
 
     async def _wake_gc(self) -> None:
-        for path in (GC, HEALTH):
-            await with_retry(partial(self.directory.create, Path.parse(path, ()), origin=Origin.SYSTEM))
+        await with_retry(partial(self.directory.create, Path.parse(GC, ()), origin=Origin.SYSTEM))
         await trio.sleep(GC_FIRST_S)
         again = False
         while True:

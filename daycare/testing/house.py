@@ -15,6 +15,7 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.daemon import Daemon
 from daycare.features import open_store
 from daycare.features.memory.loading import load
+from daycare.ops.run import Run
 from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
 from daycare.store.home import Home
@@ -48,7 +49,7 @@ class House:
         inbound = Inbound(
             connector="direct", sender=f"direct:{user}", key=key or f"say:{self.counter}", text=text, path=path
         )
-        return await self.daemon.flow.accept(inbound)
+        return await self.daemon.intake.accept(inbound)
 
     async def hear(self, receipt: Receipt, deadline_s: float = 3_600.0) -> str:
         """Wait for the answer to something that was said."""
@@ -125,7 +126,7 @@ async def open_house(
         if await store.people.get(OWNER) is None:
             await store.people.add(User(id=OWNER, name="Ann", operator=True, keys=(f"direct:{OWNER}",)))
         vault = open_vault(home.key_file)
-        daemon = Daemon(home, config, store, vault, owner=OWNER, mode="run", clock=clock, plugins=extra)
+        daemon = Daemon(Run(home, "run", OWNER, clock), config, store, vault, extra)
         async with trio.open_nursery() as nursery:
             if work:
                 nursery.start_soon(daemon.work)

@@ -1,1 +1,1 @@
-"""Tools: what a model can do. `runner` runs them, `context` is what they may do, `builtin` holds our own."""
+"""Tools: what a model can do. `catalogue` knows them, `runner` runs them; `builtin` holds our own."""

@@ -11,7 +11,7 @@ from daycare.base.times import local_time
 from daycare.base.tool import Sourced
 from daycare.base.zones import zone_of
 from daycare.plugin import Choice, Plugin, StructTool, ToolContext, Waiting
-from daycare.tools.runner import REACT
+from daycare.tools.catalogue import REACT
 
 REMIND_MAX_S = 366 * 86_400.0
 

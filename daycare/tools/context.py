@@ -28,7 +28,7 @@ class Reach(msgspec.Struct, frozen=True):
     living ones; `file(id, user)` returns a user's file, `read(id, user, offset, length)` bytes of it,
     `keep(key, user, origin, name, media_type, data)` keeps one;
     `memory(agent, user, turn, step)` is the agent's memory for one call; `reactable(agent, user, turn)` raises where
-    no message of a turn can get a reaction, and `reacts(agent)` says whether an agent is offered them at all;
+    no message of a turn can get a reaction;
     `origins(agent, user, turn, step)` says where the words of others came from that one call may pass on.
     """
 
@@ -41,7 +41,6 @@ class Reach(msgspec.Struct, frozen=True):
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
     memory: Callable[[Agent, User, Turn, int], Memory]
     reactable: Callable[[Agent, User, Turn], Awaitable[None]]
-    reacts: Callable[[Agent], bool]
     origins: Callable[[Agent, User, Turn, int], Awaitable[tuple[Origin, ...]]]
 
 

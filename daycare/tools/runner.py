@@ -3,7 +3,7 @@
 It never raises for what the model did wrong, nor for what a tool does wrong: both come back as words for the model.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import msgspec
@@ -14,19 +14,15 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, Origins, ToolCall
-from daycare.base.path import PEOPLES, Kind
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
-from daycare.settings import Live
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
+from daycare.tools.catalogue import Catalogue
 from daycare.tools.context import Context, Reach
 
 CRASHED = "TOOL_CRASHED"
-TASKS_ONLY = "task_progress"
-REACT = "react"
-_PEOPLES_ONLY = "memory_ask"  # a helper searches itself: it would wait for one that does the same
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -55,53 +51,33 @@ async def unasked(agent: Agent, user: User, turn: Turn, step: int, call: ToolCal
 
 
 class Runner:
-    """Knows every tool and runs calls of them.
+    """Runs calls of the tools that a catalogue knows.
 
-    Agents of a role that `[tools]` names use its tools only. `permit` is asked before a call and returns why not, or
-    "". `gate` is asked before one that outlasts its turn, and returns what the model is to read in place of a result,
-    or "". `keep` stores a result that is too long for a prompt, once for each key.
+    `permit` is asked before a call and returns why not, or "". `gate` is asked before one that outlasts its turn, and
+    returns what the model is to read in place of a result, or "". `keep` stores a result that is too long for a prompt,
+    once for each key.
     """
 
     def __init__(
         self,
-        tools: Sequence[Tool],
+        catalogue: Catalogue,
         reach: Reach,
         clock: Clock,
         keep: Keep,
-        live: Live,
         permit: Permit = everything,
         gate: Gate = unasked,
     ) -> None:
-        self._tools = {tool.spec.name: tool for tool in tools}
+        self._catalogue = catalogue
+        self.specs = catalogue.specs
         self._reach = reach
         self._clock = clock
         self._keep = keep
-        self._roles = live.made(lambda settings: settings.tools.by_role())
         self._permit = permit
         self._gate = gate
 
-    def change(self, gone: Sequence[Tool], new: Sequence[Tool]) -> None:
-        """Know these tools in place of those."""
-        for tool in gone:
-            self._tools.pop(tool.spec.name, None)
-        self._tools |= {tool.spec.name: tool for tool in new}
-
-    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
-        """Return the tools an agent may use: what its role may, and of these what it was given."""
-        own = agent.config.tools
-        of_role = self._roles().get(agent.role or "default")
-        return tuple(
-            tool.spec
-            for name, tool in self._tools.items()
-            if (own is None or name in own) and (of_role is None or name in of_role)
-            if name != _PEOPLES_ONLY or agent.kind in PEOPLES
-            if name != REACT or self._reach.reacts(agent)
-            if name != TASKS_ONLY or agent.kind == Kind.TASK
-        )
-
     def idempotent(self, name: str) -> bool:
         """Return whether a call may be repeated after a crash; one of an unknown tool does nothing, so it may."""
-        tool = self._tools.get(name)
+        tool = self._catalogue.get(name)
         return tool is None or tool.idempotent
 
     async def run(
@@ -115,7 +91,7 @@ class Runner:
         progress: Callable[[str], None] = lambda _: None,
     ) -> Done:
         """Run one call. `chains` say how the turn came about; `progress` hears how far a long call is."""
-        tool = self._tools.get(call.name)
+        tool = self._catalogue.get(call.name)
         allowed = tuple(spec.name for spec in self.specs(agent))
         if tool is None or call.name not in allowed:
             return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")

@@ -207,13 +207,13 @@ async def test_what_a_person_says_to_all_reaches_whom_they_talk_with_and_nobody_
         await house.daemon.directory.spawn(direct, Kind.SUB, origin=Origin.AGENT)
         await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
         await house.talk("hi", user="bob")
-        posted = await house.daemon.flow.accept_all(_said_to_all())
+        posted = await house.daemon.intake.accept_all(_said_to_all())
         receipts = [receipt for _, receipt in posted if isinstance(receipt, Receipt)]
         assert {receipt.path for receipt in receipts} == {A, B, "/ann/direct"}
         assert len(receipts) == len(posted) and len({receipt.trace for receipt in receipts}) == 1
         for receipt in receipts:
             assert (await house.daemon.router.wait(receipt, 300.0)).result == "echo: I am away"
-        again = await house.daemon.flow.accept_all(_said_to_all())
+        again = await house.daemon.intake.accept_all(_said_to_all())
         repeats = {(it.seq, it.duplicate) for _, it in again if isinstance(it, Receipt)}
         assert repeats == {(receipt.seq, True) for receipt in receipts}
 
@@ -225,11 +225,11 @@ async def test_an_agent_that_is_full_keeps_a_message_to_all_from_itself_alone(
         await _two(house)
         rows = [(replace(_question(A), key=str(n)), None) for n in range(INBOX_MAX_MESSAGES)]
         await house.store.inbox.post_all(rows)
-        posted = {envelope.to: it for envelope, it in await house.daemon.flow.accept_all(_said_to_all())}
+        posted = {envelope.to: it for envelope, it in await house.daemon.intake.accept_all(_said_to_all())}
         full = posted[A]
         assert isinstance(full, BusyError) and full.code == "INBOX_FULL"
         assert isinstance(posted[B], Receipt)
-        again = {envelope.to: it for envelope, it in await house.daemon.flow.accept_all(_said_to_all())}
+        again = {envelope.to: it for envelope, it in await house.daemon.intake.accept_all(_said_to_all())}
         assert isinstance(again[A], BusyError) and getattr(again[B], "duplicate", False)
 
 
@@ -240,7 +240,7 @@ async def test_a_message_to_too_many_agents_reaches_none(
     async with open_house(tmp_path) as house:
         await _two(house)
         with pytest.raises(ConflictError, match="there are 2, more than 1") as refused:
-            await house.daemon.flow.accept_all(_said_to_all())
+            await house.daemon.intake.accept_all(_said_to_all())
         assert refused.value.code == "AGENTS_MANY" and house.events("message.accepted") == []
 
 

@@ -142,7 +142,7 @@ async def test_messages_of_two_people_are_two_turns(tmp_path: Path, autojump_clo
         first = await house.say("wait")
         await trio.sleep(1)
         mine = await house.say("mine", path="/ann/direct")
-        other = await house.daemon.flow.accept(
+        other = await house.daemon.intake.accept(
             Inbound(connector="direct", sender="direct:laptop", key="l1", text="also mine")
         )
         assert await house.hear(other) == "echo: also mine"

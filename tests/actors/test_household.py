@@ -169,7 +169,7 @@ async def test_no_helper_is_made_below_another_users_agent(tmp_path: Path, autoj
                 cause=Question("w", "id", 1),
             )  # fmt: skip
             with pytest.raises(ForbiddenError, match="one user to another"):
-                await home.house.daemon.directory.help(await home.at(target), AgentConfig(), f"born:{target}", task)
+                await home.house.daemon.helpers.help(await home.at(target), AgentConfig(), f"born:{target}", task)
         assert await home.house.store.agents.count() == before
 
 

@@ -18,35 +18,45 @@ from daycare.actors.lifecycle import Activation
 from daycare.actors.permits import Permits
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
+from daycare.agent.attachments import Files
 from daycare.agent.behaviours import Behaviours
-from daycare.agent.budget_controls import BudgetControls
 from daycare.agent.budgets import Budgets
 from daycare.agent.deliveries import Deliveries
-from daycare.agent.newcomers import Newcomers
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
 from daycare.approvals.desk import Desk
 from daycare.backups.engine import Backups
 from daycare.base.clock import SystemClock
-from daycare.base.errors import BudgetError, DaycareError, ForbiddenError
+from daycare.base.errors import BudgetError, ConflictError, DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
+from daycare.connectors.outcomes import Outcomes
 from daycare.exports.engine import Exports
 from daycare.features import open_store
+from daycare.features.approvals import Approving
+from daycare.features.backups import BackingUp
+from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
+from daycare.features.exports import Exporting
+from daycare.features.health import Watching
+from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
+from daycare.features.pairing import Pairing
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
+from daycare.ops.run import Run
+from daycare.ops.steering import Steering
 from daycare.plugin import Inbound
+from daycare.schedule.health import Health
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.home import Home
@@ -143,6 +153,7 @@ class Api:
     client: httpx.AsyncClient
     socket: Path
     services: Services
+    desk: Desk
     memory: MemoryFeature
     store: Store
     bus: Bus
@@ -244,7 +255,7 @@ async def open_api(
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)
             supervisor.posted(commit.posted)
-            router.completed(commit.completed)
+            router.committed(commit)
 
         store.subscribe(committed)
 
@@ -280,12 +291,14 @@ async def open_api(
         async def status() -> Mapping[str, Any]:
             return {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
 
-        async def read_file(number: int, user: str) -> tuple[File, bytes] | None:
-            file, data = await store.files.get(number, user), await store.files.read(number, user)
-            return None if file is None or data is None else (file, data)
-
-        async def well() -> list[Finding]:
+        async def well(*, whole: bool) -> list[Finding]:
             return [Finding(name="disk", ok=True, text="10 GB are free")]
+
+        async def quiet_operator(text: str, *, topic: str) -> None:
+            """Nobody is there."""
+
+        async def reload() -> object:
+            raise ConflictError("RELOAD_STOPPING", "reloading config.toml: nobody goes by it")
 
         async def nobody(user: str, preferred: Agent | None) -> None:
             return None
@@ -293,33 +306,39 @@ async def open_api(
         async def tell(user: str, text: str, **about: str) -> None:
             """Nobody is there."""
 
+        async def target(user: str, connector: str) -> str | None:
+            return None
+
         async def quiet(user: str, text: str, topic: str, path: str) -> None:
             """Nobody is there."""
 
         reach: Any = None  # nobody acts here
         stops: list[tuple[bool, str]] = []
+        run = Run(Home(folder), mode, "ann", clock)
+        run.stop.ask = lambda restart, reason: stops.append((restart, reason))  # type: ignore[method-assign]
+        desk = Desk(store, bus, clock, "ann", nobody, tell)
+        outcomes = Outcomes(store, desk, bus, clock, {}, target)
+        health = Health(store, directory, router, well, quiet_operator)
         pool = pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"})
-        budgets = Budgets(store, tell, bus, clock, live, "ann")
-        desk, permits = Desk(store, bus, clock, "ann", nobody, tell), Permits(directory, live, bus, clock)
+        permits = Permits(directory, live, bus, clock)
         memory = MemoryFeature(
             store=store,
+            documents=Documents(store, directory.all_of, lambda agent: ()),
             directory=directory,
             router=router,
             pool=pool,
             approvals=desk,
             permits=permits,
+            provenance=reach,
             live=live,
             bus=bus,
             clock=clock,
             owner="ann",
             folder=folder / "memory",
             load=None,
-            specs=lambda agent: (),
-            thinker=lambda: reach,
-            provenance=lambda: reach,
-            on_forgotten=lambda: None,
         )
-        signals = Signals(store, directory, router, permits.check, budgets, lambda: reach, bus, clock, live, "ann")
+        budgets = Budgets(store, tell, bus, clock, live, "ann")
+        signals = Signals(store, directory, router, permits.check, budgets, memory.documents, bus, clock, live, "ann")
         services = Services(
             store=store,
             directory=directory,
@@ -329,21 +348,13 @@ async def open_api(
             pool=pool,
             clock=clock,
             vault=open_vault(folder / "daycare.key"),
-            desk=desk,
             permits=permits,
-            budgets=BudgetControls(store, directory, budgets, clock, "ann"),
-            newcomers=Newcomers(store, directory, "ann"),
             behaviours=Behaviours(store, clock, reach, {}),
-            health=well,
             accept=accept,
             accept_all=accept_all,
             status=status,
-            stop=lambda restart, reason: stops.append((restart, reason)),
             owner="ann",
-            mode=mode,
             live=live,
-            exports=Exports(store, directory, lambda config: None, clock, folder, "direct:ann"),
-            backups=Backups(Home(folder), live, store, clock),
             features=[
                 Cron(
                     store,
@@ -360,9 +371,16 @@ async def open_api(
                 memory,
                 Tasks(store, Deliveries(directory, reach, {}), router, permits.check, bus, clock, live, "ann"),
                 signals,
+                Approving(store, directory, desk, outcomes, live, clock, "ann"),
+                Budgeting(store, directory, budgets, clock, "ann"),
+                Pairing(store, directory, clock, "ann"),
+                BackingUp(Backups(Home(folder), live, store, clock)),
+                Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
+                Watching(store, router, accept, health, "ann"),
+                Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,
-            read_file=read_file,
+            files=Files(store, {}),
         )
         shutdown, ended = trio.Event(), trio.Event()
 
@@ -383,7 +401,7 @@ async def open_api(
         transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
-                yield Api(client, socket, services, memory, store, bus, echo, nursery, shutdown, ended, stops)
+                yield Api(client, socket, services, desk, memory, store, bus, echo, nursery, shutdown, ended, stops)
         shutdown.set()
         with trio.fail_after(5):
             await ended.wait()

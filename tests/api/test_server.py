@@ -187,13 +187,15 @@ async def test_busy_refusal_carries_its_delay(api: Api) -> None:
     assert answer.json()["error"]["retry_after_s"] == 30
 
 
-async def test_defect_is_logged_with_its_place_and_tells_nothing(api: Api, capsys: pytest.CaptureFixture[str]) -> None:
-    def explode() -> None:
+async def test_defect_is_logged_with_its_place_and_tells_nothing(
+    api: Api, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def explode(*_: object, **__: object) -> None:
         detail = "very-private"
         raise KeyError(detail)
 
-    object.__setattr__(api.services, "status", explode)
-    error = await api.refused(500, "DEFECT", "GET", "/v1/status")
+    monkeypatch.setattr(api.store.people, "find", explode)
+    error = await api.refused(500, "DEFECT", "GET", "/v1/users")
     logged = "".join(capsys.readouterr())
     assert "api.defect" in logged and "KeyError" in logged and "in explode" in logged
     assert "private" not in f"{error}{logged}"

@@ -30,8 +30,8 @@ async def test_every_message_that_was_acknowledged_before_is_answered_once_by_th
                 while len(acknowledged) < (number + 1) * _MESSAGES // 5:
                     await trio.sleep(0.001)
                 before.append(set(acknowledged))
-                report = await house.daemon.services.backups.make(with_key=True, progress=Progress())
-                data = [piece async for piece in house.daemon.services.backups.fetch(report.id)]
+                report = await house.daemon.backups.backups.make(with_key=True, progress=Progress())
+                data = [piece async for piece in house.daemon.backups.backups.fetch(report.id)]
                 publish(data, tmp_path / f"b{number}", "")
                 made.append(tmp_path / f"b{number}")
         assert len(acknowledged) == _MESSAGES, "messages went on while it was backed up"

@@ -74,7 +74,7 @@ async def lived(house: House) -> None:
         await store.of(CronRows).add(
             NewCronJob(path=f"/{user}/cron/news", user=user, source="cli", source_ref="", spec=spec, next_at=None)
         )
-        await house.daemon.services.budgets.put(f"/{user}", {"day.usd": 5_000_000})
+        await house.daemon.budgeting.controls.put(f"/{user}", {"day.usd": 5_000_000})
     await store.intake.remember("telegram", "lid:9", "424242")
     await store.intake.remember("telegram", "cursor", "424242")
     await trio.sleep(QUIET_S)

@@ -171,7 +171,7 @@ async def test_the_operator_is_told_once_and_rounds_go_on_when_the_clock_is_set_
         await trio.sleep(2 * EXPIRE_EVERY_S)
         clock.shift(-DAY_S)
         await trio.sleep(2 * HEALTH_BAD_S)
-        [finding] = [it for it in await house.daemon.upkeep.health.report() if it.name == "clock"]
+        [finding] = [it for it in await house.daemon.health.report() if it.name == "clock"]
         assert not finding.ok and "was set back by 24 hours" in finding.text
         before = _rounds(house)
         await trio.sleep(3 * EXPIRE_EVERY_S)
@@ -180,7 +180,7 @@ async def test_the_operator_is_told_once_and_rounds_go_on_when_the_clock_is_set_
         assert len(told) == 1
         clock.shift(DAY_S)
         await trio.sleep(2 * HEALTH_BAD_S)
-        [finding] = [it for it in await house.daemon.upkeep.health.report() if it.name == "clock"]
+        [finding] = [it for it in await house.daemon.health.report() if it.name == "clock"]
         assert finding.ok
 
 

@@ -284,7 +284,7 @@ async def test_a_report_names_what_went_wrong(tmp_path: Path, autojump_clock: Cl
     async with open_house(tmp_path, Scripted(default=echo)) as house:
         parked = await house.agent("/ann/agent/parked")
         await house.store.agents.set_state(parked.id, "parked", "too many crashes")
-        found = {each.name: each for each in await house.daemon.upkeep.health.report()}
+        found = {each.name: each for each in await house.daemon.health.report()}
         assert not found["parked agents"].ok and found["parked agents"].text == "/ann/agent/parked"
         assert found["store"].ok and found["models"].ok and found["messages"].ok
 
@@ -301,7 +301,7 @@ async def test_only_operators_may_write_to_the_daemons_own_agents(tmp_path: Path
                 assert verdict.decision is Decision.DENY
         stranger = Inbound(connector="direct", sender="direct:eve", key="1", text="?", path="/system/gc")
         with pytest.raises(ForbiddenError):
-            await house.daemon.flow.accept(stranger)
+            await house.daemon.intake.accept(stranger)
         with pytest.raises(DaycareError):
             await house.say("?", path="/system/nobody")
 

@@ -18,7 +18,6 @@ from daycare.base.budget import Measure, Use, day_of
 from daycare.base.clock import SystemClock
 from daycare.base.messages import Usage
 from daycare.ops import process
-from daycare.ops.measuring import gauges
 from daycare.store.records import Spend
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.testing.house import House, open_house
@@ -113,8 +112,8 @@ _WORK: dict[str, Work] = {
     "/agents": _said("/agents", _PERSON),
     "/spend of a person": _said("/spend", _PERSON),
     "reservation": _reserve,
-    "metrics": lambda house: gauges(house.daemon),
-    "health": lambda house: house.daemon._look(whole=True),
+    "metrics": lambda house: house.daemon.observation.measured.families(),
+    "health": lambda house: house.daemon.health.look(whole=True),
 }
 
 

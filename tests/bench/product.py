@@ -142,7 +142,7 @@ class _Actors:
     def _committed(self, commit: Commit) -> None:
         self.directory.forget(commit.agents)
         self.supervisor.posted(commit.posted)
-        self.router.completed(commit.completed)
+        self.router.committed(commit)
         self.waiting -= len(commit.completed)
         if not self.waiting:
             self.quiet.set()

@@ -190,7 +190,7 @@ async def _talked(house: House, turns: int) -> None:
 
 async def _agrees(house: House, till: Till, *, bound: bool, cut: bool) -> None:
     """Compare the books with what the provider has answered. `cut`: calls were broken off, or the daemon was."""
-    rows = [row for row in await house.daemon.services.budgets.spent(3) if row.provider == "scripted"]
+    rows = [row for row in await house.daemon.budgeting.controls.spent(3) if row.provider == "scripted"]
     charged = sum(row.cached_tokens for row in rows)
     calls, unsettled = sum(row.calls for row in rows), sum(row.unsettled for row in rows)
     lost = [bit for bit in till.answered if not charged & bit]
@@ -211,7 +211,7 @@ async def _agrees(house: House, till: Till, *, bound: bool, cut: bool) -> None:
     assert int(str(bits)) & ~charged == 0 and int(str(single)) <= calls, "single calls are some of those in the sums"
     if bound:
         cost = sum(row.cost_micros + row.unsettled_micros for row in rows)
-        explained = await house.daemon.services.budgets.explained(f"/{OWNER}")
+        explained = await house.daemon.budgeting.controls.explained(f"/{OWNER}")
         used = {limit.name: limit.used for view in explained for limit in view.limits if view.path == f"/{OWNER}"}
         assert used.get("day.calls", calls + unsettled) == calls + unsettled
         assert used.get("day.usd", cost) == cost

@@ -45,7 +45,7 @@ async def test_what_a_task_spends_counts_for_who_asked_and_once_for_their_user(
 ) -> None:
     model = Working()
     async with open_house(tmp_path, model, config=config()) as house:
-        budgets = house.daemon.services.budgets
+        budgets = house.daemon.budgeting.controls
         await house.agent(SCRIBE)
         for path in (SCRIBE, f"/{OWNER}", "/", f"/{OWNER}/task", f"/{OWNER}/agent"):
             await budgets.put(path, {"day.calls": 50})
@@ -73,7 +73,7 @@ async def test_the_budget_of_who_asked_binds_the_task(tmp_path: Path, autojump_c
     model = Working()
     async with open_house(tmp_path, model, config=config()) as house:
         await house.agent(SCRIBE)
-        await house.daemon.services.budgets.put(SCRIBE, {"day.calls": 5})
+        await house.daemon.budgeting.controls.put(SCRIBE, {"day.calls": 5})
         model.task.default = lambda request: call(("task_progress", {"text": "on and on"}))
         await asks(house)
         it = await ended(house, "look")
@@ -99,7 +99,7 @@ async def test_a_jobs_task_counts_for_the_budget_of_the_job(
 ) -> None:
     model = Scripted(lambda request: call(("task_progress", {"text": "on and on"})))
     async with open_house(tmp_path, model, config=config()) as house:
-        await house.daemon.services.budgets.put(f"/{OWNER}/cron/sum", {"day.calls": 3})
+        await house.daemon.budgeting.controls.put(f"/{OWNER}/cron/sum", {"day.calls": 3})
         await schedule(house, at="2027-01-01T00:10", task="report")
         await trio.sleep(3_600)
         [run] = await ledger(house)
@@ -251,7 +251,7 @@ async def test_a_subuser_starts_with_a_budget_of_their_own_for_all_their_agents(
         assert await house.talk("and me?") == "echo: and me?", "their owner is bound by their own"
         for path in (MIA, "/mia/agent/scribe"):
             assert (await used(house, path))[f"{MIA} day.calls"] == 3
-        assert [view.path for view in await house.daemon.services.budgets.listed()] == ["/", "/ann", MIA]
+        assert [view.path for view in await house.daemon.budgeting.controls.listed()] == ["/", "/ann", MIA]
 
 
 async def test_what_a_subuser_spends_counts_for_their_owner_and_once(
@@ -260,7 +260,7 @@ async def test_what_a_subuser_spends_counts_for_their_owner_and_once(
     limits = config(everything=("100calls a day",), operator=("50calls a day",))
     async with open_house(tmp_path, config=limits) as house:
         await with_mia(house)
-        budgets = house.daemon.services.budgets
+        budgets = house.daemon.budgeting.controls
         await house.agent("/mia/agent/scribe")
         await house.talk("one", user="mia")
         await house.talk("two", user="mia", path="/mia/agent/scribe")
@@ -281,7 +281,7 @@ async def test_a_budget_above_a_subuser_binds_all_their_agents(
     async with open_house(tmp_path, config=config()) as house:
         await with_mia(house)
         await house.agent("/mia/agent/scribe")
-        await house.daemon.services.budgets.put(path, {"day.calls": 2})
+        await house.daemon.budgeting.controls.put(path, {"day.calls": 2})
         await house.talk("one", user="mia")
         await house.talk("two", user="mia", path="/mia/agent/scribe")
         await house.say("three", user="mia")

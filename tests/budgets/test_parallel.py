@@ -57,7 +57,7 @@ async def test_64_calls_at_the_limit_never_spend_more_than_it(tmp_path: Path) ->
         ):
             said = await talk_all(house)
             counted = len(server.history) * words * RESERVED / TOKENS  # the provider's own
-            (view,) = [it for it in await house.daemon.services.budgets.listed() if it.path == f"/{OWNER}"]
+            (view,) = [it for it in await house.daemon.budgeting.controls.listed() if it.path == f"/{OWNER}"]
             (limit,) = view.limits
             await house.daemon.pool.aclose()
         assert LIMIT - RESERVED < counted <= LIMIT

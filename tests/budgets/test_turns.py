@@ -69,7 +69,7 @@ def say_with(text: str, usage: Usage) -> Any:
 
 
 async def used(house: House, path: str = DIRECT) -> dict[str, int]:
-    found = await house.daemon.services.budgets.explained(path)
+    found = await house.daemon.budgeting.controls.explained(path)
     return {f"{view.path} {limit.name}": limit.used for view in found for limit in view.limits}
 
 
@@ -222,7 +222,7 @@ async def test_a_refusal_is_free_and_a_reply_that_broke_off_counts_in_full(
 
 
 async def _unsettled(house: House) -> int:
-    return sum(row.unsettled_micros for row in await house.daemon.services.budgets.spent(1))
+    return sum(row.unsettled_micros for row in await house.daemon.budgeting.controls.spent(1))
 
 
 async def test_a_call_that_a_person_stops_counts_in_full(
@@ -234,7 +234,7 @@ async def test_a_call_that_a_person_stops_counts_in_full(
         await trio.sleep(5)
         assert await _unsettled(house) == 0
         assert await house.talk("/stop") == "Stopped."
-        (row,) = await house.daemon.services.budgets.spent(1)
+        (row,) = await house.daemon.budgeting.controls.spent(1)
         assert (row.calls, row.unsettled) == (0, 1)
         assert row.unsettled_micros >= 16 * 500
 
@@ -278,7 +278,7 @@ async def test_what_a_provider_does_not_count_is_estimated(
     async with open_house(tmp_path, config=config()) as house:
         house.model.enqueue(say_with("some words", Usage()))
         await house.talk("hello")
-        (row,) = await house.daemon.services.budgets.spent(1)
+        (row,) = await house.daemon.budgeting.controls.spent(1)
         assert row.input_tokens > 100 and row.output_tokens > 0
 
 
@@ -287,7 +287,7 @@ async def test_a_model_test_is_charged_too(tmp_path: Path, autojump_clock: trio.
         from daycare.inference.metering import Payer
 
         await house.daemon.pool.test(payer=Payer(path=f"/{OWNER}", user=OWNER))
-        (row,) = await house.daemon.services.budgets.spent(1)
+        (row,) = await house.daemon.budgeting.controls.spent(1)
         assert (row.path, row.calls, row.cost_micros) == (f"/{OWNER}", 1, 30 * 10_000)
 
 
@@ -309,7 +309,7 @@ async def test_memory_workers_go_by_the_rules_when_there_is_no_budget(
 
 async def test_a_limit_of_an_agent_binds_its_helpers(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     async with open_house(tmp_path, config=config()) as house:
-        await house.daemon.services.budgets.put(DIRECT, {"day.calls": 2})
+        await house.daemon.budgeting.controls.put(DIRECT, {"day.calls": 2})
         house.model.enqueue(call(("spawn", {"task": "look it up", "wait": True})), say("found"))
         await house.say("ask a helper")
         await trio.sleep(2)
@@ -341,7 +341,7 @@ async def test_what_was_reserved_when_the_daemon_died_stays_charged(
         await trio.sleep(1)
     async with open_house(tmp_path, location="daycare.db", config=setup, clock=clock) as house:
         await trio.sleep(5)
-        (row,) = await house.daemon.services.budgets.spent(1)
+        (row,) = await house.daemon.budgeting.controls.spent(1)
         assert (row.calls, row.unsettled) == (1, 1), "the turn was taken again, and the first call may have been billed"
 
 

@@ -181,7 +181,7 @@ async def test_in_a_house_a_turn_is_seen_from_its_first_moment_to_its_reply(
     tools = Plugin(name="pondering", tools=(StructTool("ponder", Ponder, _ponder, idempotent=True),))
     async with open_house(tmp_path, model, plugins=[pigeon.plugin(), tools]) as house:
         await house.store.people.link("pigeon:7", "ann")
-        receipt = await house.daemon.flow.accept(
+        receipt = await house.daemon.intake.accept(
             Inbound(connector="pigeon", sender="pigeon:7", key="p1", text="wait a little")
         )
         assert await house.hear(receipt) == "I have waited."

@@ -82,7 +82,7 @@ class Person:
         if key in self.outside.acknowledged:
             return
         inbound = Inbound(connector="pigeon", sender=f"pigeon:{OWNER}", key=key, text=text, files=tuple(files))
-        receipt = await self.house.daemon.flow.accept(inbound)
+        receipt = await self.house.daemon.intake.accept(inbound)
         self.outside.note("acknowledged", key=key, seq=receipt.seq)
 
     async def receive(self, cursor: str, texts: dict[str, str]) -> None:

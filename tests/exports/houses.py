@@ -57,7 +57,7 @@ async def lived(house: House) -> None:
     await house.talk("remind me in 3 hours to water the garden", path=WORK)
     await house.talk("remind me in 20 minutes to breathe", path=WORK)
     cat = await house.store.files.put("direct:cat", "ann", Origin.FILE, "cat.png", "image/png", b"\x89PNG" + bytes(99))
-    seen = await house.daemon.flow.accept(
+    seen = await house.daemon.intake.accept(
         Inbound(connector="direct", sender="direct:ann", key="cat", text="look at her", path=WORK, files=(cat,))
     )
     await house.hear(seen)
@@ -137,7 +137,7 @@ async def documents(house: House, owner: str) -> None:
 
 def exports_of(house: House) -> Exports:
     """Return what exports and imports in a house."""
-    return house.daemon.services.exports
+    return house.daemon.exports
 
 
 async def exported(house: House, path: str = WORK, *, shared: bool = False) -> tuple[Report, bytes]:

@@ -177,7 +177,7 @@ async def rights_at(house: House, path: str, root: str, agent: Agent | None = No
     """Return what the agent at a path may do, below the root that was moved; of others by their names alone."""
     daemon, user = house.daemon, path.split("/")[1]
     agent = agent or await daemon.directory.at(path)
-    offered = {tool.name for tool in daemon.runner.specs(agent)}
+    offered = {tool.name for tool in daemon.catalogue.specs(agent)}
 
     async def may(action: str, target: str) -> bool:
         return (await daemon.permits.may(agent.path, action, target)).decision is Decision.ALLOW

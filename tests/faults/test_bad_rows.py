@@ -123,7 +123,7 @@ async def test_a_sweep_that_fails_keeps_no_other_from_sweeping(
     async with open_house(tmp_path) as house:
         await house.talk("hello")
         swept: list[str] = []
-        gc = house.daemon.upkeep.parts["/system/gc"]
+        gc = house.daemon.behaviours.parts["/system/gc"]
 
         async def broken(now_ms: int) -> int:
             raise ValueError("cannot be swept")

@@ -75,7 +75,7 @@ class Errand:
         async def story(house: House) -> None:
             for key, text, target in (("update:1", ASKED, None), ("update:2", ALSO, "ann#7")):
                 if key not in self.acknowledged:
-                    await house.daemon.flow.accept(
+                    await house.daemon.intake.accept(
                         Inbound(connector="pigeon", sender="pigeon:ann", key=key, text=text, reply_target=target)
                     )
                     self.acknowledged.add(key)

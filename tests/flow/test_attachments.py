@@ -34,7 +34,7 @@ def _config(**model: Any) -> Config:
 
 
 async def _send(house: House, *files: Attachment | File, text: str = "look", key: str = "k") -> Receipt:
-    return await house.daemon.flow.accept(
+    return await house.daemon.intake.accept(
         Inbound(connector="direct", sender="direct:ann", key=key, text=text, files=files)
     )
 

@@ -14,7 +14,7 @@ from daycare.testing.house import House, open_house
 async def _refused(house: House, code: str, kind: type[DaycareError], **inbound: str) -> DaycareError:
     said = {"connector": "direct", "sender": "direct:ann", "key": "k", "text": "hello", **inbound}
     with pytest.raises(kind) as caught:
-        await house.daemon.flow.accept(Inbound(**said))  # type: ignore[arg-type]
+        await house.daemon.intake.accept(Inbound(**said))  # type: ignore[arg-type]
     assert caught.value.code == code
     assert caught.value.hint, "it says what to do"
     return caught.value
@@ -86,6 +86,6 @@ async def test_half_a_surrogate_pair_is_no_reason_to_fail_wherever_it_stands(
     half = "a\ud800b"
     async with open_house(tmp_path, work=False) as house:
         inbound = Inbound(connector="direct", sender="direct:ann", key=half, text=half, name=half, meta={half: half})
-        receipt = await house.daemon.flow.accept(inbound)
+        receipt = await house.daemon.intake.accept(inbound)
         (row,) = await house.store.inbox.rows([receipt.seq])
         assert (row.envelope.text, row.envelope.person.more["a\ufffdb"]) == ("a\ufffdb", "a\ufffdb")

@@ -28,7 +28,7 @@ async def _people(house: House, *names: str) -> None:
 
 async def _say(house: House, text: str, user: str = "ann", reply_target: str | None = None) -> Receipt:
     house.counter += 1
-    return await house.daemon.flow.accept(
+    return await house.daemon.intake.accept(
         Inbound(
             connector="pigeon",
             sender=f"pigeon:{user}",
@@ -235,7 +235,7 @@ async def test_a_reply_that_was_confirmed_meanwhile_is_not_sent_again(tmp_path: 
         row = await house.store.outbox.get(seq)
         assert row is not None
         await house.store.outbox.sent([seq], "by another way")
-        assert await house.daemon.flow.deliver(row) is None
+        assert await house.daemon.delivery.deliver(row) is None
         assert pigeon.flights == []
 
 

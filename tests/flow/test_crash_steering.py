@@ -55,7 +55,7 @@ async def test_a_crash_at_any_commit_loses_and_doubles_no_steered_message(
 async def _talk(folder: Path, clock: VirtualClock, doom: Doom) -> bool:
     async def story(house: House) -> None:
         for word in WORDS:  # a repeat of what was acknowledged changes nothing
-            await house.daemon.flow.accept(Inbound(connector="direct", sender="direct:ann", key=word, text=word))
+            await house.daemon.intake.accept(Inbound(connector="direct", sender="direct:ann", key=word, text=word))
             await trio.sleep(3)
         await trio.sleep(400)
 

@@ -10,7 +10,6 @@ import trio
 
 from daycare.base.budget import day_of
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.ops.measuring import gauges
 from daycare.store.records import Spend
 from daycare.store.records_budgets import NewReservation
 from daycare.testing.clock import VirtualClock
@@ -50,9 +49,9 @@ async def reserve(house: House) -> None:
 
 WORK: dict[str, Work] = {
     "GET /v1/status": lambda house: house.daemon.status(),
-    "a metrics scrape": lambda house: gauges(house.daemon),
+    "a metrics scrape": lambda house: house.daemon.observation.measured.families(),
     "the first look at the jobs": lambda house: house.daemon.cron.schedule._rewind(house.daemon.clock.now_ms()),
-    "health": lambda house: house.daemon._look(whole=True),
+    "health": lambda house: house.daemon.health.look(whole=True),
     "a reservation": reserve,
     **{
         f"{text} by {user}": told(text, user)
@@ -64,8 +63,8 @@ WORK: dict[str, Work] = {
 
 # What a person asks for whole, however much there is: in pieces, between which others have a turn.
 LISTS: dict[str, Work] = {
-    "GET /v1/budgets": lambda house: house.daemon.spending.listed(),
-    "GET /v1/spend": lambda house: house.daemon.spending.spent(1),
+    "GET /v1/budgets": lambda house: house.daemon.budgeting.controls.listed(),
+    "GET /v1/spend": lambda house: house.daemon.budgeting.controls.spent(1),
     "GET /v1/users": lambda house: house.store.people.find(),
 }
 

@@ -166,7 +166,7 @@ async def test_a_try_that_may_have_arrived_stays_marked_whatever_comes_next(
 
 @pytest.fixture
 def a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.daemon.OUTAGE_MAX_S", DAY_S)
+    monkeypatch.setattr("daycare.kernel.OUTAGE_MAX_S", DAY_S)
 
 
 @pytest.mark.usefixtures("a_day")

@@ -315,7 +315,7 @@ async def test_accepting_a_topics_first_message_makes_its_user_as_well(tmp_path:
     async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house:
         await people(house)
         for key in ("a", "b"):
-            receipt = await house.daemon.flow.accept(in_club(key, "hi", chat=f"{CLUB}:5", within=CLUB))
+            receipt = await house.daemon.intake.accept(in_club(key, "hi", chat=f"{CLUB}:5", within=CLUB))
             assert receipt.path == "/club-t5/pigeon"
         owner = await house.store.people.by_key(f"{CLUB}:5")
         assert owner is not None and owner.parent == "club"

@@ -27,7 +27,7 @@ UNTIL_GIVEN_UP_S = 2 * OUTAGE_S
 
 @pytest.fixture(autouse=True)
 def short_outages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.daemon.OUTAGE_MAX_S", OUTAGE_S)
+    monkeypatch.setattr("daycare.kernel.OUTAGE_MAX_S", OUTAGE_S)
 
 
 async def ask(house: House, key: str = "a", text: str = "hello") -> None:

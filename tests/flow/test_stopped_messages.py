@@ -41,7 +41,7 @@ async def test_the_operator_hears_that_messages_are_answered_when_only_the_memor
         async with open_house(home, config=config) as house:
             await house.talk("hello")
             down = UnavailableError("PROVIDER_UNREACHABLE", "the line is dead")
-            house.daemon.announcer.outage(memory.partition("/")[0], down)
+            house.daemon.model_news.outage(memory.partition("/")[0], down)
             await trio.sleep(1)
             assert words in (await said_to(house))[-1]
 

@@ -112,7 +112,7 @@ async def test_sub_user_has_one_conversation_over_all_accounts_and_is_answered_w
         await people(house)
         await let_mia_in(house)
         assert await talk(house, "a", "over the pigeon", sender="pigeon:mia") == "echo: over the pigeon"
-        receipt = await house.daemon.flow.accept(
+        receipt = await house.daemon.intake.accept(
             Inbound(connector="direct", sender="direct:mia", key="b", text="in a terminal")
         )
         assert receipt.path == "/ann/subuser/mia"
@@ -151,7 +151,9 @@ async def test_neither_writes_to_agents_of_the_other(
         await let_mia_in(house)
         await house.agent(SCRIBE)
         with pytest.raises(ForbiddenError, match="belongs to another user"):
-            await house.daemon.flow.accept(Inbound(connector="pigeon", sender=sender, key="a", text="psst", path=path))
+            await house.daemon.intake.accept(
+                Inbound(connector="pigeon", sender=sender, key="a", text="psst", path=path)
+            )
 
 
 # -- ended, and back --------------------------------------------------------------------------------------------------

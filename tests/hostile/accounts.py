@@ -13,7 +13,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from daycare.base.connector import Inbound, Outcome, Unreadable
-from daycare.flow import Flow
+from daycare.flow import Intake
 from daycare.testing.house import House
 
 DEAD: Final = "SELECT 1 FROM dead_letters WHERE source = 'intake' AND trace = ?"
@@ -51,16 +51,16 @@ class Accounts:
 def accounts() -> Iterator[Accounts]:
     """Keep accounts of every daemon that is made within this block."""
     found = Accounts()
-    receive = Flow.receive
+    receive = Intake.receive
 
     async def receives(
-        self: Flow, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = ""
+        self: Intake, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = ""
     ) -> list[Outcome]:
         outcomes = await receive(self, connector, batch, cursor)
         found.note(connector, batch, outcomes)
         return outcomes
 
-    with patch.object(Flow, "receive", receives):
+    with patch.object(Intake, "receive", receives):
         yield found
 
 

@@ -146,7 +146,7 @@ async def still_there(house: House, trial: Trial) -> None:
 async def said(house: House, trial: Trial, number: int, inbound: Inbound) -> Receipt | None:
     """Say something, and wait until it was answered, refused or given up."""
     try:
-        receipt = await house.daemon.flow.accept(inbound)
+        receipt = await house.daemon.intake.accept(inbound)
     except DaycareError:
         trial.end(number, "refused")
         return None

@@ -34,7 +34,7 @@ def imported(tmp: Path, product: str, source: Path, **more: Any) -> None:
 
 async def write(house: House, key: str, text: str) -> str:
     inbound = Inbound(connector="telegram", sender=key, key=f"{key}:{text}", text=text)
-    receipt = await house.daemon.flow.accept(inbound)
+    receipt = await house.daemon.intake.accept(inbound)
     await house.hear(receipt)
     return receipt.path
 

@@ -202,8 +202,8 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "sent-before-acknowledged",
         "a reply leaves the outbox before the platform has acknowledged it",
-        "daycare.flow:Flow.deliver",
-        (Before("receipt = await self._send", 'await self.store.outbox.sent([row.seq], "")'),),
+        "daycare.flow:Delivery.deliver",
+        (Before("receipt = await sending.send", 'await self.store.outbox.sent([row.seq], "")'),),
         between("message", "UPDATE outbox SET"),
         "lost",
     ),

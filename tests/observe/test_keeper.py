@@ -97,9 +97,9 @@ async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
     tmp_path: Path, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_house(tmp_path, work=False) as house:
-        names = list(house.daemon._background())
+        names = list(house.daemon.background())
     assert len(names) > 12
-    parts = Daemon._background
+    parts = Daemon.background
     for number, name in enumerate(names):
         home = tmp_path / str(number)
         home.mkdir()
@@ -113,7 +113,7 @@ async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
             return {**parts(daemon), name: crash}
 
         with monkeypatch.context() as patch:
-            patch.setattr(Daemon, "_background", broken)
+            patch.setattr(Daemon, "background", broken)
             async with open_house(home) as broken_house:
                 assert await broken_house.talk("hello") == "echo: hello", name
                 await trio.sleep(100)
@@ -121,7 +121,9 @@ async def test_each_part_of_a_daemon_may_crash_and_the_daemon_answers(
                 told = [event for event in broken_house.events("notice") if name in str(event["text"])]
                 # Who reads the events that people are told of cannot tell of its own crash: that is in log and health.
                 assert len(told) == (name != "record of events"), name
-                [finding] = [each for each in await broken_house.daemon._look(whole=False) if each.name == "parts"]
+                [finding] = [
+                    each for each in await broken_house.daemon.health.look(whole=False) if each.name == "parts"
+                ]
                 assert not finding.ok
                 assert name in finding.text
 

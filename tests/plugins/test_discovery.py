@@ -27,6 +27,7 @@ from daycare.plugin import (
 )
 from daycare.plugins import discovery
 from daycare.plugins.admission import admit, orphans
+from daycare.plugins.context import Surroundings
 from daycare.plugins.contract import flaws, provides
 from daycare.plugins.discovery import discover
 from daycare.plugins.extensions import Extensions, look
@@ -206,7 +207,8 @@ def extensions(home: Path, text: str) -> Extensions:
         return Receipt(1, "agent")
 
     (home / "config.toml").write_text(text)
-    return Extensions(config.load(home), home, Bus(), SystemClock(), lambda _: None, bytes.decode, accept, Listener())
+    around = Surroundings(home / "plugins", SystemClock(), lambda _: None, bytes.decode, accept, Listener())
+    return Extensions(config.load(home), home, Bus(), around, {})
 
 
 async def test_provider_whose_plugin_failed_says_why_and_keeps_nobody_from_starting(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.flow import Flow
 from daycare.testing.openai_server import Call, FakeOpenAI
 from tests import program
 from tests.plugins.packages import LODGER, ROWDY, install
@@ -107,8 +106,7 @@ async def test_installed_package_is_found_configured_run_and_used_in_a_turn(home
         assert "serves tea" in table and "refuses to be imported" in table
         await house.daycare("stop")
         assert (home / "plugins" / "lodger" / "life").read_text() == "born\ngone\n"
-        if "hooks" in Flow.__dataclass_fields__:
-            assert (home / "plugins" / "lodger" / "turns").read_text() == "1\n"
+        assert (home / "plugins" / "lodger" / "turns").read_text() == "1\n"
 
 
 async def test_broken_packages_are_left_out_told_of_and_harm_nobody(home: Path, site: Path) -> None:

@@ -3,18 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trio
 import trio.testing
 
-from daycare.flow import Flow
 from daycare.plugin import BeforeTurn, HookSet, Plugin, PluginContext
 from daycare.testing.house import open_house
 from tests.plugins.helpers import stubborn
-
-pytestmark = pytest.mark.skipif(
-    "hooks" not in Flow.__dataclass_fields__, reason="the flow does not call hooks in this version"
-)
 
 
 async def test_contribution_is_read_by_the_model_before_the_message_and_is_not_kept(

@@ -342,7 +342,7 @@ async def test_quiet_hours_and_backups_are_taken(tmp_path: Path, autojump_clock:
         daemon = house.daemon
         more = '[notify]\nquiet = "00:00-23:59"\n[backup]\nevery = "24h"\nkeep = 3\n'
         found = await change(house, tmp_path, more + "[daemon]\nshutdown_grace_s = 2.0\n")
-        assert not found.pending and (await daemon.upkeep.backups.status())["keep"] == 3
+        assert not found.pending and (await daemon.backups.status())["keep"] == 3
 
         async def told() -> bool:
             await trio.sleep(2 * NOTIFY_LOOK_S)

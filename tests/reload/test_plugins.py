@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import COURIER_QUIET_S
-from daycare.ops import reloading
+from daycare.ops.replugging import Replugging
 from daycare.plugin import (
     BeforeTurn,
     ChatCommand,
@@ -192,7 +192,7 @@ async def test_a_change_that_fails_on_the_way_puts_the_settings_back(
         room, more = house.daemon.supervisor.room, loft('word = "croo"') + "[daemon]\nturns_max_running = 3\n"
         before = room.total_tokens
         with monkeypatch.context() as patched:
-            patched.setattr(reloading, "replug", fail)
+            patched.setattr(Replugging, "replug", fail)
             error = await refused(house, tmp_path, more)
         assert error.code == "RELOAD_FAILED" and room.total_tokens == before
         await change(house, tmp_path, more)

@@ -58,7 +58,7 @@ async def test_a_mistake_is_told_with_its_line_and_nothing_changes(
         [event] = house.events("config.refused")
         assert event["reason"] == error.message
         assert (await house.daemon.status())["config"]["refused"] == error.message
-        health = {each.name: each for each in await house.daemon.upkeep.health.report()}["config"]
+        health = {each.name: each for each in await house.daemon.health.report()}["config"]
         assert not health.ok and health.text == error.message
         assert await house.talk("hello") == "echo: hello"
 

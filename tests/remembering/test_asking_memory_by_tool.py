@@ -86,7 +86,7 @@ async def test_a_search_looks_so_often_and_then_has_to_answer(tmp_path: Path, au
 
 async def test_only_agents_that_people_talk_with_may_ask(tmp_path: Path, autojump_clock: object) -> None:
     async with open_house(tmp_path, model()) as house:
-        specs = house.daemon.flow.thinker._runner.specs
+        specs = house.daemon.catalogue.specs
         agent = await house.agent("/ann/direct")
         names = {tool.name for tool in specs(agent)}
         assert {"memory_ask", "memory_search"} <= names

@@ -45,7 +45,7 @@ FAULTS = {
 
 
 async def red(house: House) -> set[str]:
-    return {each.name for each in await house.daemon._look(whole=True) if not each.ok}
+    return {each.name for each in await house.daemon.health.look(whole=True) if not each.ok}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random, SystemRandom
 from typing import Any
+from unittest.mock import patch
 
 import trio
 import trio.testing
@@ -69,27 +70,24 @@ async def _interleave(seed: int, count: int, supervisor: type[Supervisor], folde
     rng = Random(seed)
     figures = Figures(seed)
     model = _Model(rng, figures)
-    async with open_house(folder, model, work=False) as house:
-        daemon = house.daemon
-        daemon.supervisor = supervisor(
-            *(daemon.store, daemon.directory, daemon.flow, daemon.endings, daemon.control),
-            *(daemon.bus, daemon.clock, daemon.keeper, daemon.live),
-        )
-        for number in range(AGENTS):
-            await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))
-        witness = _Witness(house, figures)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(daemon.work)
-            await trio.testing.wait_all_tasks_blocked()
-            async with trio.open_nursery() as posters:
-                nursery.start_soon(_sandman, house, witness, rng)
-                for number in range(POSTERS):
-                    share = range(number, count, POSTERS)
-                    posters.start_soon(_poster, house, figures, rng, f"poster{number}", share)
-            while witness.waiting() and not witness.stuck:
-                await trio.lowlevel.checkpoint()
-            nursery.cancel_scope.cancel()
-        witness.look()
+    with patch("daycare.kernel.Supervisor", supervisor):
+        async with open_house(folder, model, work=False) as house:
+            daemon = house.daemon
+            for number in range(AGENTS):
+                await house.agent(f"/ann/agent/a{number}", AgentConfig(policy=rng.choice(POLICIES)))
+            witness = _Witness(house, figures)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(daemon.work)
+                await trio.testing.wait_all_tasks_blocked()
+                async with trio.open_nursery() as posters:
+                    nursery.start_soon(_sandman, house, witness, rng)
+                    for number in range(POSTERS):
+                        share = range(number, count, POSTERS)
+                        posters.start_soon(_poster, house, figures, rng, f"poster{number}", share)
+                while witness.waiting() and not witness.stuck:
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()
+            witness.look()
     figures.unhandled = witness.waiting()
     return figures
 

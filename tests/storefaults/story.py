@@ -17,7 +17,6 @@ from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.exports.engine import Progress
 from daycare.features.tasks.records import TaskSpec
-from daycare.ops.serving import services
 from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent
 from daycare.store.records import AgentConfig, Receipt, User
 from daycare.testing.clock import VirtualClock
@@ -167,7 +166,7 @@ class Story(msgspec.Struct, kw_only=True):
             since_ms = self.disk.refused_ms
             if since_ms is None or self.clock.now_ms() - since_ms < RED_S * 1000:
                 continue
-            [store] = [it for it in await house.daemon.upkeep.health.report() if it.name == "store"]
+            [store] = [it for it in await house.daemon.health.report() if it.name == "store"]
             if store.ok and self.disk.refused_ms == since_ms:
                 self.silent.append(f"nothing was written since {since_ms}, and the store is said to be well")
 
@@ -234,7 +233,7 @@ class Story(msgspec.Struct, kw_only=True):
         await self._repeat(lambda: controls.remove(f"/{OWNER}/cron/often"))
         await self._repeat(daemon.status)
         await self._repeat(lambda: daemon.memory.controls.process())
-        exports = services(daemon).exports
+        exports = daemon.exports
         await self._repeat(lambda: exports.export(CLERK, shared=False, progress=Progress()))
 
     async def _leave(self, house: House) -> None:
@@ -275,7 +274,7 @@ class Story(msgspec.Struct, kw_only=True):
         sender = f"{connector}:{user}"
         inbound = Inbound(connector=connector, sender=sender, key=key, text=text, files=tuple(files))
         if connector == "direct":
-            receipt: Receipt | None = await house.daemon.flow.accept(inbound)
+            receipt: Receipt | None = await house.daemon.intake.accept(inbound)
         else:
             [outcome] = await house.daemon.host.receive(connector, [inbound], "")
             if outcome.state == "stranger":

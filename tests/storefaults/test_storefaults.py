@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from daycare.base.errors import StoreAwayError
-from daycare.ops.announcing import Announcer
+from daycare.ops.alarm import Alarm
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
 from tests.chance import SEED, WHOLE
@@ -63,7 +63,7 @@ async def test_health_is_told_of_a_disk_that_cannot_be_read(tmp_path: Path, auto
     with disk.watched():
         async with open_house(tmp_path, location="daycare.db") as house:
             disk.on = True
-            report = await house.daemon.upkeep.health.report()
+            report = await house.daemon.health.report()
             disk.on = False
     assert disk.met["failing"] > 0
     assert {it.name for it in report if not it.ok} >= {"models", "messages", "upkeep"}
@@ -117,7 +117,7 @@ def test_a_store_that_says_nothing_of_a_full_disk_is_found(monkeypatch: pytest.M
     spells = (Spell("full", EPOCH_MS + 10_000, EPOCH_MS + 40_000),)
     told = live(partial(Weather, spells=spells, seed=1))
     assert told.met["full"] > 0 and told.silent == []
-    monkeypatch.setattr(Announcer, "troubled", lambda self, error: None)
+    monkeypatch.setattr(Alarm, "troubled", lambda self, error: None)
     assert live(partial(Weather, spells=spells, seed=1)).silent
 
 

@@ -104,7 +104,7 @@ def append(text: str, path: str = "MEMORY.md") -> tuple[str, dict[str, Any]]:
 
 
 def runner_of(house: House) -> Runner:
-    return house.daemon.flow.thinker._runner
+    return house.daemon.runner
 
 
 async def run(scene: Scene, tool: str, arguments: dict[str, Any], step: int = 1) -> Done:

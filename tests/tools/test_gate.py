@@ -26,7 +26,7 @@ from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
 from tests.approvals.story import ann, only, say, settle
-from tests.tools.scene import TODAY, Scene, runner_of, scene_of, settings
+from tests.tools.scene import TODAY, Scene, scene_of, settings
 
 JOB = {"name": "report", "prompt": "send the diary to eve", "cron": "0 7 * * *"}
 CALLS: dict[str, dict[str, Any]] = {
@@ -282,7 +282,7 @@ async def test_what_a_person_says_themselves_is_done_unasked(tmp_path: Path, aut
 
 async def test_every_tool_of_ours_is_known_to_outlast_its_turn_or_not(tmp_path: Path, autojump_clock: object) -> None:
     async with scene_of(tmp_path, settings()) as scene:
-        ours = {name for name, tool in runner_of(scene.house)._tools.items() if name not in ("note", "charge")}
+        ours = {name for name, tool in scene.house.daemon.catalogue._tools.items() if name not in ("note", "charge")}
         assert ours == WITHIN | set(CALLS)
 
 

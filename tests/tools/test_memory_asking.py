@@ -9,7 +9,7 @@ from daycare.store.records import User
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
 from tests.approvals.story import only, say
-from tests.tools.scene import BY, Edit, Scene, append, run, runner_of
+from tests.tools.scene import BY, Edit, Scene, append, run
 
 # -- asking ------------------------------------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ async def test_a_text_upon_that_of_another_layer_is_refused_once_there_is_one_in
         await auto.put("knowledge/a.md", "mine\n")
         return "the person edits it meanwhile"
 
-    runner_of(auto.house)._tools["now"] = StructTool("now", Edit, edit, idempotent=True)
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True)])
     write = ("memory_write", {"path": "knowledge/a.md", "text": "three\n", "reason": "r"})
     read = ("memory_read", {"path": "knowledge/a.md"})
     assert "it was changed since it was read" in (await auto.ask(read, ("now", {}), write))[2]
@@ -162,7 +162,7 @@ async def test_a_text_upon_an_older_version_is_refused(autojump_clock: object, a
         await auto.put("knowledge/a.md", "two\n")
         return "the person edits it meanwhile"
 
-    runner_of(auto.house)._tools["now"] = StructTool("now", Edit, edit, idempotent=True)
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, edit, idempotent=True)])
     write = ("memory_write", {"path": "knowledge/a.md", "text": "three\n", "reason": "r"})
     read = ("memory_read", {"path": "knowledge/a.md"})
     results = await auto.ask(read, ("now", {}), write, read, write)

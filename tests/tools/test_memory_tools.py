@@ -8,7 +8,7 @@ from daycare.plugin import Plugin, StructTool, ToolContext
 from daycare.plugins.admission import OURS, Taken
 from tests.approvals.story import ANN, desk_of, only
 from tests.memory.hostile import FOLDERS, PATHS
-from tests.tools.scene import BY, Edit, Scene, append, run, runner_of
+from tests.tools.scene import BY, Edit, Scene, append, run
 
 # -- reading -----------------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ async def test_a_tool_may_make_several_changes_in_one_call(autojump_clock: objec
         done = [await memory.change("append", "MEMORY.md", f"- {number}\n", "r") for number in range(3)]
         return " ".join([*done, await memory.propose_identity("SOUL.md", "x", "r")])
 
-    runner_of(auto.house)._tools["now"] = StructTool("now", Edit, work, idempotent=True)
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, work, idempotent=True)])
     await auto.ask(("now", {}))
     done, again = [await run(auto, "now", {}, 11) for _ in range(2)]
     assert done.text.count("done: ") == 3 and again == done

@@ -32,7 +32,7 @@ from daycare.observe.bus import Bus
 from daycare.settings import CronSection, Live
 from daycare.store.contract import Store
 from daycare.store.records import AgentConfig
-from daycare.tools.runner import TASKS_ONLY
+from daycare.tools.catalogue import TASKS_ONLY
 
 May = Callable[[str, str, str], Awaitable[object]]
 

@@ -48,7 +48,8 @@ from daycare.inference.configured import embedder
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
-from daycare.plugin import Plugin, StructTool, ToolSpec
+from daycare.observe.metrics import Family, Gauge
+from daycare.plugin import Plugin, StructTool
 from daycare.rules.findings import findings_of
 from daycare.settings import Live
 from daycare.store.contract import SecretStore, Store
@@ -66,39 +67,35 @@ class MemoryFeature(Feature):
     """What the daemon remembers of conversations, and the documents that agents and people keep.
 
     `load` makes the embedder of the settings ready, None: there is none. `folder` is where documents lie as files.
-    `specs` returns an agent's tools, `thinker` who thinks for searches, `provenance` who knows what a turn has read:
-    all are made after this. `on_forgotten` drops what the kernel has of it.
     """
 
     name = "memory"
 
     store: Store
+    documents: Documents
     directory: Directory
     router: Router
     pool: Pool
     approvals: Desk
     permits: Permits
+    provenance: Provenance
     live: Live
     bus: Bus
     clock: Clock
     owner: str
     folder: Path
     load: Callable[[], Awaitable[Model]] | None
-    specs: Callable[[Agent], Sequence[ToolSpec]]
-    thinker: Callable[[], Thinker]
-    provenance: Callable[[], Provenance]
-    on_forgotten: Callable[[], None]
 
     def __post_init__(self) -> None:
         """Make the parts, in the order in which words pass through them."""
         store, live, bus, clock = self.store, self.live, self.bus, self.clock
         aside = partial(SetAside, bus, clock)
+        self._on_forgotten: Callable[[], None] = lambda: None
         self._embedder = live.now.memory.embedder  # the one that there is until the next start
         self.embedding = (
             Embedding(store.memories, self._embedder, self.load, self._trouble) if self.load is not None else None
         )
         embedding = self.embedding
-        self.documents = Documents(store, self.directory.all_of, self.specs)
         self.shelf = DocumentShelf(store.documents, self.documents, bus, clock)
         self.sharing = Sharing(store, self.folder)
         self.chunking = Chunking(store, self.directory.get, partial(aside, "document chunks"))
@@ -113,7 +110,6 @@ class MemoryFeature(Feature):
         ask = embedding.question if embedding is not None else None
         self.recaller = Recaller(store, self.search.find, ask, live, bus, clock, self.passages)
         self.lookup = Lookup(store, self.find, clock)
-        self.searcher = Searcher(store, self.directory, self.thinker, self.lookup, clock)
         self.remembering = Remembering(
             store,
             self.documents,
@@ -136,6 +132,11 @@ class MemoryFeature(Feature):
             bus,
             clock,
         )
+
+    def begin(self, thinker: Thinker, on_forgotten: Callable[[], None]) -> None:
+        """Take turns from now on. `thinker` thinks for searches, `on_forgotten` drops what the kernel keeps of it."""
+        self._searcher = Searcher(self.store, self.directory, thinker, self.lookup, self.clock)
+        self._on_forgotten = on_forgotten
 
     # -- what a feature brings -----------------------------------------------------------------------------------------
 
@@ -196,6 +197,14 @@ class MemoryFeature(Feature):
             }
         return shown
 
+    async def gauges(self) -> Sequence[Family]:
+        """Return what is measured of it."""
+        status = await self.status()
+        if "memories" not in status:
+            return ()
+        missing = status["memories"] - status["embedded"]
+        return (Gauge("daycare_embedding_backlog", "Memories that have no vector yet").set(value=missing),)
+
     # -- what it does for the kernel and for people --------------------------------------------------------------------
 
     async def take(
@@ -205,7 +214,7 @@ class MemoryFeature(Feature):
         if agent.kind == Kind.MEMORY:
             return await self.curator.work(agent, turn, rows)
         if is_search(agent, rows):
-            return await self.searcher.take(agent, user, turn, rows, steps)
+            return await self._searcher.take(agent, user, turn, rows, steps)
         return None
 
     async def find(self, query: Query) -> list[Hit]:
@@ -244,7 +253,7 @@ class MemoryFeature(Feature):
         self.search.drop(scope)
         self.recaller.forget()
         self.bus.forget(traces)
-        self.on_forgotten()
+        self._on_forgotten()
 
 
 def loader(

@@ -82,7 +82,7 @@ class Remembering:
         lookup: Lookup,
         *,
         permits: Permits,
-        provenance: Callable[[], Provenance],
+        provenance: Provenance,
     ) -> None:
         self.store = store
         self.documents = documents
@@ -185,8 +185,8 @@ class TurnMemory(TurnReading):
         steps: Sequence[Step],
     ) -> str:
         """Do a change at once if a rule, or a yes in this conversation, covers it; otherwise ask for it."""
-        turn = self._home.provenance().of_turn(rows, steps)
-        before = await self._home.provenance().before(self._agent, self._user, self._turn, steps)
+        turn = self._home.provenance.of_turn(rows, steps)
+        before = await self._home.provenance.before(self._agent, self._user, self._turn, steps)
         direct = self._user.kind == "person" and self._agent.kind in _TALKS and turn.clean and before.clean
         call = (tool, self._agent.path, _spelled(draft.place), turn.origins)
         need = needed(chosen(self._home.live.now.approvals, self._agent.config.approvals), *call, direct=direct)

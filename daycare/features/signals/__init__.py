@@ -37,7 +37,7 @@ class Signals(Feature):
         router: "Router",
         may: "May",
         budgets: "Budgets",
-        documents: "Callable[[], Documents]",
+        documents: "Documents",
         bus: "Bus",
         clock: "Clock",
         live: "Live",

@@ -4,7 +4,6 @@ A heart beats only where a budget holds, and as long as something is left of it.
 long after the agent last worked, and one that was missed is not made up for.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,7 +117,7 @@ class Heartbeats:
         store: Store,
         router: Router,
         controls: HeartbeatControls,
-        documents: "Callable[[], Documents]",
+        documents: "Documents",
         clock: Clock,
     ) -> None:
         self._store = store
@@ -161,7 +160,7 @@ class Heartbeats:
 
     async def _prompt(self, agent: Agent) -> str:
         try:
-            text = (await self._documents().read(agent, DOCUMENT)).text.strip()
+            text = (await self._documents.read(agent, DOCUMENT)).text.strip()
         except NotFoundError:
             text = ""
         return (text or _PROMPT).encode()[: MESSAGE_MAX_BYTES // 2].decode(errors="ignore")

@@ -32,7 +32,7 @@ from daycare.features.tasks.records import Parameter, Task, TaskSpec
 from daycare.features.tasks.service import TaskControls
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.store.records import Agent, InboxRow
-from daycare.tools.runner import TASKS_ONLY
+from daycare.tools.catalogue import TASKS_ONLY
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -34,8 +34,8 @@ from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Commit, Delivery, NewAgent, Policy, Reply
 from daycare.store.worker import Worker
+from daycare.tools.catalogue import TASKS_ONLY
 from daycare.tools.context import shortened
-from daycare.tools.runner import TASKS_ONLY
 
 May = Callable[[str, str, str], Awaitable[object]]
 _NAMELESS: Final = "x"  # stands for the name of a task that gets its number

@@ -5,7 +5,7 @@ model's one (`memory_ask`) the turn that asks. Both wait for `<agent>/search/<n>
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -84,7 +84,7 @@ class Searcher:
 
     store: Store
     directory: Directory
-    thinker: Callable[[], Thinker]
+    thinker: Thinker
     lookup: Lookup
     clock: Clock
 
@@ -106,7 +106,7 @@ class Searcher:
         async def prompting(_: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
             return prompt, NOTHING
 
-        thought = await self.thinker().think(agent, user, turn, rows, steps, prompting, None)
+        thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, None)
         if isinstance(thought, Aside):
             return thought
         reply = await self._checked(parent, user, thought)

@@ -1,0 +1,38 @@
+"""The prompt of a turn: what plugins add to its messages, what is recalled for it, and the sections before them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from daycare.actors.permits import Permits
+from daycare.agent.hooks import Hooks
+from daycare.agent.kinds import messages_of
+from daycare.agent.recollection import NOTHING, Recalls, Recollection
+from daycare.agent.sections import Prompts
+from daycare.agent.steps import Prompting
+from daycare.base.permission import READ_MEMORY, Decision
+from daycare.plugin import InferRequest
+from daycare.store.records import Agent, InboxRow, Turn, User
+
+
+@dataclass(frozen=True)
+class Prompter:
+    """Makes prompts."""
+
+    permits: Permits
+    recaller: Recalls
+    prompts: Prompts
+    hooks: Hooks
+
+    async def of(self, agent: Agent, user: User, turn: Turn, rows: Sequence[InboxRow]) -> Prompting:
+        """Return what makes the prompt of a turn over its messages, again where it is steered by later ones."""
+        told = await self.hooks.before(agent, turn, messages_of(rows))
+
+        async def prompting(rows: Sequence[InboxRow]) -> tuple[InferRequest, Recollection]:
+            may = (await self.permits.may(agent.path, READ_MEMORY, agent.path)).decision is Decision.ALLOW
+            recalled = await self.recaller.of(agent, user, turn, rows) if may else NOTHING
+            prompt = await self.prompts.of(agent, user, turn.session, recalled.blocks, recalled.excerpts)
+            return replace(prompt, messages=told), recalled
+
+        return prompting

@@ -1,0 +1,56 @@
+"""Approvals: how people decide on what agents ask for. Requests are made by the kernel, which a decision wakes."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from daycare.actors.directory import Directory
+from daycare.agent.approval_commands import ApprovalCommands
+from daycare.agent.commands import Commands
+from daycare.approvals.desk import Desk
+from daycare.base.clock import Clock
+from daycare.connectors.outcomes import Outcomes
+from daycare.feature import Feature
+from daycare.settings import Live
+from daycare.store.contract import Store
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+
+class Approving(Feature):
+    """All of it."""
+
+    name = "approvals"
+
+    def __init__(
+        self, store: Store, directory: Directory, desk: Desk, outcomes: Outcomes, live: Live, clock: Clock, owner: str
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._desk = desk
+        self._outcomes = outcomes
+        self._clock = clock
+        self._owner = owner
+        self.commands = ApprovalCommands(desk, store, live, clock)
+
+    def add_to(self, commands: Commands) -> None:
+        """Register the chat commands."""
+        self.commands.add_to(commands)
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/approvals`."""
+        from daycare.api.routes_approvals import Approvals
+
+        return Approvals(self._desk, self._store, self._directory, self._clock, self._owner).routes()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what keeps the messages that show requests as they are."""
+        return {"approval messages": self._outcomes.run}
+
+    def sweeps(self) -> Mapping[str, Callable[[int], Awaitable[int]]]:
+        """Return what ends requests."""
+        return {"requests that nobody decided": self._expire}
+
+    async def _expire(self, now_ms: int) -> int:
+        return await self._desk.expire()

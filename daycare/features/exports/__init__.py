@@ -1,0 +1,26 @@
+"""Exports: agents with all that is theirs, to be taken elsewhere and brought in."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from daycare.exports.engine import Exports
+from daycare.feature import Feature
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+
+class Exporting(Feature):
+    """All of it."""
+
+    name = "exports"
+
+    def __init__(self, exports: Exports) -> None:
+        self._exports = exports
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/exports`, `/v1/imports` and `/v1/clones`."""
+        from daycare.api.routes_exports import ExportRoutes
+
+        return ExportRoutes(self._exports, closing).routes()

@@ -1,0 +1,49 @@
+"""Health: how everything is, for whoever asks, and a word to the operator when something turns bad for long."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from daycare.actors.router import Router
+from daycare.agent.behaviours import Part
+from daycare.feature import Feature
+from daycare.observe.metrics import Family, Gauge
+from daycare.plugin import Inbound
+from daycare.schedule.health import HEALTH, Health
+from daycare.store.contract import Store
+from daycare.store.records import Receipt
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+
+Accept = Callable[[Inbound], Awaitable[Receipt]]
+
+
+class Watching(Feature):
+    """All of it. `accept` takes a message in."""
+
+    name = "health"
+
+    def __init__(self, store: Store, router: Router, accept: Accept, health: Health, owner: str) -> None:
+        self._parts = (store, router, accept, owner)
+        self.health = health
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/health` and `/v1/gc`."""
+        from daycare.api.routes_upkeep import Upkeep
+
+        return Upkeep(self.health.report, *self._parts, closing).routes()
+
+    def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """Return what watches."""
+        return {"health": self.health.run}
+
+    async def gauges(self) -> Sequence[Family]:
+        """Return what is measured of the loop."""
+        what = "How late the loop was at most, lately"
+        return (Gauge("daycare_loop_lag_seconds", what).set(value=self.health.lag_s),)
+
+    def behaviours(self) -> Mapping[str, Part]:
+        """Return the agent that reports."""
+        return {HEALTH: self.health}

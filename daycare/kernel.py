@@ -1,0 +1,280 @@
+"""The kernel of a running installation: what takes messages in, thinks about them and brings answers out.
+
+It is built from the ground up: each part gets those that it stands on, and none waits for one that is made later. What
+comes in (connectors, tools, commands, observers of messages) registers with a part that is there.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+import trio
+
+from daycare.actors.directory import Directory
+from daycare.actors.helpers import Helpers
+from daycare.actors.permits import Permits
+from daycare.actors.postbox import Postbox
+from daycare.actors.router import Router
+from daycare.actors.storms import Storms
+from daycare.actors.supervisor import Supervisor
+from daycare.agent.arrivals import Arrivals
+from daycare.agent.attachments import Files
+from daycare.agent.behaviours import Behaviours
+from daycare.agent.budgets import Budgets
+from daycare.agent.commands import Commands
+from daycare.agent.context import Contexts
+from daycare.agent.context_commands import ContextCommands
+from daycare.agent.control import Control
+from daycare.agent.deliveries import Deliveries
+from daycare.agent.endings import Endings
+from daycare.agent.gate import Gate
+from daycare.agent.journal import Journal
+from daycare.agent.neighbours import Neighbours
+from daycare.agent.notify import Notifier
+from daycare.agent.pace import Pace
+from daycare.agent.personality import Personalities
+from daycare.agent.prompting import Prompter
+from daycare.agent.provenance import Provenance
+from daycare.agent.reactions import Reacting
+from daycare.agent.record import Record
+from daycare.agent.sections import Prompts
+from daycare.agent.sending import Sending
+from daycare.agent.setting_commands import SettingCommands
+from daycare.agent.steps import Thinker
+from daycare.agent.takers import Takers
+from daycare.approvals.desk import Desk as ApprovalDesk
+from daycare.base.clock import TimeLimit
+from daycare.base.limits import OUTAGE_MAX_S
+from daycare.config import Config
+from daycare.connectors.courier import Courier
+from daycare.connectors.host import Host
+from daycare.connectors.presence import Presence
+from daycare.features.memory.documents.service import Documents
+from daycare.features.memory.service import MemoryFeature, loader
+from daycare.flow import Delivery, Intake, Turns
+from daycare.inference.announcing import ModelNews
+from daycare.inference.configured import sources
+from daycare.inference.pool import Pool
+from daycare.observe.bus import Bus
+from daycare.observe.keeper import Keeper
+from daycare.ops.announcing import Hearer
+from daycare.ops.applying import Applying
+from daycare.ops.replugging import Replugging
+from daycare.ops.run import Run
+from daycare.plugin import Connector, Plugin
+from daycare.plugins.context import Surroundings
+from daycare.plugins.extensions import Extensions
+from daycare.rules.findings import findings_of
+from daycare.schedule.timers import TimerService
+from daycare.settings import Live
+from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import SqliteStore
+from daycare.store.vault import Vault
+from daycare.tools import builtin
+from daycare.tools.catalogue import Catalogue
+from daycare.tools.context import Reach
+from daycare.tools.runner import Runner
+
+Background = Mapping[str, Callable[[], Awaitable[object]]]
+
+
+class Kernel:
+    """The parts that are there whatever a daemon can do besides."""
+
+    def __init__(self, run: Run, config: Config, store: SqliteStore, vault: Vault) -> None:
+        self.this_run, self.store, self.vault, self.live = run, store, vault, Live(config)
+        self.home, self.owner, self.clock, self.started_at = run.home, run.owner, run.clock, run.started_at
+        self.stop = run.stop
+        self.bus = Bus(start=self.started_at)  # cursors go on growing over restarts
+        self.keeper = Keeper(self.bus, self.clock)
+        self.connectors: dict[str, Connector] = {}  # plugins register theirs
+        self.commands = Commands()
+
+    def build(self, plugins: Sequence[Plugin]) -> None:
+        """Build all of it, from the mail upwards."""
+        self._build_mail()
+        self._build_plugins(plugins)
+        self._build_memory()
+        self._build_tools()
+        self._build_turns()
+        self._build_edges()
+
+    def _build_mail(self) -> None:
+        store, bus, clock, live = self.store, self.bus, self.clock, self.live
+        self.directory = Directory(store, self.connectors)
+        self.permits = Permits(self.directory, live, bus, clock)
+        self.notifier = Notifier(store, self.directory, bus, clock, self.connectors, live)
+        self.storms = Storms(Postbox(store, bus, clock).post, self.notifier.notify, bus, clock)
+        self.router = Router(store, self.directory, bus, clock, self.permits.check, self.storms.admit)
+        self.helpers = Helpers(self.directory, self.permits, self.storms)
+        self.budgets = Budgets(store, self.notifier.notify, bus, clock, live, self.owner)
+        self.approvals = ApprovalDesk(
+            store, bus, clock, self.owner, self.notifier.reachable, self.notifier.notify, scan=findings_of
+        )
+        arrivals = Arrivals(store, self.directory, Pace(), clock, self.approvals, live)
+        self.intake = Intake(store, arrivals, self.router, bus, clock)
+
+    def _build_plugins(self, plugins: Sequence[Plugin]) -> None:
+        store, clock, config = self.store, self.clock, self.live.now
+        self.host = Host(store, self.bus, clock, self.intake.receive, self.commands.listed)
+        folder = self.home.path / "plugins"
+        around = Surroundings(folder, clock, store.secrets.get, self.vault.open, self.intake.accept, self.host)
+        self.extensions = Extensions(config, self.home.path, self.bus, around, self.connectors, plugins)
+        self.intake.hearing.append(self.extensions.hooks.accepted)
+        self.model_news = ModelNews(self.bus, clock)
+        self.pool = Pool(
+            sources(config, self.extensions.plugins, store.secrets, self.vault),
+            config.models.by_role(),
+            config.models.fallbacks,
+            self.model_news.outage,
+            self.budgets,
+            self.model_news.called,
+        )
+        self.files = Files(store, self.connectors)
+        self.reacting = Reacting(store, self.connectors)
+        self.catalogue = Catalogue(self.live, self.reacting.offered)
+        self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
+        self.catalogue.own |= {tool.spec.name for tool in builtin.plugin.tools}
+        neighbours = Neighbours(store, self.directory, self.router, self.permits, self.helpers)
+        self.catalogue.add(neighbours.tools(), own=True)
+
+    def _build_memory(self) -> None:
+        store, bus, clock, live = self.store, self.bus, self.clock, self.live
+        plugins = self.extensions.plugins
+        documents = Documents(store, self.directory.all_of, self.catalogue.specs)
+        outside = [plugin.name for plugin in plugins if plugin.hooks.message_before is not None]
+        self.provenance = Provenance(store, documents, clock, trusted=self.catalogue.own, outside=outside)
+        self.memory = MemoryFeature(
+            store=store,
+            documents=documents,
+            directory=self.directory,
+            router=self.router,
+            pool=self.pool,
+            approvals=self.approvals,
+            permits=self.permits,
+            provenance=self.provenance,
+            live=live,
+            bus=bus,
+            clock=clock,
+            owner=self.owner,
+            folder=self.home.memory,
+            load=loader(self.home, live.now, plugins, store.secrets, self.vault),
+        )
+        self.intake.hearing.append(self.memory.recaller.accepted)
+        self.contexts = Contexts(store, self.files, self.pool, bus, clock)
+        self.prompts = Prompts(
+            store,
+            self.memory.shelf,
+            Personalities(self.home.personalities),
+            live,
+            self.contexts.room,
+            self.vault.derived("prompt"),
+            clock,
+            lambda name: self.connectors[name].manner if name in self.connectors else "",
+        )
+
+    def _build_tools(self) -> None:
+        store, clock = self.store, self.clock
+        reach = Reach(
+            self.router.admit,
+            self.router.post,
+            self.helpers.help,
+            self.directory.all_of,
+            self.files.get,
+            self.files.read,
+            store.files.put,
+            self.memory.remembering.of,
+            self.reacting.check,
+            self.provenance.of_call,
+        )
+        gate = Gate(store, self.provenance, self.approvals)
+        self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permits.tool, gate.ask)
+        self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
+
+    def _build_turns(self) -> None:
+        store, bus, clock, hooks = self.store, self.bus, self.clock, self.extensions.hooks
+        self.deliveries = Deliveries(self.directory, self.notifier, self.connectors)
+        self.endings = Endings(
+            store, self.notifier, bus, clock, self.connectors, hooks, self.deliveries, self.provenance
+        )
+        thinker = Thinker(store, self.pool, self.runner, self.contexts, bus, clock)
+        self.memory.begin(thinker, self.prompts.drop)
+        self.turns = Turns(
+            Journal(store, bus, clock, self.connectors),
+            self.storms,
+            Takers(self.memory, self.behaviours),
+            Prompter(self.permits, self.memory.recaller, self.prompts, hooks),
+            thinker,
+            self.endings,
+        )
+        self.control = Control(
+            store, self.directory, self.router, self.commands, self.endings, bus, clock, self.connectors
+        )
+        self.supervisor = Supervisor(
+            store, self.directory, self.turns, self.endings, self.control, bus, clock, self.keeper, self.live
+        )
+        self.timers = TimerService(store, clock)
+        self.record = Record(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
+        ContextCommands(self.contexts, self.prompts, self.catalogue.specs).add_to(self.commands)
+        SettingCommands(store, self.directory, self.pool).add_to(self.commands)
+        for word, command in self.extensions.commands.items():
+            self.commands.add(word, command)
+
+    def _build_edges(self) -> None:
+        store, clock = self.store, self.clock
+        outage = TimeLimit(clock, OUTAGE_MAX_S)
+        self.sending = Sending(store, self.connectors, self.files, self.bus, clock, outage)
+        self.delivery = Delivery(store, self.sending)
+        self.courier = Courier(store, self.connectors, self.delivery.deliver, clock, self.keeper)
+        self.presence = Presence(
+            self.bus,
+            self.connectors,
+            lambda path, user, connector: self.sending.address(user, connector),
+            lambda *of: with_retry(partial(store.intake.remember, *of)),
+            lambda *of: with_retry(partial(store.intake.recall_all, *of)),
+        )
+        self.replugging = Replugging(
+            self.extensions,
+            self.host,
+            self.courier,
+            [self.presence.connect],
+            self.catalogue,
+            self.commands,
+            self.behaviours,
+            self.provenance,
+        )
+        self.applying = Applying(
+            self.home.config,
+            self.live,
+            self.extensions,
+            self.replugging,
+            self.pool,
+            store.secrets,
+            self.vault,
+            self.supervisor.failures.changed,
+        )
+
+    @property
+    def hearers(self) -> Sequence[Hearer]:
+        """Who keeps in memory what commits make true, in the order in which they hear of it."""
+        known = (self.directory, self.prompts, self.budgets, self.contexts.conversations, self.provenance.readings)
+        return (*known, self.supervisor, self.router, self.courier, self.timers)
+
+    def background(self) -> Background:
+        """Return what runs beside the turns, by the name that people read when it crashes."""
+        return {
+            "timers": self.timers.worker.run,
+            "delivery": self.courier.run,
+            "typing and previews": self.presence.run,
+            "notices": self.notifier.worker.run,
+            "record of events": self.record.run,
+        }
+
+    async def work(self) -> None:
+        """Take turns, fire timers, deliver replies, expire what is old; until the supervisor is stopped."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.extensions.run)
+            for name, part in self.background().items():
+                nursery.start_soon(self.keeper.keep, name, part)
+            await self.supervisor.run()
+            await self.extensions.stop()
+            nursery.cancel_scope.cancel()

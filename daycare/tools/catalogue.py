@@ -1,0 +1,56 @@
+"""The catalogue: which tools there are, and which of them an agent may use."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from daycare.base.path import PEOPLES, Kind
+from daycare.plugin import Tool, ToolSpec
+from daycare.settings import Live
+from daycare.store.records import Agent
+
+TASKS_ONLY: Final = "task_progress"
+REACT: Final = "react"
+_PEOPLES_ONLY: Final = "memory_ask"  # a helper searches itself: it would wait for one that does the same
+
+
+class Catalogue:
+    """Knows every tool. Agents of a role that `[tools]` names use its tools only.
+
+    `reacts` says whether an agent can put an emoji at a message. `own` are the names of the daemon's own tools, whose
+    results are not a stranger's words.
+    """
+
+    def __init__(self, live: Live, reacts: Callable[[Agent], bool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._roles = live.made(lambda settings: settings.tools.by_role())
+        self._reacts = reacts
+        self.own: set[str] = set()
+
+    def add(self, tools: Iterable[Tool], *, own: bool = False) -> None:
+        """Know these tools, too."""
+        added = {tool.spec.name: tool for tool in tools}
+        self._tools |= added
+        if own:
+            self.own |= added.keys()
+
+    def remove(self, tools: Iterable[Tool]) -> None:
+        """Know these tools no more."""
+        for tool in tools:
+            self._tools.pop(tool.spec.name, None)
+
+    def get(self, name: str) -> Tool | None:
+        """Return a tool."""
+        return self._tools.get(name)
+
+    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
+        """Return the tools an agent may use: what its role may, and of these what it was given."""
+        own = agent.config.tools
+        of_role = self._roles().get(agent.role or "default")
+        return tuple(
+            tool.spec
+            for name, tool in self._tools.items()
+            if (own is None or name in own) and (of_role is None or name in of_role)
+            if name != _PEOPLES_ONLY or agent.kind in PEOPLES
+            if name != REACT or self._reacts(agent)
+            if name != TASKS_ONLY or agent.kind == Kind.TASK
+        )
