@@ -54,14 +54,6 @@ SIDEWAYS = {  # within a floor: from, to
 }
 BETWEEN_FEATURES = {("cron", "tasks")}  # from, to; what one needs of another, it says here
 UPWARD = {  # imports that go up all the same; this list may only shrink
-    ("daycare.ops.doctor.clocks", "daycare.cli.render"),
-    ("daycare.ops.doctor.connectors", "daycare.cli.client"),
-    ("daycare.ops.doctor.database", "daycare.cli.render"),
-    ("daycare.ops.doctor.jobs", "daycare.cli.render"),
-    ("daycare.ops.doctor.machine", "daycare.cli.render"),
-    ("daycare.ops.doctor.scene", "daycare.cli.client"),
-    ("daycare.ops.doctor.service", "daycare.cli.render"),
-    ("daycare.ops.doctor.service", "daycare.cli.systemctl"),
     ("daycare.ops.life", "daycare.daemon"),
     ("daycare.ops.opening", "daycare.daemon"),
     ("daycare.ops.process", "daycare.daemon"),

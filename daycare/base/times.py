@@ -35,3 +35,8 @@ def nearest(at_ms: int) -> int:
 def local_time(at_ms: int, zone: tzinfo | None = UTC) -> datetime:
     """Return a wall time as the people of `zone` read it (None: those of this machine), the `nearest` if it is none."""
     return datetime.fromtimestamp(nearest(at_ms) / 1000, UTC).astimezone(zone)
+
+
+def when(at_ms: int | None) -> str:
+    """Return a wall time in the terminal's zone, to the second."""
+    return "" if at_ms is None else local_time(at_ms, None).strftime("%Y-%m-%d %H:%M:%S")

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
-from daycare.cli.client import Json
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import clock, one_line, pairs, table, when
+from daycare.cli.render import clock, one_line, pairs, table
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)

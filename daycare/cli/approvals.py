@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.api.client import Client, Json
 from daycare.base.durations import duration
 from daycare.base.errors import ConflictError, InvalidError
-from daycare.cli.client import Client, Json
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command, show
 from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
-from daycare.cli.render import one_line, plain, table, visible, when
+from daycare.cli.render import one_line, plain, table, visible
 
 app = typer.Typer(rich_markup_mode=None)
 

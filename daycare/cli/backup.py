@@ -11,13 +11,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import RETRY_S, Client, Json, pause, segment
 from daycare.base.english import plural
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
-from daycare.cli.client import RETRY_S, Client, Json, pause, segment
+from daycare.base.sizes import size
+from daycare.base.times import when
 from daycare.cli.command import Cli, command
 from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
-from daycare.cli.render import plain, size, when
+from daycare.cli.render import plain
 from daycare.store.home import Home, HomeLock
 
 _PATIENCE_S: Final = 15.0  # another command that has the home for a moment

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Client, Json
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
-from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command, show
 from daycare.cli.render import one_line, plain, table
 

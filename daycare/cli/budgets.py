@@ -4,11 +4,12 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.budget import LIFTED, MEASURES, Period, limit_name, read_amount, shown_amount, split_name
 from daycare.base.errors import InvalidError
-from daycare.cli.client import Json
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import table, when
+from daycare.cli.render import table
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.permission import WRITE_MEMORY
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
 
 Subject = Annotated[str, typer.Argument(metavar="SUBJECT", help="The agent that acts, such as /ann/agent/mailer.")]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from daycare.api.client import ENDED, Client, new_key
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.limits import ASK_DEADLINE_S
-from daycare.cli.client import ENDED, Client, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.messages import acknowledge, answer_text
 from daycare.store.home import Home

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from daycare.api.client import RECONNECT_S, REPLIES_PAGE, Client
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.cli.chat_screen import Screen
-from daycare.cli.client import RECONNECT_S, REPLIES_PAGE, Client
 from daycare.cli.home import embed, usable
 
 ADOPT_S: Final = 5.0  # another daemon takes over in less; after that this window runs the agents itself

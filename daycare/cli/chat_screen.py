@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from daycare.cli.client import Event, Json
-from daycare.cli.render import one_line, plain, when
+from daycare.api.client import Event, Json
+from daycare.base.times import when
+from daycare.cli.render import one_line, plain
 
 REMEMBER: Final = 1_000  # turns, messages and replies that could still arrive a second time
 

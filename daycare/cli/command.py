@@ -11,8 +11,8 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
+from daycare.api.client import Client
 from daycare.base.errors import DaycareError
-from daycare.cli.client import Client
 from daycare.cli.home import connect, find_home
 from daycare.cli.render import Grid, plain
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import InvalidError
-from daycare.cli.client import Json
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, pairs, table, when
+from daycare.cli.render import one_line, pairs, table
 
 app = typer.Typer(rich_markup_mode=None)
 

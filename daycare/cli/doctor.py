@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import InvalidError
-from daycare.cli.client import Json
+from daycare.base.sizes import size
 from daycare.cli.command import Cli
-from daycare.cli.render import plain, size
+from daycare.cli.render import plain
 from daycare.store.home import Home
 
 if TYPE_CHECKING:

@@ -9,14 +9,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json, segment
 from daycare.base.english import plural
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import EXPORT_CHUNK_BYTES, EXPORT_MAX_BYTES
+from daycare.base.sizes import size
+from daycare.base.times import when
 from daycare.cli.agents import AgentPath
-from daycare.cli.client import Json, segment
 from daycare.cli.command import Cli, command
 from daycare.cli.passphrases import PassphraseFile, ask_passphrase, read_passphrase
-from daycare.cli.render import plain, size, table, when
+from daycare.cli.render import plain, table
 
 _PROGRESS: Final = {
     "waiting": "waiting for another export or import",

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from daycare.api.client import Json
 from daycare.base.errors import ConflictError
 from daycare.cli.asking import terminal
-from daycare.cli.client import Json
 from daycare.cli.command import Cli
 from daycare.cli.home import is_new
 from daycare.config import load

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
+from daycare.api.client import RETRY_S, Client, Json, pause
 from daycare.base.errors import BusyError, NotFoundError
-from daycare.cli.client import RETRY_S, Client, Json, pause
 from daycare.store.home import Home
 
 START_S: Final = 15.0  # a daemon that is starting or stopping in another process is waited for so long

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.cli import asking, planned
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, show
 from daycare.cli.first_run import begin_again, initialise_plainly, login
 from daycare.cli.home import connect as connect_to

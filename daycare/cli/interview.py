@@ -361,7 +361,7 @@ class Interview:
     # -- the service ---------------------------------------------------------------------------------------------------
 
     def _service(self) -> None:
-        from daycare.cli.systemctl import Systemctl
+        from daycare.ops.systemctl import Systemctl
         from daycare.ops.unit import Unit
 
         unit = Unit(name="daycare", home=self.present.home, system=False)

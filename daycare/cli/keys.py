@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.api.client import Json, segment
 from daycare.base.errors import InvalidError
 from daycare.base.secrecy import hide
-from daycare.cli.client import Json, segment
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import table, when
+from daycare.cli.render import table
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import ENDED, REQUEST_S, WAIT_SLICE_S, Json, new_key
 from daycare.base.english import plural
 from daycare.base.errors import BusyError, InvalidError
-from daycare.cli.client import ENDED, REQUEST_S, WAIT_SLICE_S, Json, new_key
+from daycare.base.times import when
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
-from daycare.cli.render import one_line, pairs, plain, table, when
+from daycare.cli.render import one_line, pairs, plain, table
 
 AgentOption = Annotated[
     str | None,

@@ -6,13 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Client, Json
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
+from daycare.base.sizes import size
+from daycare.base.times import when
 from daycare.cli import memories
-from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.editor import edited, forget, kept_unless_saved, new_file
 from daycare.cli.memories import AgentOption
-from daycare.cli.render import one_line, plain, size, table, visible, when
+from daycare.cli.render import one_line, plain, table, visible
 
 app = typer.Typer(rich_markup_mode=None)
 

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
 from daycare.base.errors import BusyError, InvalidError, StoppedError, UnavailableError
 from daycare.base.limits import ASK_DEADLINE_S
-from daycare.cli.client import RECONNECT_S, RETRY_S, Client, Event, Json, new_key, pause, segment
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, show
 from daycare.cli.home import takes_turns
-from daycare.cli.render import clock, one_line, plain, table, when
+from daycare.cli.render import clock, one_line, plain, table
 from daycare.store.home import Home
 
 _IDLE: Final = "no daemon runs: it is answered as soon as `daycare run` or `daycare chat` does"

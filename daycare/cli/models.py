@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import UnavailableError
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import one_line, table
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from daycare.api.client import Client, Json
 from daycare.base.durations import duration
-from daycare.cli.client import Client, Json
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, plain, table, when
+from daycare.cli.render import one_line, plain, table
 from daycare.cli.users import Under
 
 app = typer.Typer(rich_markup_mode=None)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import DaycareError, InvalidError
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import one_line, plain, table
 from daycare.store.home import Home

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+from daycare.api.client import Client, Json, segment
 from daycare.base.errors import DaycareError
-from daycare.cli.client import Client, Json, segment
 from daycare.cli.command import Cli
 from daycare.cli.home import connect as connect_to
 from daycare.cli.render import plain

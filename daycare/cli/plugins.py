@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.limits import PLUGIN_LOAD_S
 from daycare.base.path import check_name
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import one_line, plain, table
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.cli.backup import locked
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
 from daycare.store.home import Home

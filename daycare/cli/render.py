@@ -35,24 +35,9 @@ def one_line(text: object, width: int = 80) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
-def when(at_ms: int | None) -> str:
-    """Return a wall time in the terminal's zone, to the second."""
-    return "" if at_ms is None else local_time(at_ms, None).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def clock(at_ms: int) -> str:
     """Return a wall time in the terminal's zone with milliseconds and without the date."""
     return local_time(at_ms, None).strftime("%H:%M:%S.%f")[:-3]
-
-
-def size(count: int) -> str:
-    """Return a number of bytes in the unit that suits it."""
-    number = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024 or unit == "GiB":
-            break
-        number /= 1024
-    return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
 
 
 class Grid:

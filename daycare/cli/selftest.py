@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.durations import duration
 from daycare.base.errors import DaycareError, InvalidError, NotFoundError, UnavailableError
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
 from daycare.store.home import Home

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.errors import (
     ConflictError,
     DaycareError,
@@ -20,10 +21,9 @@ from daycare.base.errors import (
     NotFoundError,
     UnavailableError,
 )
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, shown_below
 from daycare.cli.render import pairs, plain
-from daycare.cli.systemctl import Systemctl, told
+from daycare.ops.systemctl import Systemctl, told
 from daycare.store.home import Home, HomeLock
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from typing import Final
 
 import typer
 
+from daycare.api.client import Client, Json
 from daycare.base.errors import BrokenError, DaycareError
-from daycare.cli.client import Client, Json
 from daycare.cli.command import Cli, command, shown_below
 from daycare.cli.init import init
 from daycare.cli.process import running

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
+from daycare.api.client import Json
 from daycare.base.budget import Measure, Use, agent_of, shown_amount
 from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
 from daycare.base.limits import SPEND_DAYS_MAX
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command
 from daycare.cli.render import table
 from daycare.store.records_budgets import Spent

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from daycare.api.client import ENDED, WAIT_SLICE_S, Json, new_key
 from daycare.base.errors import BusyError, DaycareError
-from daycare.cli.client import ENDED, WAIT_SLICE_S, Json, new_key
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
 

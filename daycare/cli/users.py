@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from daycare.cli.client import Json, segment
+from daycare.api.client import Json, segment
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.render import table
 

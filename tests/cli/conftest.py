@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.cli.client import Client, pause
+from daycare.api.client import Client, pause
 from daycare.cli.home import takes_turns
 from daycare.store.home import Home
 from tests import program

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from daycare.api.client import Client
 from daycare.base.errors import BusyError
 from daycare.cli.chat_link import Follower
 from daycare.cli.chat_screen import Screen
-from daycare.cli.client import Client
 from daycare.cli.home import connect
 from daycare.store.home import Home, HomeLock
 from tests import program

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import typer.main
 
+from daycare.api.client import Client
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import memory as verbs
-from daycare.cli.client import Client
 from daycare.cli.command import Cli, fail
 from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.setup import initialise

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from daycare.api.client import Client, new_key
 from daycare.base.errors import BusyError, InvalidError
-from daycare.cli.client import Client, new_key
 from daycare.cli.main import app
 from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.setup import initialise

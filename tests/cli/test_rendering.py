@@ -6,14 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daycare.api.client import Event, Json, parse_events
 from daycare.base.english import plural
 from daycare.base.errors import InvalidError
+from daycare.base.sizes import size
 from daycare.cli.agents import read_settings
 from daycare.cli.chat_screen import Screen
-from daycare.cli.client import Event, Json, parse_events
 from daycare.cli.dead import letter_facts, letters_table, read_age
 from daycare.cli.process import _cron
-from daycare.cli.render import one_line, plain, size, table
+from daycare.cli.render import one_line, plain, table
 from tests.cli.fake_daemon import OWNER
 
 Capture = pytest.CaptureFixture[str]

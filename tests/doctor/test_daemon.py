@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.cli.client import Client
+from daycare.api.client import Client
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.service import LINGER
 from daycare.ops.process import EmbeddedDaemon

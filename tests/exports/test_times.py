@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from daycare.api.app import build
 from daycare.base.errors import InvalidError
-from daycare.base.times import EARLIEST_MS, LATEST_MS, is_time, local_time, moment
+from daycare.base.times import EARLIEST_MS, LATEST_MS, is_time, local_time, moment, when
 from daycare.cli import render
 from daycare.store.sqlite.writer import Tx
 from daycare.testing.house import House
@@ -156,7 +156,7 @@ async def test_an_export_with_a_time_that_is_none_is_refused(autojump_clock: obj
 @pytest.mark.parametrize("at_ms", [*WRONG, 10**30, -(10**30), EARLIEST_MS, LATEST_MS, 0])
 def test_any_time_can_be_shown(at_ms: int) -> None:
     assert 1 <= local_time(at_ms).year <= 9999
-    assert render.when(at_ms) and render.clock(at_ms)
+    assert when(at_ms) and render.clock(at_ms)
     assert 0 <= moment(at_ms) <= LATEST_MS
 
 

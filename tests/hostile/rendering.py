@@ -6,10 +6,10 @@ from random import Random
 
 import trio
 
+from daycare.api.client import Event
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
-from daycare.cli.client import Event
 from daycare.cli.render import one_line, plain, table, visible
 from daycare.plugin import Outgoing
 from daycare_plugins.bridge import parts

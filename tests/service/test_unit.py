@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from daycare.base.errors import InvalidError
-from daycare.cli.systemctl import Systemctl
+from daycare.ops.systemctl import Systemctl
 from daycare.ops.unit import MARK, Unit, check_unit_name, program
 from tests.cli.conftest import Daycare, daycare, environment, home, wait_until_it_works
 

@@ -7,13 +7,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import Json
 from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
+from daycare.base.times import when
 from daycare.base.zones import zone_of
 from daycare.cli.agents import read_settings
-from daycare.cli.client import Json
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, pairs, table, when
+from daycare.cli.render import one_line, pairs, table
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)

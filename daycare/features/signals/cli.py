@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from daycare.cli.client import Json, new_key
+from daycare.api.client import Json, new_key
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
-from daycare.cli.render import one_line, table, when
+from daycare.cli.render import one_line, table
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)

@@ -7,12 +7,13 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from daycare.api.client import WAIT_SLICE_S, Client, Json, new_key
 from daycare.base.durations import duration
 from daycare.base.errors import BusyError, DaycareError, InvalidError
-from daycare.cli.client import WAIT_SLICE_S, Client, Json, new_key
+from daycare.base.times import when
 from daycare.cli.command import Cli, command, default_command
 from daycare.cli.command import show as print_out
-from daycare.cli.render import clock, one_line, pairs, plain, table, when
+from daycare.cli.render import clock, one_line, pairs, plain, table
 from daycare.cli.spans import read_seconds
 
 app = typer.Typer(rich_markup_mode=None)

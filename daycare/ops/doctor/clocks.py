@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from daycare.base.durations import duration
 from daycare.base.errors import InvalidError
+from daycare.base.times import when
 from daycare.base.zones import INSTALL, zone_of
-from daycare.cli.render import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.setup import local_zone

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import trio
 
+from daycare.api.client import Json
 from daycare.base.blame import blamed
 from daycare.base.connector import DIRECT
 from daycare.base.durations import duration
 from daycare.base.errors import DaycareError, UnavailableError
-from daycare.cli.client import Json
 from daycare.config import plugin_settings
 from daycare.observe.redact import without_secrets
 from daycare.ops import bare

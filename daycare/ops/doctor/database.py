@@ -12,7 +12,8 @@ from daycare.backups.restoring import refuse_half
 from daycare.backups.shelf import scheduled_in
 from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
-from daycare.cli.render import size, when
+from daycare.base.sizes import size
+from daycare.base.times import when
 from daycare.ops.doctor.finding import Finding, Level, Mend
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.vanished import refuse_vanished

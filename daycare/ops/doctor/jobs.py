@@ -8,8 +8,8 @@ from typing import Final
 from daycare.base.crontab import local
 from daycare.base.english import plural
 from daycare.base.errors import InvalidError
+from daycare.base.times import when
 from daycare.base.zones import zone_of
-from daycare.cli.render import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 from daycare.store.sqlite.inspection import Job

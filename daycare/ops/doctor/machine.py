@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from daycare.cli.render import size
+from daycare.base.sizes import size
 from daycare.ops.doctor.finding import Finding, Level
 from daycare.ops.doctor.scene import Scene
 

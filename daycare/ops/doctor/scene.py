@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from daycare.api.client import DAEMON_AWAY, Client, Json
 from daycare.base.errors import DaycareError
-from daycare.cli.client import DAEMON_AWAY, Client, Json
 from daycare.config import Config, load
 from daycare.store.home import Holder, Home, HomeLock
 from daycare.store.sqlite.inspection import Inspection, inspect

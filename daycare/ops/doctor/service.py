@@ -10,11 +10,11 @@ import msgspec
 
 from daycare.base.english import plural
 from daycare.base.limits import UNCLEAN_STARTS_MAX
-from daycare.cli.render import when
-from daycare.cli.systemctl import Systemctl
+from daycare.base.times import when
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.starts import Record
+from daycare.ops.systemctl import Systemctl
 from daycare.ops.unit import MARK, Unit, account, folder
 
 LINGER: Final = Path("/var/lib/systemd/linger")

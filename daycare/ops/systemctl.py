@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from daycare.api.client import Json
 from daycare.base.errors import UnavailableError
-from daycare.cli.client import Json
 
 COMMAND_S: Final = 30.0
 START_S: Final = 150.0  # a unit is started when the daemon answers; it may have a database to bring up to date
