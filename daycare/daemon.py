@@ -34,6 +34,7 @@ from daycare.ops.observing import Observation
 from daycare.ops.overview import Overview
 from daycare.ops.reloading import Reloading
 from daycare.ops.run import Run
+from daycare.ops.standing import Standing
 from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
 from daycare.schedule.health import Health
@@ -99,6 +100,7 @@ class Daemon(Kernel):
         directory, pool, supervisor = self.directory, self.pool, self.supervisor
         overview = Overview(self.this_run, store, live, supervisor, pool, self.extensions, self.features)
         self.status = overview.status
+        self.standing = Standing(self.this_run, store, supervisor, pool, self.connections, self.reloading, self.alarm)
         StatusCommands(
             *(store, directory, pool, live, clock, overview.status),
             *(supervisor.life_of, supervisor.failures.trouble_of),

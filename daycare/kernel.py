@@ -58,8 +58,10 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.ops.announcing import Hearer
 from daycare.ops.applying import Applying
+from daycare.ops.holding import Holding
 from daycare.ops.replugging import Replugging
 from daycare.ops.run import Run
+from daycare.ops.starts import Starts, Verdict
 from daycare.plugin import Connector, Plugin
 from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
@@ -258,6 +260,14 @@ class Kernel:
         """Who keeps in memory what commits make true, in the order in which they hear of it."""
         known = (self.directory, self.prompts, self.budgets, self.contexts.conversations, self.provenance.readings)
         return (*known, self.supervisor, self.router, self.courier, self.timers)
+
+    def hold(self, verdict: Verdict, starts: Starts) -> Holding:
+        """Keep down what a verdict on the crashes before this run says, until it is tried again."""
+        tell = partial(self.notifier.notify, self.owner, topic="breaker")
+        holding = Holding(verdict, starts, self.extensions.pushing, self.connectors, self.host, self.clock, tell)
+        self.extensions.hold(holding.plugin)
+        self.courier.gate = holding.connector
+        return holding
 
     def background(self) -> Background:
         """Return what runs beside the turns, by the name that people read when it crashes."""

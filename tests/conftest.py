@@ -13,7 +13,7 @@ import trio.testing
 
 from daycare.base.secrecy import forget_hidden
 from daycare.features.memory.loading import load
-from daycare.ops.process import tune
+from daycare.process import tune
 from daycare.testing.clock import patient_clock
 from tests import chance
 

@@ -207,7 +207,7 @@ def _prepare() -> None:
     import daycare.api.app
     import daycare.api.server
     import daycare.cli.main
-    import daycare.ops.process
+    import daycare.process
 
     for name in _LATE:
         import_module(name)

@@ -8,8 +8,8 @@ from pathlib import Path
 from daycare.base.errors import DaycareError
 from daycare.observe.streams import redact_streams
 from daycare.ops.heap import give_back_memory
-from daycare.ops.process import run
 from daycare.ops.stop import ending
+from daycare.process import run
 
 
 def main() -> None:

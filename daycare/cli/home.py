@@ -67,6 +67,6 @@ def connect(home: Path, *, work: bool, patience_s: float = START_S) -> Iterator[
 
 def embed(home: Path, stack: ExitStack, *, work: bool) -> None:
     """Start a daemon in this process that `stack` will stop."""
-    from daycare.ops.process import EmbeddedDaemon
+    from daycare.process import EmbeddedDaemon
 
     stack.enter_context(EmbeddedDaemon(home, work=work))

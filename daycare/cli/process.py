@@ -53,7 +53,7 @@ def run(
 
     An open `daycare chat` that runs the agents itself gives way and goes on with this daemon.
     """
-    from daycare.ops.process import become_daemon
+    from daycare.process import become_daemon
 
     become_daemon(cli.home, as_json=cli.json, breaker=breaker)
 

@@ -4,7 +4,6 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Final
 
 import trio
@@ -12,15 +11,18 @@ import trio
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.base.limits import CLOSE_MAX_S, SHUTDOWN_REST_S
-from daycare.daemon import Daemon
 from daycare.observe import log
 from daycare.ops.holding import Holding
 from daycare.ops.leaving import Leaving
 from daycare.ops.notify import Notify
+from daycare.ops.standing import Standing
 from daycare.ops.starts import Starts, Verdict
 from daycare.ops.stop import ending
-from daycare.ops.watchdog import Pulse, Starting, Watchdog
+from daycare.ops.watchdog import Starting, Watchdog
+from daycare.settings import Live
 from daycare.store.home import Home
+
+Hold = Callable[[Verdict, Starts], Holding]
 
 BREAKER: Final = "DAYCARE_BREAKER"  # `off` in the environment, for whoever kills on purpose; a restart inherits it
 
@@ -41,6 +43,7 @@ class Life:
         breaker: bool = True,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
+        self._home = home
         self._clock = clock
         self._again = again
         self._early = early
@@ -95,45 +98,47 @@ class Life:
 
     # -- with the loop -------------------------------------------------------------------------------------------------
 
-    async def attend(self, daemon: Daemon, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accompany a daemon from before it runs until cancelled."""
-        holding = self._holding(daemon)
-        daemon.extensions.hold(holding.plugin)
-        daemon.courier.gate = holding.connector
-        with self._obeying_signals(daemon):
+    async def attend(
+        self,
+        standing: Standing,
+        live: Live,
+        hold: Hold,
+        ended: trio.Event,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Accompany a daemon from before it runs until cancelled.
+
+        `hold` keeps down what a verdict says; `ended` is set once its plugins have said goodbye.
+        """
+        stop = standing.run.stop
+        starts = self._starts or Starts(self._home.starts_file, self._clock)  # with none nothing is held
+        holding = hold(self._verdict, starts)
+        with self._obeying_signals(standing, live):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(holding.run)
                 if self._notify:
-                    pulses: dict[str, Pulse] = {"store": daemon.store.pulse, "agents": partial(_sweeping, daemon)}
-                    nursery.start_soon(Watchdog(self._notify, pulses, partial(_described, daemon)).run)
+                    nursery.start_soon(Watchdog(self._notify, standing.pulses, standing.line).run)
                 task_status.started()
-                await daemon.stop.event.wait()
-                self._leaving.arm(daemon.live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
-                if daemon.stop.restart:
+                await stop.event.wait()
+                self._leaving.arm(live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
+                if stop.restart:
                     self._leaving.again = self._again
-                    self._notify.reloading(daemon.stop.reason)
+                    self._notify.reloading(stop.reason)
                 else:
-                    self._notify.stopping(daemon.stop.reason)
-                await daemon.extensions.ended.wait()
+                    self._notify.stopping(stop.reason)
+                await ended.wait()
                 self._leaving.arm(CLOSE_MAX_S)  # what is left takes no longer, but for plugins that ignore their end
                 await trio.sleep_forever()
 
-    def ready(self, daemon: Daemon) -> None:
+    def ready(self, standing: Standing) -> None:
         """The API answers."""
         self._served = True
         self._starting.end()
-        self._notify.ready(_described(daemon))
-        log.logger().info("daemon.ready", home=str(daemon.home.path))
-
-    def _holding(self, daemon: Daemon) -> Holding:
-        starts = self._starts or Starts(daemon.home.starts_file, self._clock)  # with none nothing is held
-        tell = partial(daemon.notifier.notify, daemon.owner, topic="breaker")
-        return Holding(
-            self._verdict, starts, daemon.extensions.pushing, daemon.connectors, daemon.host, self._clock, tell
-        )
+        self._notify.ready(standing.line())
+        log.logger().info("daemon.ready", home=str(self._home.path))
 
     @contextmanager
-    def _obeying_signals(self, daemon: Daemon) -> Iterator[None]:
+    def _obeying_signals(self, standing: Standing, live: Live) -> Iterator[None]:
         """Handlers of our own, and not trio's: they come into force also while the loop is kept from going round."""
         token = trio.lowlevel.current_trio_token()
         asked = False
@@ -144,13 +149,13 @@ class Life:
             if asked:
                 self._leaving.at_once(128 + number, f"{name} came twice")
             asked = True
-            self._leaving.arm(daemon.live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
+            self._leaving.arm(live.now.daemon.shutdown_grace_s + SHUTDOWN_REST_S)
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(daemon.stop.ask, False, name)
+                token.run_sync_soon(standing.run.stop.ask, False, name)
 
         def reload(_number: int, _frame: object) -> None:
             with suppress(trio.RunFinishedError):
-                token.run_sync_soon(daemon.reloading.ask)
+                token.run_sync_soon(standing.reloading.ask)
 
         signal.signal(signal.SIGHUP, reload)
         for number in ending():
@@ -158,20 +163,3 @@ class Life:
         if self._early:
             obey(self._early[0], None)
         yield
-
-
-def _sweeping(daemon: Daemon) -> int | None:
-    return daemon.supervisor.swept if daemon.supervisor.awake and not daemon.stop.event.is_set() else None
-
-
-def _described(daemon: Daemon) -> str:
-    """Return in a line how a daemon is, for `systemctl status`."""
-    if daemon.stop.event.is_set():
-        return f"stopping: {daemon.stop.reason}"
-    wrong = [f"{name} is {each['state']}" for name, each in daemon.connections.wrong().items()]
-    wrong += [f"{name} is away" for name in daemon.pool.away]
-    wrong += ["config.toml has a mistake, and what held before goes on"] if daemon.reloading.refused else []
-    wrong += [f"the store refuses: {daemon.alarm.trouble}"] if daemon.alarm.trouble else []
-    lost = daemon.store.lost
-    wrong += [str(lost)] if lost is not None and lost.is_recent(daemon.clock.now_ms()) else []
-    return f"degraded: {'; '.join(wrong)}" if wrong else f"working, {len(daemon.supervisor.awake)} agents awake"

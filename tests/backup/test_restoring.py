@@ -16,7 +16,7 @@ from daycare.base.errors import BrokenError, BusyError, ConflictError, NotFoundE
 from daycare.cli.backup import locked
 from daycare.config import load
 from daycare.features import open_store
-from daycare.ops.opening import open_daemon
+from daycare.process import open_daemon
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import Reply, User
 from daycare.store.sqlite import copies

@@ -18,7 +18,7 @@ from daycare.features.memory.embed.service import Embedding, Model
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.service import Search
-from daycare.ops.process import tune
+from daycare.process import tune
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records_memories import VectorPage

@@ -19,8 +19,8 @@ from daycare.base.clock import SystemClock
 from daycare.base.recollection import MemorySection, RetrievalSection
 from daycare.config import Config
 from daycare.features import open_store
-from daycare.ops.process import tune
 from daycare.plugin import Plugin, vectors
+from daycare.process import tune
 from daycare.settings import ModelsSection, ProviderSection
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, say

@@ -14,10 +14,10 @@ from typing import Any
 
 import trio
 
+from daycare import process
 from daycare.base.budget import Measure, Use, day_of
 from daycare.base.clock import SystemClock
 from daycare.base.messages import Usage
-from daycare.ops import process
 from daycare.store.records import Spend
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.testing.house import House, open_house

@@ -17,6 +17,7 @@ from typing import Protocol
 import trio
 import trio.testing
 
+from daycare import process
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
 from daycare.actors.router import Router
@@ -29,7 +30,6 @@ from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.features import open_store
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
-from daycare.ops import process
 from daycare.settings import Live
 from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
 from daycare.store.sqlite.store import SqliteStore

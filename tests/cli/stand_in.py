@@ -60,7 +60,7 @@ def become_daemon(home: Path, *, as_json: bool, breaker: bool) -> NoReturn:
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return what stands where `daycare.ops` has the real ones."""
+    """Return what stands where `daycare` has the real ones."""
     process, setup = ModuleType("process"), ModuleType("setup")
     process.__dict__.update(EmbeddedDaemon=EmbeddedDaemon, become_daemon=become_daemon)
     setup.__dict__.update(
@@ -71,7 +71,7 @@ def modules() -> dict[str, ModuleType]:
         local_zone=lambda: "Europe/Paris",
         usual_embedder=lambda: "none",
     )
-    return {"daycare.ops.process": process, "daycare.ops.setup": setup}
+    return {"daycare.process": process, "daycare.ops.setup": setup}
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ from daycare.api.client import Client
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import memory as verbs
 from daycare.cli.command import Cli, fail
-from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.setup import initialise
+from daycare.process import EmbeddedDaemon
 from tests.chance import sliced
 from tests.cli.conftest import Daycare
 from tests.memory import hostile

@@ -11,8 +11,8 @@ import pytest
 from daycare.api.client import Client, new_key
 from daycare.base.errors import BusyError, InvalidError
 from daycare.cli.main import app
-from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.setup import initialise
+from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
 
 CLARA = "My sister Clara lives in Bern."

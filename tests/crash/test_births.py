@@ -7,8 +7,8 @@ import pytest
 
 from daycare.backups.shelf import name_of
 from daycare.base.errors import BrokenError
-from daycare.ops.process import _prepare
 from daycare.ops.setup import initialise
+from daycare.process import _prepare
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from daycare.ops.doctor.bundle import Member, refuse_target, write_bundle
 from daycare.ops.doctor.looks import examine
 from daycare.ops.doctor.pseudonyms import Pseudonyms
 from daycare.ops.doctor.scene import Scene
-from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.unit import Unit
+from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home
 from tests.cli.fake_daemon import FakeDaemon
 from tests.doctor.looking import add_job, now_ms, sql, store_secret

@@ -15,8 +15,8 @@ import trio
 from daycare.api.client import Client
 from daycare.ops.doctor.finding import Finding
 from daycare.ops.doctor.service import LINGER
-from daycare.ops.process import EmbeddedDaemon
 from daycare.ops.unit import Unit
+from daycare.process import EmbeddedDaemon
 from daycare.store.home import Home, HomeLock
 from daycare.testing.openai_server import FakeOpenAI
 from tests.cli.fake_daemon import FakeDaemon

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -13,7 +12,6 @@ from daycare.actors.supervisor import Supervisor
 from daycare.base.connector import Health
 from daycare.base.limits import WATCHDOG_STALLED_S
 from daycare.features import open_store
-from daycare.ops.life import _described, _sweeping
 from daycare.ops.notify import Notify
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.store.sqlite import watch
@@ -191,7 +189,7 @@ async def test_a_sweep_that_stands_still_stops_the_signs(
     async def measured(expected: bool) -> None:
         async with open_house(tmp_path, location="memory:") as house, trio.open_nursery() as nursery:
             daemon = house.daemon
-            nursery.start_soon(Watchdog(notify, {"agents": partial(_sweeping, daemon)}, lambda: "").run)
+            nursery.start_soon(Watchdog(notify, {"agents": daemon.standing.pulses["agents"]}, lambda: "").run)
             house.model.enqueue(500.0)  # somebody is awake for long
             await house.say("hello")
             await _signs(systemd, 60.0)
@@ -210,7 +208,7 @@ async def test_a_platform_that_is_away_is_degraded_and_no_reason_to_be_killed(
     notify = Notify.found(systemd.environment(watchdog_s=30.0))
     async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house, trio.open_nursery() as nursery:
         daemon = house.daemon
-        nursery.start_soon(Watchdog(notify, {"store": daemon.store.pulse}, partial(_described, daemon)).run)
+        nursery.start_soon(Watchdog(notify, {"store": daemon.store.pulse}, daemon.standing.line).run)
         assert any(line.startswith("STATUS=working") for line in await _signs(systemd, 20.0))
         daemon.host.report("pigeon", Health(state="away", reason="no wind"))
         heard = await _signs(systemd, 600.0)

@@ -8,7 +8,6 @@ import trio
 
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.features import open_store
-from daycare.ops.life import _described
 from daycare.store.sqlite import guard, mark
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
@@ -70,7 +69,7 @@ async def test_each_fault_of_the_file_is_seen_everywhere_within_seconds_and_told
         assert "store" in await red(house)
         status = await house.daemon.status()
         assert status["store"]["trouble"]
-        assert _described(house.daemon).startswith("degraded: the store refuses: ")
+        assert house.daemon.standing.line().startswith("degraded: the store refuses: ")
         with pytest.raises(DaycareError) as refused:
             await house.say("are you there?")
         assert refused.value.code == code
@@ -116,7 +115,7 @@ async def test_commits_that_vanished_are_told_once_and_seen_for_a_day(
         async with open_house(tmp_path, location="daycare.db", clock=wall) as house:
             await trio.sleep(WITHIN_S)
             assert "commits" in await red(house)
-            assert "missing of what was committed" in _described(house.daemon)
+            assert "missing of what was committed" in house.daemon.standing.line()
             assert "message" in str((await house.daemon.status())["store"]["lost"])
             notices = [str(each["text"]) for each in house.events("notice")]
             assert len([text for text in notices if "something was gone" in text]) == told

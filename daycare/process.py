@@ -5,6 +5,8 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,18 +14,26 @@ from typing import Literal, NoReturn, Self
 
 import trio
 
+from daycare.agent.prompt import Persona
+from daycare.agent.sections import introduce
 from daycare.backups.restoring import refuse_half
-from daycare.base.clock import SystemClock
+from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
+from daycare.features import open_store
 from daycare.observe import log
 from daycare.ops import bare
 from daycare.ops.life import BREAKER, Life
-from daycare.ops.opening import open_daemon
+from daycare.ops.owner import owner_of
+from daycare.ops.run import Run
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
+from daycare.store.records import User
+from daycare.store.sqlite import mark
+from daycare.store.sqlite.database import refuse_damage
+from daycare.store.vault import open_vault
 
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
@@ -136,6 +146,22 @@ class EmbeddedDaemon:
             await daemon.run(lambda: self._ready.put(None), work=self._work)
 
 
+@asynccontextmanager
+async def open_daemon(
+    home: Home, config: Config, *, mode: str, clock: Clock | None = None, inline: bool = False
+) -> AsyncIterator[Daemon]:
+    """Open a home's store and wire a daemon over it; the caller holds the home's lock. `inline` is for virtual time."""
+    clock = clock or SystemClock()
+    vault = open_vault(home.key_file)
+    location = home.database(config.store.location)
+    refuse_damage(location, whole=bool(mark.read(location).damage))
+    async with open_store(location, clock, inline=inline) as store:
+        owner = await owner_of(store, config)
+        operator = await store.people.get(owner) or User(id=owner, name=owner)
+        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
+        yield Daemon(Run(home, mode, owner, clock), config, store, vault, ())
+
+
 def _prepare(path: Path) -> tuple[Home, Config]:
     os.umask(0o077)  # whatever is made from here on is the operator's alone
     home = Home(path)
@@ -186,8 +212,8 @@ def _ask_to_give_way(home: Home) -> bool:
 async def _foreground(home: Home, config: Config, life: Life) -> Daemon:
     async with open_daemon(home, config, mode="run") as daemon:
         async with trio.open_nursery() as nursery:
-            await nursery.start(life.attend, daemon)
-            await daemon.run(partial(life.ready, daemon), work=True)
+            await nursery.start(life.attend, daemon.standing, daemon.live, daemon.hold, daemon.extensions.ended)
+            await daemon.run(partial(life.ready, daemon.standing), work=True)
             log.logger().info("daemon.stopped", reason=daemon.stop.reason)
             nursery.cancel_scope.cancel()
         return daemon
