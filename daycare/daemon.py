@@ -20,7 +20,9 @@ from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
 from daycare.features.health import Watching
+from daycare.features.models import Models
 from daycare.features.pairing import Pairing
+from daycare.features.people import Household
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.kernel import Background, Kernel
@@ -77,7 +79,8 @@ class Daemon(Kernel):
             *(live, self.budgets.forget),
         )
         able = [lasting, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
-        able += [Pairing(store, directory, clock, owner), Exporting(self.exports)]
+        able += [Pairing(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
+        able += [Household(store, self.vault, self.permits, owner)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -114,13 +117,9 @@ class Daemon(Kernel):
             router=self.router,
             supervisor=supervisor,
             bus=bus,
-            pool=pool,
             clock=clock,
-            vault=self.vault,
-            permits=self.permits,
             accept=self.intake.accept,
             accept_all=self.intake.accept_all,
-            status=overview.status,
             owner=self.owner,
             live=live,
             heartbeats=self.signals.heartbeats,

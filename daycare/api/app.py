@@ -13,9 +13,6 @@ from daycare.api import (
     routes_exports,
     routes_files,
     routes_messages,
-    routes_models,
-    routes_people,
-    routes_permissions,
 )
 from daycare.api.services import Services
 from daycare.base.errors import DaycareError, InvalidError
@@ -31,10 +28,6 @@ def build(services: Services) -> Starlette:
             *routes_files.Files(services).routes(),
             *routes_agents.Agents(services).routes(),
             *routes_dead.DeadLetters(services).routes(),
-            *routes_people.People(services).routes(),
-            *routes_people.Keys(services).routes(),
-            *routes_permissions.Permissions(services).routes(),
-            *routes_models.Models(services).routes(),
             *(route for feature in services.features for route in feature.routes(closing)),
         ],
         middleware=[Middleware(BodyBound)],

@@ -5,8 +5,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.api.documents import Document, answer, body
-from daycare.api.services import Services
 from daycare.inference.metering import Payer
+from daycare.inference.pool import Pool
 
 
 class Wish(Document, frozen=True, kw_only=True):
@@ -18,9 +18,9 @@ class Wish(Document, frozen=True, kw_only=True):
 class Models:
     """`/v1/models` and `/v1/models/test`."""
 
-    def __init__(self, services: Services) -> None:
-        self._pool = services.pool
-        self._payer = Payer(path=f"/{services.owner}", user=services.owner)
+    def __init__(self, pool: Pool, owner: str) -> None:
+        self._pool = pool
+        self._payer = Payer(path=f"/{owner}", user=owner)
 
     def routes(self) -> list[Route]:
         """Return the routes of this file."""

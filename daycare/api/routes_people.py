@@ -10,16 +10,16 @@ from starlette.routing import Route
 
 from daycare.agent.newcomers import check_owner
 from daycare.api.documents import Document, Limit, answer, body, query
-from daycare.api.services import Services
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
 from daycare.base.messages import Origin
 from daycare.base.path import check_user_id
 from daycare.base.zones import zone_of
 from daycare.observe.redact import hide
+from daycare.store.contract import PeopleStore, SecretStore
 from daycare.store.records import User
 from daycare.store.rotation import rotate_key
-from daycare.store.vault import check_key_name
+from daycare.store.vault import Vault, check_key_name
 
 
 class UsersQuery(Document, frozen=True, kw_only=True):
@@ -61,8 +61,8 @@ class NewSecret(Document, frozen=True, kw_only=True):
 class People:
     """`/v1/users` and `/v1/links`."""
 
-    def __init__(self, services: Services) -> None:
-        self._people = services.store.people
+    def __init__(self, people: PeopleStore) -> None:
+        self._people = people
 
     def routes(self) -> list[Route]:
         """Return the routes of people."""
@@ -127,10 +127,10 @@ class People:
 class Keys:
     """`/v1/keys`: values go in and never come out."""
 
-    def __init__(self, services: Services) -> None:
-        self._secrets = services.store.secrets
-        self._vault = services.vault
-        self._owner = services.owner
+    def __init__(self, secrets: SecretStore, vault: Vault, owner: str) -> None:
+        self._secrets = secrets
+        self._vault = vault
+        self._owner = owner
         self._one_at_a_time = trio.Lock()  # what is sealed with a key is stored before that key goes
 
     def routes(self) -> list[Route]:

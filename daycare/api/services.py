@@ -1,25 +1,22 @@
 """What the routes work with; filled in by the composition root."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from daycare.actors.directory import Directory
-from daycare.actors.permits import Permits
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.attachments import Files
 from daycare.agent.behaviours import Behaviours
 from daycare.base.clock import Clock
 from daycare.feature import Feature
-from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
 from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Receipt
-from daycare.store.vault import Vault
 
 
 def _any_config(_: AgentConfig) -> None:
@@ -44,9 +41,9 @@ class Hearts(Protocol):
 class Services:
     """What routes work with that are no capability's own; those of capabilities are brought by `features`.
 
-    `accept` takes a message in, `accept_all` one for each agent of its sender; `status` returns the whole answer of
-    `GET /v1/status`; `owner` is the operator's user id; `check` raises for settings of an agent that name what there is
-    not; `join` lets a message that comes next belong to a trace from outside.
+    `accept` takes a message in, `accept_all` one for each agent of its sender; `owner` is the operator's user id;
+    `check` raises for settings of an agent that name what there is not; `join` lets a message that comes next belong to
+    a trace from outside.
     """
 
     store: Store
@@ -54,13 +51,9 @@ class Services:
     router: Router
     supervisor: Supervisor
     bus: Bus
-    pool: Pool
     clock: Clock
-    vault: Vault
-    permits: Permits
     accept: Callable[[Inbound], Awaitable[Receipt]]
     accept_all: Callable[[Inbound], Awaitable[list[Posted]]]
-    status: Callable[[], Awaitable[Mapping[str, Any]]]
     owner: str
     live: Live
     heartbeats: Hearts

@@ -46,7 +46,9 @@ from daycare.features.exports import Exporting
 from daycare.features.health import Watching
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
+from daycare.features.models import Models
 from daycare.features.pairing import Pairing
+from daycare.features.people import Household
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
@@ -61,7 +63,7 @@ from daycare.settings import Live
 from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
-from daycare.store.vault import open_vault
+from daycare.store.vault import Vault, open_vault
 from daycare_plugins.offline.plugin import OfflineProvider
 
 Json = dict[str, Any]
@@ -155,6 +157,7 @@ class Api:
     services: Services
     desk: Desk
     memory: MemoryFeature
+    vault: Vault
     store: Store
     bus: Bus
     echo: Echo
@@ -337,6 +340,7 @@ async def open_api(
             folder=folder / "memory",
             load=None,
         )
+        vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
         signals = Signals(store, directory, router, permits.check, budgets, memory.documents, bus, clock, live, "ann")
         services = Services(
@@ -345,14 +349,10 @@ async def open_api(
             router=router,
             supervisor=supervisor,
             bus=bus,
-            pool=pool,
             clock=clock,
-            vault=open_vault(folder / "daycare.key"),
-            permits=permits,
             behaviours=Behaviours(store, clock, reach, {}),
             accept=accept,
             accept_all=accept_all,
-            status=status,
             owner="ann",
             live=live,
             features=[
@@ -374,6 +374,8 @@ async def open_api(
                 Approving(store, directory, desk, outcomes, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),
                 Pairing(store, directory, clock, "ann"),
+                Models(pool, "ann"),
+                Household(store, vault, permits, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),
@@ -401,7 +403,8 @@ async def open_api(
         transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
-                yield Api(client, socket, services, desk, memory, store, bus, echo, nursery, shutdown, ended, stops)
+                parts = services, desk, memory, vault, store, bus, echo
+                yield Api(client, socket, *parts, nursery, shutdown, ended, stops)
         shutdown.set()
         with trio.fail_after(5):
             await ended.wait()

@@ -31,7 +31,7 @@ async def test_a_key_that_is_stored_changed_and_removed_counts_at_the_next_call(
 
         def secret() -> str | None:
             token = stored[0].store.secrets.get("fake")
-            return stored[0].services.vault.open(token) if token else None
+            return stored[0].vault.open(token) if token else None
 
         provider = OpenAIProvider(ProviderConfig(name="fake", kind="openai", base_url=server.base_url, secret=secret))
         provider.needs_key = True

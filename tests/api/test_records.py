@@ -113,10 +113,10 @@ async def test_secret_goes_in_and_never_comes_out(api: Api) -> None:
     assert [key["name"] for key in listing["keys"]] == ["openai"]
     assert set(listing["keys"][0]) == {"name", "created_at"}
     token = api.store.secrets.get("openai")
-    assert token is not None and api.services.vault.open(token) == value
+    assert token is not None and api.vault.open(token) == value
     assert value not in without_secrets(f"the key is {value}")
     assert await api.call("POST", "/v1/keys/rotate") == {"resealed": 1}
-    assert api.services.vault.open(api.store.secrets.get("openai") or b"") == value
+    assert api.vault.open(api.store.secrets.get("openai") or b"") == value
     await api.call("DELETE", "/v1/keys/openai")
     await api.refused(404, "SECRET_UNKNOWN", "DELETE", "/v1/keys/openai")
 

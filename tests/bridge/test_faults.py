@@ -182,7 +182,7 @@ async def test_secrets_are_given_by_name_and_nothing_else_of_the_environment(
     script = "import os, json; open('env', 'w').write(json.dumps(dict(os.environ)))"
     async with bridged(tmp_path, Scripted(), [sys.executable, "-c", script], secrets={"TOKEN": "bridge.fake"}) as house:
         await until(lambda: "no secret bridge.fake" in health(house)["reason"])
-        await house.store.secrets.put("bridge.fake", "ann", house.daemon.services.vault.seal("s3cr3t-token"))
+        await house.store.secrets.put("bridge.fake", "ann", house.daemon.vault.seal("s3cr3t-token"))
         seen = tmp_path / "plugins" / "bridge" / "fake" / "env"
         await until(seen.exists)
         await until(lambda: "TOKEN" in seen.read_text())

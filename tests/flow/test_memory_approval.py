@@ -129,8 +129,7 @@ async def _telegram(tmp: Path, server: FakeTelegram) -> AsyncGenerator[House, No
         plugins=PluginsSection(settings={"telegram": {"base_url": server.base_url}}),
     )
     async with open_house(tmp, Scripted(brain), location=str(tmp / "house.db"), config=config, work=False) as house:
-        services = house.daemon.services
-        await house.store.secrets.put("telegram", OWNER, services.vault.seal(server.token))
+        await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
         await house.store.people.link("telegram:5", OWNER)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.daemon.work)

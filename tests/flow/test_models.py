@@ -106,7 +106,7 @@ async def test_a_key_alone_adds_a_well_known_provider_in_the_next_turn(
     plugin = Plugin(name="keyed", providers={"openai": make})
     async with open_house(tmp_path, config=house_config, plugins=[plugin]) as house:
         pool = house.daemon.pool
-        sealed = house.daemon.services.vault.seal
+        sealed = house.daemon.vault.seal
         assert pool.configured == []
         await house.store.secrets.put("openai", OWNER, sealed("first-key"))
         assert "openai" in pool.configured

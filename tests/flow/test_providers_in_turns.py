@@ -21,7 +21,7 @@ async def _key(house: House, value: str | None) -> None:
     if value is None:
         await house.store.secrets.remove("box")
     else:
-        await house.store.secrets.put("box", "ann", house.daemon.services.vault.seal(value))
+        await house.store.secrets.put("box", "ann", house.daemon.vault.seal(value))
 
 
 async def test_a_key_added_rotated_and_removed_counts_in_the_next_turn_and_is_never_seen(

@@ -29,7 +29,7 @@ NO_CREDIT = SetupError("CREDIT_EXHAUSTED", "asking the model: no credit", hint="
 
 
 async def _add_key(house: House, value: str = "sk-0123456789abcdef") -> None:
-    await house.store.secrets.put("box", "ann", house.daemon.services.vault.seal(value))
+    await house.store.secrets.put("box", "ann", house.daemon.vault.seal(value))
 
 
 @pytest.mark.parametrize("error", [NO_KEY, ForbiddenError("KEY_REFUSED", NO_KEY.message, hint=NO_KEY.hint)])

@@ -159,7 +159,7 @@ def _plugin(network: MemoryNetwork) -> Plugin:
 
 
 async def _prepare(house: House, trial: Trial, server: FakeTelegram) -> None:
-    await house.store.secrets.put("telegram", OWNER, house.daemon.services.vault.seal(server.token))
+    await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
     for number in trial.numbers:
         await house.store.people.link(f"telegram:{FIRST + number}", PEOPLE[number % len(PEOPLE)])
 

@@ -40,7 +40,7 @@ async def daemon(
     )
     place = str(tmp / "house.db")
     async with open_house(tmp, model, location=place, config=config, work=False, clock=SystemClock()) as house:
-        await house.store.secrets.put("telegram", OWNER, house.daemon.services.vault.seal(telegram.token))
+        await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(telegram.token))
         await house.store.people.link("telegram:5", OWNER)
         closed = trio.Event()
         async with trio.open_nursery() as nursery:

@@ -26,7 +26,7 @@ async def test_only_the_bot_that_was_touched_asks_who_it_is_again(
 
         async with open_home(tmp_path, bot, location=str(tmp_path / "house.db")) as house:
             await house.store.people.link("telegram:5", OWNER)
-            await house.store.secrets.put("telegram", OWNER, house.daemon.services.vault.seal(server.token))
+            await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
             await until(lambda: greeted() == 1)
             server.say(5, 5, "one")
             await until(lambda: len(server.sent(5)) == 1)

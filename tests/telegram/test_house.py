@@ -35,8 +35,7 @@ async def daemon(tmp: Path, server: FakeTelegram, model: Scripted, **more: objec
         ),
     )
     async with open_house(tmp, model, location=str(tmp / "house.db"), config=config, work=False) as house:
-        services = house.daemon.services
-        await house.store.secrets.put("telegram", OWNER, services.vault.seal(server.token))
+        await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
         await house.store.people.link("telegram:5", OWNER)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.daemon.work)

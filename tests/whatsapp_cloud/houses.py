@@ -60,7 +60,7 @@ class Stage:
         async with open_house(
             self.folder, self.model, location=where, config=config, work=False, clock=self.clock
         ) as house:
-            vault = house.daemon.services.vault
+            vault = house.daemon.vault
             for name, value in (
                 ("whatsapp_cloud", self.graph.token),
                 ("whatsapp_cloud.app_secret", self.graph.app_secret),

@@ -1,0 +1,34 @@
+"""People: who may write, the keys of services kept for them, and what the rules let each agent do."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from daycare.feature import Feature
+
+if TYPE_CHECKING:
+    import trio
+    from starlette.routing import Route
+
+    from daycare.actors.permits import Permits
+    from daycare.store.contract import Store
+    from daycare.store.vault import Vault
+
+
+class Household(Feature):
+    """All of it. `owner` has the keys that are nobody else's."""
+
+    name = "people"
+
+    def __init__(self, store: "Store", vault: "Vault", permits: "Permits", owner: str) -> None:
+        self._store = store
+        self._vault = vault
+        self._permits = permits
+        self._owner = owner
+
+    def routes(self, closing: "trio.Event") -> "Sequence[Route]":
+        """Return `/v1/users`, `/v1/keys` and `/v1/can`."""
+        from daycare.api.routes_people import Keys, People
+        from daycare.api.routes_permissions import Permissions
+
+        people, keys = People(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
+        return [*people.routes(), *keys.routes(), *Permissions(self._permits).routes()]
