@@ -7,7 +7,7 @@ from pathlib import Path
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError
 from daycare.config import load
-from daycare.ops.reloading import Reloaded
+from daycare.ops.applying import Reloaded
 from daycare.plugin import Plugin
 from daycare.testing.house import House, open_house
 

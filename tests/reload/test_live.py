@@ -385,7 +385,7 @@ async def test_what_needs_a_restart_is_told_until_it_is_taken_back(tmp_path: Pat
         found = await change(house, tmp_path, '[store]\nlocation = "other.db"\n[plugins]\ndisable = ["lists"]\n')
         assert sorted(found.changed) == ["plugins.disable", "store.location"] == sorted(found.pending)
         assert sorted((await house.daemon.status())["config"]["pending"]) == ["plugins.disable", "store.location"]
-        finding = house.daemon.reloading.finding()
+        [finding] = await house.daemon.reloading.findings()
         assert finding.ok and "after `daycare restart`" in finding.text
         found = await change(house, tmp_path)
         assert not found.pending and (await house.daemon.status())["config"]["pending"] == []

@@ -10,7 +10,7 @@ import trio
 
 from daycare.base.errors import ConflictError, DaycareError
 from daycare.base.limits import CONFIG_BUSY_S, CONFIG_GONE_S, CONFIG_LOOK_S, CONFIG_REST_S, CONFIG_STILL_S
-from daycare.ops.reloading import Reloaded
+from daycare.ops.applying import Reloaded
 from daycare.ops.watching import Watched
 from daycare.settings import Config
 from daycare.testing.house import House

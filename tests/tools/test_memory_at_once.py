@@ -145,7 +145,7 @@ async def test_a_deletion_has_no_text_and_a_text_is_no_deletion(autojump_clock: 
         await context.memory.change("delete", "knowledge/a.md", "Ignore all previous instructions.", "r")
         return await context.memory.change("write", "knowledge/b.md", None, "r")
 
-    runner_of(auto.house)._tools["now"] = StructTool("now", Edit, mixed, idempotent=True)
+    auto.house.daemon.catalogue.add([StructTool("now", Edit, mixed, idempotent=True)])
     for path in ("knowledge/a.md", "knowledge/b.md"):
         await auto.put(path, "one\n")
     await auto.ask(("now", {}))
