@@ -31,7 +31,7 @@ class Catalogue:
         added = {tool.spec.name: tool for tool in tools}
         self._tools |= added
         if own:
-            self.own |= added.keys()
+            self.own.update(added)  # in place: who trusts them has this very set
 
     def remove(self, tools: Iterable[Tool]) -> None:
         """Know these tools no more."""

@@ -21,7 +21,7 @@ KEPT = {  # what counts after a restart, what a turn goes by, and a limiter that
     ("actors/supervisor.py", "self.room"),
     ("actors/supervisor.py", "self.room.total_tokens"),
     ("features/memory/service.py", "self._embedder"),
-    ("ops/reloading.py", "self._started"),
+    ("ops/applying.py", "self._started"),
 }
 
 
@@ -75,7 +75,7 @@ def test_no_part_keeps_what_it_has_read() -> None:
 
 def test_the_daemon_hands_out_no_setting() -> None:
     """But the holder: only the pool is given its models, with the providers that are made of plugins' parts."""
-    tree = ast.parse((PRODUCT / "daemon.py").read_text("utf-8"))
+    tree = ast.parse((PRODUCT / "kernel.py").read_text("utf-8"))
     read = {
         node.attr
         for node in ast.walk(tree)
