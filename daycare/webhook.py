@@ -34,6 +34,17 @@ class Bounds(NamedTuple):
     idle_s: float
 
 
+async def listening(address: str, deaf: Callable[[str], float]) -> list[trio.SocketListener]:
+    """Listen on `host:port`. While that fails `deaf` is told why, and returns the seconds until the next try."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            return await trio.open_tcp_listeners(int(port), host=host.strip("[]"))
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            await trio.sleep(deaf(f"listening on {address} for the webhook: {why}"))
+
+
 class WebhookServer:
     """Serves the requests that a door lets in; `handle` serves one connection.
 

@@ -18,6 +18,7 @@ FLOORS = {
     "settings": SERVICES,
     "observe": SERVICES,
     "plugin": SERVICES,
+    "messenger": SERVICES,
     "webhook": SERVICES,
     "rules": RULES,
     "actors": ENGINES,
@@ -49,13 +50,14 @@ SIDEWAYS = {  # within a floor: from, to
     ("daemon", "kernel"),
     ("features", "schedule"),
     ("flow", "agent"),
+    ("messenger", "plugin"),
     ("schedule", "features"),
     ("store", "observe"),
     ("__main__", "cli"),
 }
 BETWEEN_FEATURES = {("cron", "tasks")}  # from, to; what one needs of another, it says here
 BESIDE = "testing"
-SEAM = ("plugin", "webhook", "base")  # what a plugin may import
+SEAM = ("plugin", "webhook", "messenger", "base")  # what a plugin may import
 ONLY_IN = {
     "apsw": {"store"},
     "numpy": {"features.memory"},

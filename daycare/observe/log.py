@@ -34,7 +34,6 @@ _CHATTY: Final = (
     "hypercorn",
     "asyncio",
     "telegram",
-    "telegramify_markdown",
 )  # they log every request, with its URL
 
 _ours: list[logging.Handler] = []

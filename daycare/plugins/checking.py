@@ -26,7 +26,7 @@ from daycare.plugins.contract import provides
 from daycare.plugins.discovery import GROUP, Found, discover, load_one
 from daycare.store.records import Receipt
 
-MAY_IMPORT = ("daycare.plugin", "daycare.webhook", "daycare.base", "daycare.testing")
+MAY_IMPORT = ("daycare.plugin", "daycare.webhook", "daycare.messenger", "daycare.base", "daycare.testing")
 
 
 class Report(msgspec.Struct, kw_only=True):

@@ -9,7 +9,7 @@ import trio
 from daycare.base import bridge
 from daycare.base.bridge import FileAt, Hello, Result
 from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoing, Pairing
-from daycare.base.errors import AwayError, BusyError, UnavailableError
+from daycare.base.errors import AwayError, UnavailableError
 from daycare_plugins.bridge import parts
 from daycare_plugins.bridge.folder import Folder
 from daycare_plugins.bridge.session import Session
@@ -86,13 +86,10 @@ class BridgeConnector(BaseConnector):
                     await trio.to_thread.run_sync(self._folder().drop, outgoing.key)
         return answer.receipt
 
-    async def notice(self, target: str, text: str, key: str) -> None:
-        """Send a line to somebody, past the outbox; tried twice."""
-        try:
-            await self._ask(lambda id_: bridge.Send(id=id_, key=key, to=target, text=text), SEND_S)
-        except (BusyError, UnavailableError):
-            await trio.sleep(5.0)
-            await self._ask(lambda id_: bridge.Send(id=id_, key=key, to=target, text=text, mark=MARK), SEND_S)
+    async def notice(self, target: str, text: str, key: str, again: bool) -> None:
+        """Send a line to somebody, past the outbox."""
+        mark = MARK if again else ""
+        await self._ask(lambda id_: bridge.Send(id=id_, key=key, to=target, text=text, mark=mark), SEND_S)
 
     async def _put(self, outgoing: Outgoing) -> tuple[FileAt, ...]:
         if not outgoing.files:

@@ -5,10 +5,10 @@ from typing import Final
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.bridge import Inward, Moved
-from daycare.base.connector import Inbound, Outcome, Unreadable
+from daycare.base.connector import Inbound, Unreadable
 from daycare.base.errors import BusyError, DaycareError, InvalidError, UnavailableError
+from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
 from daycare_plugins.bridge.folder import Folder
 from daycare_plugins.bridge.reading import is_key, read
@@ -17,10 +17,8 @@ from daycare_plugins.bridge.settings import Supervision
 
 COMMIT_S: Final = 3.0  # a plugin has 5 s to go
 STORE_AGAIN_S: Final = 1.0  # while the store takes nothing
-NOTICES_MAX: Final = 50  # to people who were not let in; more is a flood, and nobody reads them all
-_DEFECT: Final = "BRIDGE_DEFECT"
 
-Notice = Callable[[str, str, str], Awaitable[None]]  # target, text, key
+Notice = Callable[[str, str, str, bool], Awaitable[None]]  # target, text, key, whether it is sent again
 
 
 class Intake:
@@ -34,7 +32,8 @@ class Intake:
         self._settings = settings
         self._folder = folder
         self._notice = notice
-        self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str, str]](NOTICES_MAX)
+        self._receiver = Receiver(context, name, "bridge", COMMIT_S)
+        self._notices = Errands(context, name, "bridge_notice", self._notify)
 
     async def run(self, session: Session) -> None:
         """Take in what comes in a session, until its end."""
@@ -50,18 +49,17 @@ class Intake:
 
     async def tell(self) -> None:
         """Tell people why they were not let in, until cancelled. Nothing waits for it."""
-        async for target, text, key in self._to_tell:
-            try:
-                await self._notice(target, text, key)
-            except DaycareError as error:
-                self._context.log.warning("bridge_notice_failed", connector=self._name, code=error.code)
+        await self._notices.run()
+
+    async def _notify(self, notice: tuple[str, str, str], again: bool) -> None:
+        await self._notice(*notice, again)
 
     async def _take(self, batch: Sequence[Inward]) -> None:
         """Commit a batch, however long that takes: until then the bridge keeps it."""
         items = [item for frame in batch if (item := await self._read(frame)) is not None]
         while True:
             try:
-                outcomes = await self._received(items)
+                outcomes = await self._receiver.receive(items) if items else []
                 break
             except (BusyError, UnavailableError) as error:
                 self._context.log.warning("bridge_store_busy", connector=self._name, code=error.code)
@@ -69,10 +67,7 @@ class Intake:
         for item, outcome in zip(items, outcomes, strict=True):
             if isinstance(item, Inbound) and outcome.say:
                 target = (item.chat or item.sender).removeprefix(f"{self._name}:")
-                try:
-                    self._notices.send_nowait((target, outcome.say, f"notice:{item.key}"))
-                except trio.WouldBlock:
-                    self._context.log.warning("bridge_notice_dropped", connector=self._name)
+                self._notices.add((target, outcome.say, f"notice:{item.key}"))
 
     async def _read(self, frame: Inward) -> Inbound | Unreadable | None:
         if isinstance(frame, Moved):
@@ -89,29 +84,3 @@ class Intake:
             await self._context.moved(self._name, f"{self._name}:{frame.old}", f"{self._name}:{frame.new}")
         except DaycareError as error:  # what is said by the new key shows a code then
             self._context.log.error("bridge_move_failed", connector=self._name, code=error.code)
-
-    async def _received(self, items: list[Inbound | Unreadable]) -> Sequence[Outcome]:
-        """Hand items to the host. One that makes trouble is parked alone, so that the others are not kept out."""
-        if not items:
-            return ()
-        try:
-            # A commit that was begun is seen to its end, so that what it made true is told.
-            with trio.move_on_after(COMMIT_S, shield=True), blamed(_DEFECT, "receiving"):
-                return await self._context.receive(self._name, items)
-            raise BusyError("BRIDGE_STORE", f"keeping what came over {self._name}: no answer within {COMMIT_S:g} s")
-        except DaycareError as error:
-            if isinstance(error, BusyError | UnavailableError) and error.code != _DEFECT:
-                raise
-            self._context.log.error("bridge_receive_failed", connector=self._name, items=len(items), code=error.code)
-        outcomes: list[Outcome] = []
-        for item in items:
-            try:
-                with blamed(_DEFECT, "receiving one message"):
-                    outcomes += await self._context.receive(self._name, [item])
-            except DaycareError as error:
-                if isinstance(error, BusyError | UnavailableError) and error.code != _DEFECT:
-                    raise
-                body = item.body if isinstance(item, Unreadable) else item.text
-                parked = Unreadable(key=item.key, reason=error.message, body=body)
-                outcomes += await self._context.receive(self._name, [parked])
-        return outcomes

@@ -11,6 +11,7 @@ from daycare.base.errors import DaycareError, InvalidError
 from daycare.base.limits import FILE_MAX_BYTES, FILES_MAX
 from daycare.base.messages import File, Origin
 from daycare.base.secrecy import names_known, without_known
+from daycare.messenger import text
 from daycare_plugins.bridge.folder import Folder
 
 KEY_MAX_CHARS: Final = 120  # of a person or chat, with the connector's name before it
@@ -96,7 +97,7 @@ def _context(frame: Said) -> str:
     if frame.about:
         told += [one_line(line, ABOUT_MAX_CHARS) for line in frame.about.splitlines()[:ABOUT_MAX_LINES]]
     if frame.quoted:
-        quoted = "\n".join(f"> {line}" for line in frame.quoted[:QUOTE_MAX_CHARS].splitlines())
+        quoted = text.quoted(frame.quoted, QUOTE_MAX_CHARS)
         by = f" of {one_line(frame.quoted_by, NAME_MAX_CHARS)}" if frame.quoted_by else ""
         told.append(f"answers a message{by}:\n{quoted}")
     return "\n".join(told)
@@ -133,7 +134,6 @@ def key_of(id_: str) -> str:
     return f"digest:{hashlib.blake2b(id_.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
 
 
-def one_line(text: str, most: int) -> str:
-    """Return the beginning of a text as one line that steers no terminal."""
-    text = without_known(text[: 4 * most].replace("\x00", ""))  # as blanks they would keep a secret apart
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:most]
+def one_line(said: str, most: int) -> str:
+    """Return the beginning of a text as one line that steers no terminal, without a known secret."""
+    return text.one_line(without_known(said[: 4 * most].replace("\x00", "")), most)  # NULs would keep a secret apart

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from daycare.base.messages import Choice
+from daycare.messenger.text import one_line, valid
 from daycare_plugins.telegram.schema import Keyboard
-from daycare_plugins.telegram.strings import one_line, valid
 
 DATA_MAX_BYTES: Final = 64
 CHOICES_MAX: Final = 100  # buttons below one message

@@ -1,31 +1,31 @@
-"""The client: python-telegram-bot's `Bot` under trio, with a pool of connections for polling and one for the rest.
+"""The client: python-telegram-bot's requests under trio, with a pool of connections for polling and one for the rest.
 
-It relies on private names of the library (`Bot._do_post`, `_request`, `_base_file_url`, `HTTPXRequest._client`), which
-is why its version is pinned exactly; the tests run all of them.
+`BaseRequest` is the library's place for a network backend of one's own: it tells the kinds of refusals apart. Its `Bot`
+is left out, as it needs asyncio to start.
 """
 
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
 import trio
-from telegram import Bot, InputFile
+from telegram import InputFile
 from telegram import error as library
-from telegram.request import HTTPXRequest
+from telegram.request import BaseRequest
 
 from daycare.base.errors import (
     BrokenError,
     ForbiddenError,
-    InvalidError,
     NotFoundError,
     UnavailableError,
 )
+from daycare.messenger.http import LOOPBACK, body_of, too_large
 from daycare_plugins.telegram.failures import BOTFATHER, ChatMigratedError, FloodError, described, mapped
 
 __all__ = ["API_URL", "FILE_URL", "ChatMigratedError", "Client", "described", "mapped"]
@@ -42,7 +42,6 @@ CLOSE_S: Final = 2.0  # a plugin has 5 s to go
 CONNECTIONS_MAX: Final = 32  # at 30 calls a second, of which each takes less than a second
 POLL_CONNECTIONS_MAX: Final = 2  # a cancelled poll may still hold one for a moment
 
-_HERE: Final = ("localhost", "127.0.0.1", "::1")  # no proxy leads there
 _TOKEN: Final = re.compile(r"\d+:[A-Za-z0-9_-]+")
 _SURELY_METHODS: Final = frozenset(("getMe", "getUpdates", "sendMessage", "getWebhookInfo", "deleteWebhook"))
 
@@ -50,8 +49,40 @@ _SURELY_METHODS: Final = frozenset(("getMe", "getUpdates", "sendMessage", "getWe
 logging.getLogger("telegram").setLevel(logging.WARNING)
 
 
-class _Pool(HTTPXRequest):
-    """Connections. Answers that are no answers of Telegram are one kind of error, and are not logged."""
+class _Pool(BaseRequest):
+    """Connections under trio. Answers that are no answers of Telegram are one kind of error, and are not logged."""
+
+    def __init__(self, size: int, transport: httpx.AsyncBaseTransport | None, *, verify: Any, proxies: bool) -> None:
+        self.http = httpx.AsyncClient(
+            timeout=httpx.Timeout(CALL_S, connect=CONNECT_S, pool=POOL_S),
+            limits=httpx.Limits(max_connections=size, max_keepalive_connections=size),
+            verify=verify,
+            trust_env=proxies,
+            transport=transport,
+            event_hooks={"request": [_in_one_piece]},
+        )
+
+    @property
+    def read_timeout(self) -> float:
+        return CALL_S
+
+    async def initialize(self) -> None:
+        pass
+
+    async def shutdown(self) -> None:
+        await self.http.aclose()
+
+    async def do_request(
+        self, url: str, method: str, request_data: Any = None, read_timeout: Any = CALL_S, *_: Any, **__: Any
+    ) -> tuple[int, bytes]:
+        data: _Call = request_data
+        write_s = UPLOAD_S if data.files else CALL_S
+        timeout = httpx.Timeout(read_timeout, connect=CONNECT_S, write=write_s, pool=POOL_S)
+        headers = {"User-Agent": self.USER_AGENT}
+        response = await self.http.request(
+            method, url, headers=headers, timeout=timeout, data=data.fields, files=data.files or None
+        )
+        return response.status_code, response.content
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
@@ -74,25 +105,30 @@ class _Pool(HTTPXRequest):
 
     async def fetch(self, url: str, max_bytes: int) -> bytes:
         """Return the body at a URL. Raises httpx's errors, `InvalidToken`, and ours."""
-        body = bytearray()
-        with trio.CancelScope() as enough:
-            async with self._client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
-                if response.status_code == httpx.codes.UNAUTHORIZED:
-                    raise library.InvalidToken
-                if response.is_server_error:
-                    raise library.NetworkError("server error")
-                if response.status_code != httpx.codes.OK:
-                    raise NotFoundError("FILE_GONE", "downloading a file: the server has it no longer")
-                announced = response.headers.get("Content-Length", "")
-                if announced.isdecimal() and int(announced) > max_bytes:
-                    raise _too_large(max_bytes)
-                async for chunk in response.aiter_bytes():
-                    body += chunk
-                    if len(body) > max_bytes:
-                        enough.cancel()  # ends each of httpx's nested generators, which leaving the loop would not
-        if len(body) > max_bytes:
-            raise _too_large(max_bytes)
-        return bytes(body)
+        async with self.http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response:
+            if response.status_code == httpx.codes.UNAUTHORIZED:
+                raise library.InvalidToken
+            if response.is_server_error:
+                raise library.NetworkError("server error")
+            if response.status_code != httpx.codes.OK:
+                raise NotFoundError("FILE_GONE", "downloading a file: the server has it no longer")
+            body = await body_of(response, max_bytes)
+        if body is None:
+            raise too_large(max_bytes)
+        return body
+
+
+class _Call:
+    """The parameters of a call: fields of a form, and files."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        given = {name: value for name, value in params.items() if value is not None}
+        self.files = {name: value.field_tuple for name, value in given.items() if isinstance(value, InputFile)}
+        self.fields = {
+            name: value if isinstance(value, str) else json.dumps(value)
+            for name, value in given.items()
+            if name not in self.files
+        }
 
 
 class _Body(httpx.AsyncByteStream):
@@ -116,7 +152,7 @@ async def _in_one_piece(request: httpx.Request) -> None:
     request.stream = _Body(await request.aread())
 
 
-class Client(Bot):
+class Client:
     """One bot's connection. Use it as `async with Client(token) as client`; it makes no call by itself.
 
     `base_url` and `base_file_url` are what stands before the token. With `local_mode` files are read from the paths
@@ -134,50 +170,25 @@ class Client(Bot):
     ) -> None:
         self._usable = _TOKEN.fullmatch(token) is not None
         self._proven = False  # a call has succeeded: the token is right
+        self._url, self._file_url = f"{base_url}{token}", f"{base_file_url}{token}"
+        self._local_mode = local_mode
         secure = base_url.startswith("https:") or base_file_url.startswith("https:")
         verify = httpx.create_ssl_context() if secure and transport is None else False
+        proxies = transport is None and urlsplit(base_url).hostname not in LOOPBACK
 
         def pool(size: int) -> _Pool:
-            return _Pool(
-                connection_pool_size=size,
-                read_timeout=CALL_S,
-                write_timeout=CALL_S,
-                connect_timeout=CONNECT_S,
-                pool_timeout=POOL_S,
-                media_write_timeout=UPLOAD_S,
-                httpx_kwargs={
-                    "verify": verify,
-                    "trust_env": transport is None and urlsplit(base_url).hostname not in _HERE,
-                    "transport": transport() if transport is not None else None,
-                    "event_hooks": {"request": [_in_one_piece]},
-                },
-            )
+            return _Pool(size, transport() if transport is not None else None, verify=verify, proxies=proxies)
 
         self._polls, self._calls = pool(POLL_CONNECTIONS_MAX), pool(CONNECTIONS_MAX)
-        super().__init__(
-            token if self._usable else "0:unusable",
-            base_url=base_url,
-            base_file_url=base_file_url,
-            request=self._calls,
-            get_updates_request=self._polls,
-            local_mode=local_mode,
-        )
 
-    def __repr__(self) -> str:
-        return f"Client(<bot {self._token.partition(':')[0]}>)"  # the library's has the token in it
+    async def __aenter__(self) -> Self:
+        return self
 
-    async def initialize(self) -> None:
-        """Open the pools. The library's own needs asyncio for it, and calls getMe."""
-        await self._polls.initialize()
-        await self._calls.initialize()
-        self._requests_initialized = True
-
-    async def shutdown(self) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the pools, also when cancelled."""
         with trio.move_on_after(CLOSE_S, shield=True):
             await self._polls.shutdown()
             await self._calls.shutdown()
-        self._requests_initialized = False
 
     async def call(self, method: str, **params: Any) -> Any:
         """Call any method and return its result as JSON; None is left out, files are `telegram.InputFile`.
@@ -212,19 +223,18 @@ class Client(Bot):
             raise NotFoundError("FILE_GONE", "downloading a file: the server has it no longer")
         size = found.get("file_size")
         if isinstance(size, int) and size > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         if path.startswith("/"):
             return await self._read(Path(path), max_bytes)
-        url = f"{self._base_file_url}/{quote(path)}"
+        url = f"{self._file_url}/{quote(path)}"
         body: bytes = await self._within("downloading a file", DOWNLOAD_S, partial(self._calls.fetch, url, max_bytes))
         return body
 
     # == inside ========================================================================================================
 
     async def _post_raw(self, method: str, params: dict[str, Any], read_timeout_s: float = CALL_S) -> Any:
-        given = {name: value for name, value in params.items() if value is not None}
         try:
-            result = await self._do_post(method, given, read_timeout=read_timeout_s)
+            result = await self._post(method, params, read_timeout_s)
         except library.InvalidToken as error:
             if "method not found" not in error.message.lower() and (
                 error.message != "Not Found" or not await self._is_proven(method)
@@ -236,12 +246,17 @@ class Client(Bot):
         self._proven = True
         return result
 
+    async def _post(self, method: str, params: Mapping[str, Any], read_timeout_s: float = CALL_S) -> Any:
+        pool = self._polls if method == "getUpdates" else self._calls
+        form: Any = _Call(params)
+        return await pool.post(f"{self._url}/{method}", form, read_timeout=read_timeout_s)
+
     async def _is_proven(self, method: str) -> bool:
         """Whether the token is right, after a bare 404: some servers answer so to a malformed one, and to a method."""
         if self._proven or method in _SURELY_METHODS:
             return self._proven
         try:
-            await self._do_post("getMe", {})
+            await self._post("getMe", {})
         except library.InvalidToken:
             return False
         self._proven = True
@@ -276,9 +291,5 @@ class Client(Bot):
         except OSError as error:
             raise NotFoundError("FILE_GONE", f"reading a file of the local server: {error.strerror}") from None
         if len(body) > max_bytes:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         return body
-
-
-def _too_large(max_bytes: int) -> InvalidError:
-    return InvalidError("FILE_TOO_LARGE", f"downloading a file: it has more than {max_bytes:,} bytes")

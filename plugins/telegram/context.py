@@ -6,12 +6,11 @@ All of it is other people's words and names. Quoted lines begin with `> `, so th
 from collections.abc import Mapping
 from typing import Final
 
+from daycare.messenger.text import cut, one_line, quoted
 from daycare_plugins.telegram.media import short
 from daycare_plugins.telegram.schema import Chat, Elsewhere, Message, Origin, Quoted, User
-from daycare_plugins.telegram.strings import cut, one_line
 
 CONTEXT_MAX_CHARS: Final = 2_000
-_QUOTED_MAX_CHARS: Final = 1_200
 _MEANT_MAX_CHARS: Final = 500
 
 
@@ -36,11 +35,6 @@ def answered(message: Message) -> Quoted | None:
     if message.is_topic_message and replied.message_id == message.message_thread_id:
         return None
     return replied
-
-
-def quoted(text: str, most: int = _QUOTED_MAX_CHARS) -> str:
-    """Return others' words as a quotation."""
-    return "\n".join(f"> {line}" for line in cut(text, most).splitlines())
 
 
 def forwarded_from(origin: Origin) -> str:

@@ -1,8 +1,6 @@
 """What a failed call means: errors of the library, of HTTP and of Telegram as ours, with no token in any of them."""
 
 import re
-import socket
-import ssl
 import warnings
 from datetime import timedelta
 from typing import Final
@@ -13,7 +11,6 @@ from telegram import error as library
 
 from daycare.base.blame import causes
 from daycare.base.errors import (
-    AwayError,
     BusyError,
     ConflictError,
     DaycareError,
@@ -22,6 +19,7 @@ from daycare.base.errors import (
     NotFoundError,
     UnavailableError,
 )
+from daycare.messenger.http import Server, of_http
 
 TOKEN: Final = re.compile(r"(?<!\d)\d{3,}+(?::|%3A)[\w-]{3,}", re.IGNORECASE)
 DESCRIPTION_MAX_CHARS: Final = 300  # of what Telegram says; the longest known are a third of that
@@ -68,7 +66,17 @@ _REFUSALS: Final[tuple[tuple[str, str, type[DaycareError]], ...]] = (
     ),
     (r"not enough rights|have no rights|need administrator|_forbidden|write access", "NO_RIGHTS", ForbiddenError),
 )
-_NO_NAME: Final = re.compile("name or service not known|name resolution|nodename nor servname|getaddrinfo")
+_SERVER: Final = Server(
+    name="Telegram",
+    setting="base_url in [plugins.telegram]",
+    timeout="TELEGRAM_TIMEOUT",
+    lost="TELEGRAM_LOST",
+    url="TELEGRAM_URL",
+    away="TELEGRAM_NOT_SENT",
+    no_name="TELEGRAM_DNS",
+    no_proof="TELEGRAM_TLS",
+    unreachable="TELEGRAM_UNREACHABLE",
+)
 
 
 def mapped(error: Exception, doing: str) -> DaycareError:
@@ -87,7 +95,9 @@ def mapped(error: Exception, doing: str) -> DaycareError:
         return _flood(doing, after.total_seconds() if isinstance(after, timedelta) else float(after))
     http = next((cause for cause in causes(error) if isinstance(cause, (httpx.HTTPError, httpx.InvalidURL))), None)
     if http is not None:
-        return _of_http(http, doing)
+        if isinstance(http, httpx.DecodingError):
+            return UnavailableError("TELEGRAM_DOWN", f"{doing}: the answer cannot be read")
+        return of_http(http, doing, _SERVER)
     if isinstance(error, (library.TimedOut, trio.TooSlowError)):
         return UnavailableError("TELEGRAM_TIMEOUT", f"{doing}: Telegram did not answer in time")
     if any(isinstance(cause, UnicodeEncodeError) for cause in causes(error)):
@@ -107,36 +117,6 @@ def _flood(doing: str, retry_after_s: float) -> BusyError:
     wait_s = max(retry_after_s, 1.0)
     message = f"{doing}: Telegram asks to wait for {wait_s:g} s"
     return BusyError("TELEGRAM_FLOOD", message, retry_after_s=wait_s)
-
-
-def _of_http(error: Exception, doing: str) -> DaycareError:
-    if isinstance(error, httpx.ConnectTimeout):
-        return AwayError("TELEGRAM_NOT_SENT", f"{doing}: no connection to Telegram's server in time")
-    if isinstance(error, httpx.PoolTimeout):
-        return AwayError("TELEGRAM_NOT_SENT", f"{doing}: all connections to Telegram's server are in use")
-    if isinstance(error, httpx.TimeoutException):
-        return UnavailableError("TELEGRAM_TIMEOUT", f"{doing}: Telegram did not answer in time")
-    if isinstance(error, (httpx.UnsupportedProtocol, httpx.InvalidURL)):
-        return InvalidError(
-            "TELEGRAM_URL", f"{doing}: the address of the server is invalid", hint="base_url in [plugins.telegram]"
-        )
-    if isinstance(error, (httpx.ConnectError, httpx.ProxyError)):
-        return _unconnected(error, doing)
-    if isinstance(error, httpx.DecodingError):
-        return UnavailableError("TELEGRAM_DOWN", f"{doing}: the answer cannot be read")
-    return UnavailableError("TELEGRAM_LOST", f"{doing}: the connection to Telegram's server broke")
-
-
-def _unconnected(error: Exception, doing: str) -> DaycareError:
-    found = list(causes(error))
-    said = str(error).lower()
-    if any(isinstance(cause, socket.gaierror) for cause in found) or _NO_NAME.search(said):
-        return AwayError("TELEGRAM_DNS", f"{doing}: the name of Telegram's server is not found")
-    for cause in found:
-        if isinstance(cause, ssl.SSLError) or (cause is error and ("certificate" in said or "ssl" in said)):
-            why = getattr(cause, "verify_message", "") or getattr(cause, "reason", "") or "no secure connection"
-            return AwayError("TELEGRAM_TLS", f"{doing}: Telegram's server does not prove who it is ({why})")
-    return AwayError("TELEGRAM_UNREACHABLE", f"{doing}: Telegram's server cannot be reached")
 
 
 def _of_telegram(error: library.TelegramError, doing: str) -> DaycareError:

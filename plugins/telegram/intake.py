@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.connector import Inbound, Outcome, Unreadable
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram import health
 from daycare_plugins.telegram.choices import Touch
@@ -18,9 +18,6 @@ from daycare_plugins.telegram.known import Known
 from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
-WAITING_MAX: Final = 100  # of notices, and of pressed buttons: more is a flood, and nobody reads them all
-NOTICE_TRIES: Final = 2
-NOTICE_AGAIN_S: Final = 5.0
 BUTTON_S: Final = 10.0  # a person looks at it
 
 
@@ -52,14 +49,16 @@ class Intake:
         self._known = known
         self._speaker = speaker
         self._overheard = overheard
-        self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str]](WAITING_MAX)
-        self._buttons, self._to_answer = trio.open_memory_channel[Touch](WAITING_MAX)
+        name = rules.connector
+        self._receiver = Receiver(context, name, "telegram")
+        self._notices = Errands(context, name, "telegram_notice", self._notify)
+        self._buttons = Errands(context, name, "telegram_button", self._answer, tries=1, within_s=BUTTON_S)
 
     async def run(self) -> None:
         """Do what follows, until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell)
-            nursery.start_soon(self._answer)
+            nursery.start_soon(self._notices.run)
+            nursery.start_soon(self._buttons.run)
 
     async def take(self, updates: Sequence[Mapping[str, Any]], cursor: str) -> bool:
         """Commit updates with the place to read on; return whether there was anything new.
@@ -72,7 +71,7 @@ class Intake:
         try:
             for old, new in dict.fromkeys(one.moved for one in reads if one.moved is not None):
                 await self._moved(old, new)
-            outcomes = await self._received([item for _, item in found], cursor)
+            outcomes = await self._receiver.receive([item for _, item in found], cursor)
         except (BusyError, UnavailableError) as error:
             raise type(error)(
                 health.STORE,
@@ -89,7 +88,7 @@ class Intake:
                     "telegram_ignored", connector=self._rules.connector, update=one.update_id, why=one.why_ignored
                 )
             if one.press is not None:
-                self._queue(self._buttons, one.press)
+                self._buttons.add(one.press)
         return any(outcome.state != "repeated" for outcome in outcomes)
 
     async def _moved(self, old: int, new: int) -> None:
@@ -100,30 +99,6 @@ class Intake:
             raise
         except DaycareError as error:  # it stays refused, and the other updates have to be read
             self._context.log.error("telegram_move_failed", connector=name, code=error.code, reason=error.message)
-
-    async def _received(self, items: list[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
-        """Hand items to the host. A defect over one of them must not make the bot deaf: it is parked alone then."""
-        name = self._rules.connector
-        try:
-            with blamed("TELEGRAM_DEFECT", "receiving"):
-                return await self._context.receive(name, items, cursor)
-        except DaycareError as error:
-            if not _is_defect(error):
-                raise
-            self._context.log.error("telegram_receive_failed", connector=name, items=len(items), code=error.code)
-        outcomes: list[Outcome] = []
-        for item in items:
-            try:
-                with blamed("TELEGRAM_DEFECT", "receiving one message"):
-                    outcomes += await self._context.receive(name, [item])
-            except DaycareError as error:
-                if not _is_defect(error):
-                    raise
-                body = item.body if isinstance(item, Unreadable) else item.text
-                parked = Unreadable(key=item.key, reason=error.message, body=body)
-                outcomes += await self._context.receive(name, [parked])
-        await self._context.receive(name, [], cursor)
-        return outcomes
 
     def _follow(self, one: Read, item: Inbound | Unreadable, outcome: Outcome) -> None:
         if isinstance(item, Unreadable):
@@ -136,38 +111,13 @@ class Intake:
         if outcome.say:
             prefix = f"{item.connector}:"
             target = item.reply_target or (item.chat or item.sender).removeprefix(prefix)
-            self._queue(self._notices, (target, outcome.say))
+            self._notices.add((target, outcome.say))
 
-    def _queue(self, channel: Any, what: Any) -> None:
-        try:
-            channel.send_nowait(what)
-        except trio.WouldBlock:
-            self._context.log.warning("telegram_notice_dropped", connector=self._rules.connector)
+    async def _notify(self, notice: tuple[str, str], again: bool) -> None:
+        await self._speaker.notice(*notice)
 
-    async def _tell(self) -> None:
-        async for target, text in self._to_tell:
-            for again in range(NOTICE_TRIES):
-                try:
-                    await self._speaker.notice(target, text)
-                    break
-                except (BusyError, UnavailableError) as error:
-                    self._dropped("telegram_notice_failed", error)
-                    if again + 1 < NOTICE_TRIES:
-                        await trio.sleep(min(error.retry_after_s or NOTICE_AGAIN_S, 60.0))
-                except DaycareError as error:
-                    self._dropped("telegram_notice_failed", error)
-                    break
-
-    async def _answer(self) -> None:
-        async for press in self._to_answer:
-            try:
-                with trio.move_on_after(BUTTON_S):
-                    await self._speaker.answer_button(press)
-            except DaycareError as error:
-                self._dropped("telegram_button_failed", error)
-
-    def _dropped(self, event: str, error: DaycareError) -> None:
-        self._context.log.warning(event, connector=self._rules.connector, code=error.code, reason=error.message)
+    async def _answer(self, press: Touch, again: bool) -> None:
+        await self._speaker.answer_button(press)
 
 
 def read_batch(
@@ -182,8 +132,3 @@ def read_batch(
         if isinstance(one.item, Inbound):
             here.add(one.item.key)
     return join_albums(reads, known)
-
-
-def _is_defect(error: DaycareError) -> bool:
-    """Whether it says something about what came, and not about the store."""
-    return error.code == "TELEGRAM_DEFECT" or not isinstance(error, BusyError | UnavailableError)

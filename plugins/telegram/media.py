@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daycare.base.connector import RemoteFile
+from daycare.messenger.text import cut_bytes, file_name, media_type, one_line
 from daycare_plugins.telegram.files import reference_of
 from daycare_plugins.telegram.marks import to_markdown
 from daycare_plugins.telegram.schema import (
@@ -20,7 +21,6 @@ from daycare_plugins.telegram.schema import (
     Poll,
     Quoted,
 )
-from daycare_plugins.telegram.strings import cut_bytes, file_name, media_type, one_line
 
 GET_FILE_MAX_BYTES: Final = 20 * 1024 * 1024  # what getFile gives
 WORDS_MAX_BYTES: Final = 48 * 1024  # of one message: four times Telegram's longest; a poll beside it still fits

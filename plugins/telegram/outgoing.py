@@ -11,14 +11,13 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
-from daycare_plugins.telegram import parts
+from daycare.messenger.text import units
 from daycare_plugins.telegram.choices import encode_choices
-from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, TEXT_MAX_UNITS, Rendered, render
+from daycare_plugins.telegram.rendering import CAPTION_MAX_UNITS, ENTITIES_MAX, TEXT_MAX_UNITS, Rendered, render
 
 DUPLICATE: Final = "(this may be a duplicate)"
 TEXT_UNITS: Final = TEXT_MAX_UNITS - len(DUPLICATE) - 1
 CAPTION_UNITS: Final = CAPTION_MAX_UNITS - len(DUPLICATE) - 1
-ENTITIES_MAX: Final = 100  # the server drops more without a word
 PREVIEW_MAX_UNITS: Final = 400  # a longer answer is read for itself, and not for the first page that it links
 TEASER_MAX_CHARS: Final = 400
 TAIL_MAX_CHARS: Final = 3_000  # of a growing answer, as Markdown; what is rendered of it fits into one message
@@ -140,7 +139,7 @@ def _teaser(text: str) -> str:
 def tail(markdown: str) -> Rendered | None:
     """Return the end of a growing answer as one message, which is where those who watch read; None for nothing."""
     if len(markdown) > TAIL_MAX_CHARS:
-        fits = len(markdown) <= TEXT_MAX_UNITS and sum(map(markdown.count, _SIGNS)) <= 2 * parts.ENTITIES_MAX
+        fits = len(markdown) <= TEXT_MAX_UNITS and sum(map(markdown.count, _SIGNS)) <= 2 * ENTITIES_MAX
         if fits and len(whole := render(markdown)) == 1:
             return whole[0]
         end = markdown[-TAIL_MAX_CHARS:]
@@ -193,7 +192,7 @@ class Message:
         if file is not None:
             if not self._album:
                 self.params[self._field] = file
-        elif not part.markup["alone"] or _units(text) > PREVIEW_MAX_UNITS:
+        elif not part.markup["alone"] or units(text) > PREVIEW_MAX_UNITS:
             self.params["link_preview_options"] = {"is_disabled": True}
         if part.silent:
             self.params["disable_notification"] = True
@@ -274,7 +273,3 @@ def _with_links(text: str, entities: list[dict[str, Any]], limit: int) -> str:
             if len(longer) <= 2 * limit:
                 units = longer
     return units.decode("utf-16-le", "replace")
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound
-from daycare_plugins.telegram.context import quoted
+from daycare.messenger.text import cut, one_line, quoted
 from daycare_plugins.telegram.reading import Read
-from daycare_plugins.telegram.strings import cut, one_line
 
 CHATS_MAX: Final = 200
 LINE_MAX_CHARS: Final = 300

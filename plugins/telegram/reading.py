@@ -15,19 +15,18 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Inbound, Unreadable
 from daycare.base.messages import Origin
+from daycare.messenger.text import one_line, quoted, tidy
 from daycare_plugins.telegram.choices import Touch, decode_choice
 from daycare_plugins.telegram.context import (
     answered,
     chat_name,
     context_of,
-    quoted,
     sender_name,
     user_name,
 )
 from daycare_plugins.telegram.groups import Place, is_addressed, is_for_another_bot, place_of
 from daycare_plugins.telegram.media import read_content, short
 from daycare_plugins.telegram.schema import Chat, Halt, Membership, Message, Press, Quoted, Reaction, Reactions, User
-from daycare_plugins.telegram.strings import one_line, tidy
 
 BODY_MAX_CHARS: Final = 4_000  # of an unreadable update: as many as a dead letter keeps
 NUMBER_MAX: Final = 2**52

@@ -4,13 +4,13 @@ from typing import Any, Final
 
 import msgspec
 
-from daycare_plugins.telegram import parts
-from daycare_plugins.telegram.events import clean
-from daycare_plugins.telegram.markdown import walk
+from daycare.messenger.markdown import walk
+from daycare.messenger.parts import PRE, Mark, Splitter
+from daycare.messenger.style import PLAIN
 
 TEXT_MAX_UNITS: Final = 4_096  # UTF-16 units of one message, after entities are parsed
 CAPTION_MAX_UNITS: Final = 1_024
-MARKUP_MAX_CHARS: Final = 250_000  # longer than any reply; past that text is sent as it is, parsing would take seconds
+ENTITIES_MAX: Final = 100  # in one message; the server drops the others without a word
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -25,16 +25,23 @@ def render(markdown: str, limit: int = TEXT_MAX_UNITS) -> list[Rendered]:
 
     Never raises for any text. Each part has 1 to `limit` (at least 2) UTF-16 units and at most 100 entities.
     """
-    if len(markdown) > MARKUP_MAX_CHARS:
-        return [Rendered(text) for text in plain(markdown, limit)]
-    return [Rendered(text, entities) for text, entities in parts.split(walk(markdown), limit)]
+    splitter = Splitter(walk(markdown), ENTITIES_MAX)
+
+    def made(start: int, end: int) -> tuple[Rendered, int]:
+        entities = [_entity(splitter, start, *mark) for mark in splitter.marks(start, end)]
+        return Rendered(splitter.text[start:end], tuple(entities)), splitter.units(start, end)
+
+    return list(splitter.split(limit, made))
 
 
 def plain(markdown: str, limit: int = TEXT_MAX_UNITS) -> list[str]:
     """Return the same as readable text without entities, for a resend when these are refused."""
-    if len(markdown) > MARKUP_MAX_CHARS:
-        runs: list[parts.Run] = [(clean(markdown), ())]
-    else:
-        runs = walk(markdown, plain=True)
-    code_only = [(text, tuple(mark for mark in marks if mark[0] == "pre")) for text, marks in runs]  # cut with care
-    return [text for text, _ in parts.split(code_only, limit)]
+    runs = walk(markdown, PLAIN)
+    splitter = Splitter([(text, tuple(mark for mark in marks if mark[0] == PRE)) for text, marks in runs])
+    return list(splitter.split(limit, lambda start, end: (splitter.text[start:end], splitter.units(start, end))))
+
+
+def _entity(splitter: Splitter, start: int, begin: int, stop: int, mark: Mark) -> dict[str, Any]:
+    kind, extra = mark
+    entity = {"type": kind, "offset": splitter.units(start, begin), "length": splitter.units(begin, stop)}
+    return entity | ({"url" if kind == "text_link" else "language": extra} if extra else {})

@@ -16,7 +16,7 @@ import trio
 
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide
-from daycare.webhook import WebhookServer
+from daycare.webhook import WebhookServer, listening
 from daycare_plugins.telegram import albums, health
 from daycare_plugins.telegram.client import Client
 from daycare_plugins.telegram.http_in import BOUNDS, Hook
@@ -71,21 +71,14 @@ class Webhook:
     async def run(self) -> None:
         """Receive. Whatever happens to the connection or the store, it goes on."""
         server = WebhookServer(Hook(urlsplit(self._url).path or "/", self._secret, self._posted), BOUNDS)
-        listeners = await self._listening()
+        listeners = await listening(self._listen, self._deaf)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.serve, listeners)
             nursery.start_soon(self._commit)
             nursery.start_soon(self._watch)
 
-    async def _listening(self) -> list[trio.SocketListener]:
-        host, _, port = self._listen.rpartition(":")
-        while True:
-            try:
-                return await trio.open_tcp_listeners(int(port), host=host.strip("[]"))
-            except OSError as error:
-                reason = f"listening on {self._listen} for the webhook: {error.strerror or error}"
-                trouble = UnavailableError("TELEGRAM_LISTEN", reason, hint="choose another webhook_listen")
-                await trio.sleep(self._monitor.trouble(trouble))
+    def _deaf(self, reason: str) -> float:
+        return self._monitor.trouble(UnavailableError("TELEGRAM_LISTEN", reason, hint="choose another webhook_listen"))
 
     # -- updates -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from neonize.proto.waCommon.WACommon_pb2 import MessageKey
 from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import (
@@ -15,8 +15,15 @@ from neonize.proto.waE2E.WAWebProtobufsE2E_pb2 import (
 )
 
 from daycare.base.bridge import FileAt
-from daycare_plugins.whatsapp.formatting import to_whatsapp
+from daycare.messenger.signs import render
 from daycare_plugins.whatsapp.identities import GROUPS, MINE, PHONES, Me, referred
+
+_WHOLE: Final = 1 << 30  # what comes here was cut into parts before
+
+
+def to_whatsapp(words: str) -> str:
+    """Return Markdown in WhatsApp's signs."""
+    return "".join(render(words, _WHOLE))
 
 
 def text(words: str, reply_to: str = "", me: Me = Me()) -> Any:  # noqa: B008 -- frozen

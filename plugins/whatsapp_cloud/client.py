@@ -15,7 +15,8 @@ import trio
 
 from daycare.base.connector import Attachment
 from daycare.base.errors import AwayError, InvalidError, NotFoundError, UnavailableError
-from daycare_plugins.whatsapp_cloud.failures import NOT_SENT, REFUSED, TOKEN_HINT, of_answer, of_http, surely_not_sent
+from daycare.messenger.http import LOOPBACK, body_of, of_http, too_large
+from daycare_plugins.whatsapp_cloud.failures import META, NOT_SENT, REFUSED, TOKEN_HINT, of_answer, surely_not_sent
 from daycare_plugins.whatsapp_cloud.settings import Settings
 
 CONNECT_S: Final = 5.0
@@ -25,7 +26,6 @@ DOWNLOAD_S: Final = 110.0  # a file of 20 MB over 2 Mbit/s
 CLOSE_S: Final = 2.0
 CONNECTIONS_MAX: Final = 16  # as many as replies of one connector go out at the same time
 ANSWER_MAX_BYTES: Final = 256 * 1024  # real ones have some hundred
-_HERE: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class Graph:
@@ -40,7 +40,7 @@ class Graph:
         self._http = httpx.AsyncClient(
             timeout=httpx.Timeout(CALL_S, connect=CONNECT_S, pool=CONNECT_S),
             limits=httpx.Limits(max_connections=CONNECTIONS_MAX),
-            trust_env=transport is None and host not in _HERE,
+            trust_env=transport is None and host not in LOOPBACK,
             transport=transport,
         )
 
@@ -103,7 +103,7 @@ class Graph:
                 raise NotFoundError("FILE_GONE", error.message) from None
             size, url, digest = about.get("file_size"), about.get("url"), about.get("sha256")
             if isinstance(size, int) and size > max_bytes:
-                raise _too_large(max_bytes)
+                raise too_large(max_bytes)
             if not isinstance(url, str) or not self._may_ask(url):
                 raise NotFoundError(
                     "FILE_ELSEWHERE",
@@ -115,9 +115,9 @@ class Graph:
                     raise NotFoundError("FILE_GONE", f"{doing}: it is kept no longer")
                 if response.status_code != 200:
                     raise of_answer(response.status_code, None, doing)
-                body = await _read(response, max_bytes)
+                body = await body_of(response, max_bytes)
         if body is None:
-            raise _too_large(max_bytes)
+            raise too_large(max_bytes)
         if isinstance(digest, str) and len(digest) == 64:
             summed = await trio.to_thread.run_sync(hashlib.sha256, body)
             if summed.hexdigest() != digest.lower():
@@ -131,7 +131,7 @@ class Graph:
                 async with self._http.stream("POST", url, content=body, headers=headers) as response:
                     return response.status_code
             except (httpx.HTTPError, httpx.InvalidURL) as error:
-                raise of_http(error, "calling our own webhook") from None
+                raise of_http(error, "calling our own webhook", META) from None
 
     # == inside ========================================================================================================
 
@@ -147,7 +147,7 @@ class Graph:
         url = f"{self._settings.api_url}/{path}"
         with _in_time(doing, seconds + CONNECT_S):
             async with self._stream(doing, method, url, **options) as response:
-                body = await _read(response, ANSWER_MAX_BYTES)
+                body = await body_of(response, ANSWER_MAX_BYTES)
                 status, wait = response.status_code, response.headers.get("retry-after", "")
         try:
             tree = msgspec.json.decode(body) if body else None
@@ -169,7 +169,7 @@ class Graph:
             async with self._http.stream(method, url, headers=headers, **options) as response:
                 yield response
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise of_http(error, doing) from None  # the error that it comes from holds the request with its header
+            raise of_http(error, doing, META) from None  # its cause holds the request with its header
 
     def _may_ask(self, url: str) -> bool:
         """Whether the token may be shown there."""
@@ -186,20 +186,3 @@ def _in_time(doing: str, seconds: float) -> Iterator[None]:
             yield
     except trio.TooSlowError:
         raise UnavailableError("GRAPH_TIMEOUT", f"{doing}: Meta's server did not answer in time") from None
-
-
-async def _read(response: httpx.Response, max_bytes: int) -> bytes | None:
-    """Return the body, None if it is longer."""
-    length = response.headers.get("content-length", "")
-    if length.isdecimal() and len(length) < 16 and int(length) > max_bytes:
-        return None
-    body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) > max_bytes:
-            return None
-    return bytes(body)
-
-
-def _too_large(max_bytes: int) -> InvalidError:
-    return InvalidError("FILE_TOO_LARGE", f"downloading a file: it has more than {max_bytes:,} bytes")

@@ -81,7 +81,7 @@ class CloudConnector(BaseConnector):
         """Send a line to somebody who has just written, past the outbox."""
         who = self.people.who(target)
         module = _outgoing()
-        for words in module.render(text)[:1]:
+        for words in module.render(text, module.TEXT_MAX_UNITS)[:1]:
             self._book(who)
             body = {"type": "text", "text": {"body": words, "preview_url": False}}
             await self._message(who, module.recipient(who) | body)

@@ -5,13 +5,8 @@ The codes are those of Meta's page "Cloud API error codes". Which class one gets
 """
 
 import re
-import socket
-import ssl
 from typing import Any, Final, NamedTuple
 
-import httpx
-
-from daycare.base.blame import causes
 from daycare.base.errors import (
     AwayError,
     BusyError,
@@ -22,6 +17,7 @@ from daycare.base.errors import (
     NotFoundError,
     UnavailableError,
 )
+from daycare.messenger.http import Server
 
 TOKEN: Final = re.compile(r"EA[A-Za-z0-9]{20,}|(?<=access_token=)[^\s&]+")
 DESCRIPTION_MAX_CHARS: Final = 300
@@ -30,6 +26,17 @@ REFUSED: Final = "WHATSAPP_REFUSED_US"  # token, permission, account: an operato
 NOT_SENT: Final = "NOT_SENT"
 TOKEN_HINT: Final = "make a new token at Meta and store it: daycare keys add whatsapp_cloud"  # noqa: S105
 ACCOUNT_HINT: Final = "look at the account in Meta's WhatsApp Manager"
+META: Final = Server(
+    name="Meta",
+    setting="base_url in [plugins.whatsapp_cloud]",
+    timeout="GRAPH_TIMEOUT",
+    lost="GRAPH_LOST",
+    url="GRAPH_URL",
+    away="GRAPH_AWAY",
+    no_name="GRAPH_AWAY",
+    no_proof="GRAPH_AWAY",
+    unreachable="GRAPH_AWAY",
+)
 PAIR_S: Final = 6.0  # one message to one person each so often, past a burst
 
 
@@ -158,26 +165,6 @@ def said(error: dict[Any, Any]) -> str:
     details = data.get("details") if isinstance(data, dict) else None
     found = details or error.get("message") or error.get("title") or ""
     return found if isinstance(found, str) else ""
-
-
-def of_http(error: Exception, doing: str) -> DaycareError:
-    """Return our error for one of httpx. `AwayError`: surely nothing has arrived; `UnavailableError`: it may have."""
-    if isinstance(error, httpx.ConnectTimeout | httpx.PoolTimeout):
-        return AwayError("GRAPH_AWAY", f"{doing}: no connection to Meta's server in time")
-    if isinstance(error, httpx.TimeoutException):
-        return UnavailableError("GRAPH_TIMEOUT", f"{doing}: Meta's server did not answer in time")
-    if isinstance(error, httpx.UnsupportedProtocol | httpx.InvalidURL):
-        return InvalidError(
-            "GRAPH_URL", f"{doing}: the address is invalid", hint="base_url in [plugins.whatsapp_cloud]"
-        )
-    if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-        found = list(causes(error))
-        if any(isinstance(cause, socket.gaierror) for cause in found):
-            return AwayError("GRAPH_AWAY", f"{doing}: the name of Meta's server is not found")
-        if any(isinstance(cause, ssl.SSLError) for cause in found):
-            return AwayError("GRAPH_AWAY", f"{doing}: Meta's server does not prove who it is")
-        return AwayError("GRAPH_AWAY", f"{doing}: Meta's server cannot be reached")
-    return UnavailableError("GRAPH_LOST", f"{doing}: the connection to Meta's server broke")
 
 
 def surely_not_sent(error: DaycareError) -> bool:

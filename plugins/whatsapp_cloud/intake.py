@@ -13,8 +13,9 @@ import trio
 
 from daycare.base.blame import blamed
 from daycare.base.bounded import Bounded
-from daycare.base.connector import Inbound, Outcome, Unreadable
-from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.base.connector import Inbound, Unreadable
+from daycare.base.errors import DaycareError, UnavailableError
+from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
 from daycare_plugins.whatsapp_cloud.failures import CODES, REFUSED, WINDOW_CLOSED
 from daycare_plugins.whatsapp_cloud.people import People, is_id
@@ -22,14 +23,10 @@ from daycare_plugins.whatsapp_cloud.reading import MESSAGES_MAX, Raw, Read, read
 from daycare_plugins.whatsapp_cloud.receipts import Receipts, Status
 
 COMMIT_S: Final = 15.0  # for a request to be committed; Meta waits for about 20 s
-NOTICES_MAX: Final = 100  # more is a flood, and nobody reads them all
-NOTICE_TRIES: Final = 2
-NOTICE_AGAIN_S: Final = 5.0
 RECENT_MAX: Final = 500  # messages whose words are remembered, to tell what a reply is about
 RECENT_MAX_CHARS: Final = 600
 OLD_MS: Final = 20 * 86_400_000  # Meta repeats for 7 days; the host knows a repeat for 30
 PROBE: Final = "daycare_probe"  # `object` of a request that we sent to ourselves
-_DEFECT: Final = "WHATSAPP_DEFECT"
 
 
 class Speaker(Protocol):
@@ -83,7 +80,8 @@ class Intake:
         self._recent = recent
         self._speaker = speaker
         self._one = trio.Lock()  # one request after another: a change of identity holds for all that follows
-        self._notices, self._to_tell = trio.open_memory_channel[tuple[str, str]](NOTICES_MAX)
+        self._receiver = Receiver(context, connector, "whatsapp")
+        self._notices = Errands(context, connector, "whatsapp_notice", self._notify)
 
     async def take(self, body: bytes) -> None:
         """Commit what a request holds. Raises `UnavailableError` or `BusyError` when it has to come again."""
@@ -95,21 +93,21 @@ class Intake:
             self.probed = str(tree.get("nonce"))[:100]
             return
         try:
-            with trio.fail_after(COMMIT_S), blamed(_DEFECT, "reading a webhook"):
+            with trio.fail_after(COMMIT_S), blamed(self._receiver.defect, "reading a webhook"):
                 async with self._one:
                     await self._take(tree, body)
         except trio.TooSlowError:
             raise UnavailableError("WHATSAPP_LATE", "committing a webhook took too long") from None
         except DaycareError as error:
-            if not _is_defect(error):
+            if not self._receiver.is_defect(error):
                 raise
             # it would come again for days, and fail each time
             self._context.log.error("whatsapp_receive_failed", code=error.code, reason=error.message)
-            await self._receive([unreadable(tree, f"webhook: {error.message}")])
+            await self._receiver.receive([unreadable(tree, f"webhook: {error.message}")])
 
     async def _take(self, tree: object, body: bytes) -> None:
         if not isinstance(tree, dict):
-            await self._receive([unreadable(body.decode("utf-8", "replace"), "webhook: it is no JSON object")])
+            await self._receiver.receive([unreadable(body.decode("utf-8", "replace"), "webhook: it is no JSON object")])
             return
         parcel = unpack(tree, self._number)
         waiting: list[Read] = []
@@ -128,7 +126,7 @@ class Intake:
 
     def _read(self, raw: Raw) -> Read:
         try:
-            with blamed(_DEFECT, "reading a message"):
+            with blamed(self._receiver.defect, "reading a message"):
                 one = read(raw, self._connector, self._people.target, self._recent)
         except DaycareError as error:
             self._context.log.error("whatsapp_unreadable", reason=error.message)
@@ -141,7 +139,7 @@ class Intake:
         """Commit messages, and what follows of them for the people who sent them."""
         if not reads:
             return
-        outcomes = await self._receive([one.item for one in reads])
+        outcomes = await self._receiver.receive([one.item for one in reads])
         for one, outcome in zip(reads, outcomes, strict=True):
             self.counts[outcome.state] += 1
             item = one.item
@@ -159,22 +157,7 @@ class Intake:
             elif item.kind == "message":
                 self._people.met(one.who, item.at_ms)
             if outcome.say:
-                self._tell_later(item.sender.removeprefix(f"{self._connector}:"), outcome.say)
-
-    async def _receive(self, items: list[Inbound | Unreadable]) -> list[Outcome]:
-        """Hand items to the host. A defect over one of them must not make us deaf: it is parked alone then."""
-        try:
-            with blamed(_DEFECT, "receiving"):
-                return list(await self._context.receive(self._connector, items))
-        except DaycareError as error:
-            if not _is_defect(error) or (len(items) == 1 and isinstance(items[0], Unreadable)):
-                raise
-            self._context.log.error("whatsapp_receive_failed", items=len(items), code=error.code)
-            reason = error.message
-        if len(items) > 1:
-            return [outcome for item in items for outcome in await self._receive([item])]
-        [item] = items
-        return await self._receive([Unreadable(key=item.key, reason=reason, body=getattr(item, "text", ""))])
+                self._notices.add((item.sender.removeprefix(f"{self._connector}:"), outcome.say))
 
     # -- statuses ----------------------------------------------------------------------------------------------------
 
@@ -192,32 +175,13 @@ class Intake:
         if not person.heard_ms or status.key.startswith("ask:"):
             return  # of strangers there is no agent to be told, and templates are ours alone
         note = undelivered(status, self._connector, self._people.target(status.who), self._recent(status.wamid))
-        await self._receive([note])
+        await self._receiver.receive([note])
 
     # -- what follows ------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Tell people what they are to be told, until cancelled. It waits in a short queue and is tried twice."""
-        async for target, text in self._to_tell:
-            for again in range(NOTICE_TRIES):
-                try:
-                    await self._speaker.notice(target, text)
-                    break
-                except (BusyError, UnavailableError) as error:
-                    self._context.log.warning("whatsapp_notice_failed", code=error.code, reason=error.message)
-                    if again + 1 < NOTICE_TRIES:
-                        await trio.sleep(min(error.retry_after_s or NOTICE_AGAIN_S, 60.0))
-                except DaycareError as error:
-                    self._context.log.warning("whatsapp_notice_failed", code=error.code, reason=error.message)
-                    break
+        """Tell people what they are to be told, until cancelled."""
+        await self._notices.run()
 
-    def _tell_later(self, target: str, text: str) -> None:
-        try:
-            self._notices.send_nowait((target, text))
-        except trio.WouldBlock:
-            self._context.log.warning("whatsapp_notice_dropped")
-
-
-def _is_defect(error: DaycareError) -> bool:
-    """Whether it says something about what came, and not about the store."""
-    return error.code == _DEFECT or not isinstance(error, BusyError | UnavailableError)
+    async def _notify(self, notice: tuple[str, str], again: bool) -> None:
+        await self._speaker.notice(*notice)

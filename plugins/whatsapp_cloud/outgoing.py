@@ -13,9 +13,12 @@ from msgspec.structs import replace
 from daycare.base.connector import Attachment, Outgoing
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
-from daycare_plugins.whatsapp_cloud.rendering import BODY_MAX_UNITS, TEXT_MAX_UNITS, cut, render, units
+from daycare.messenger.signs import cut, render
+from daycare.messenger.text import units
 
 DUPLICATE: Final = "(this may be a duplicate)"
+TEXT_MAX_UNITS: Final = 4_096  # of a text; counted in UTF-16 units, which are never fewer than Meta counts
+BODY_MAX_UNITS: Final = 1_024  # of what stands above buttons, and below a file
 TEXT_UNITS: Final = TEXT_MAX_UNITS - len(DUPLICATE) - 1
 BODY_UNITS: Final = BODY_MAX_UNITS - len(DUPLICATE) - 1
 BUTTONS_MAX: Final = 3

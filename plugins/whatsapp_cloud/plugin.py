@@ -3,15 +3,13 @@
 Nothing here costs memory before a token is stored: the client and the renderer are imported by then.
 """
 
-from importlib import import_module
 from typing import Any, Final
 
-import trio
 from msgspec.structs import replace
 
-from daycare.base.blame import blamed
 from daycare.base.connector import Health
 from daycare.base.errors import DaycareError
+from daycare.messenger.keeping import imported, keep, stored
 from daycare.plugin import Plugin, PluginContext
 from daycare_plugins.whatsapp_cloud.connector import NAME as CONNECTOR
 from daycare_plugins.whatsapp_cloud.connector import CloudConnector
@@ -19,8 +17,6 @@ from daycare_plugins.whatsapp_cloud.settings import NAME, Settings
 from daycare_plugins.whatsapp_cloud.setup import STEP
 
 SERVING: Final = "daycare_plugins.whatsapp_cloud.serving"  # imported with the first token
-TOKEN_LOOK_S: Final = 3.0  # a stored token takes effect after so long
-PAUSE_MAX_S: Final = 30.0  # after a defect; it doubles up to here
 
 
 class Task:
@@ -40,37 +36,31 @@ class Task:
 
     async def run(self) -> None:
         """Serve until cancelled; what goes wrong is told as the connection's state."""
-        pause_s = 1.0
-        while True:
-            if not self._has_token():
-                self._tell("off", "no token is stored", f"daycare keys add {NAME}")
-                await trio.sleep(TOKEN_LOOK_S)
-                continue
-            self._tell("starting", "asking Meta for the first time", "")
-            try:
-                with blamed("WHATSAPP_CRASHED", "serving the number"):
-                    module = await trio.to_thread.run_sync(import_module, SERVING)  # not of the daemon's loop
-                    self.serving = module.Serving(self._context, self._settings, self.connector, self._transport)
-                    async with trio.open_nursery() as nursery:
-                        nursery.start_soon(self._until_gone, nursery.cancel_scope)
-                        await self.serving.run()
-            except DaycareError as defect:
-                self._context.log.error("whatsapp_failed", reason=defect.message)
-                self._tell("away", "something broke inside; it is being restarted", "daycare logs")
-                await trio.sleep(pause_s)
-                pause_s = min(2 * pause_s, PAUSE_MAX_S)
+        await keep(self, "WHATSAPP_CRASHED", "serving the number")
 
-    async def _until_gone(self, scope: trio.CancelScope) -> None:
-        """The client reads the token for each call, so another one needs nothing; without one there is no client."""
-        while self._has_token():  # noqa: ASYNC110 -- no event tells of secrets
-            await trio.sleep(TOKEN_LOOK_S)
-        scope.cancel()
+    def credential(self) -> tuple[str, str]:
+        """Return whether there is a token. The client reads it for each call, so another one needs nothing."""
+        token, why = stored(self._context, NAME)
+        return "stored" if token else "", why
 
-    def _has_token(self) -> bool:
-        try:
-            return bool(self._context.secret(NAME))
-        except DaycareError:
-            return False
+    def off(self, reason: str) -> None:
+        """There is no token."""
+        self._tell("off", reason, f"daycare keys add {NAME}")
+
+    def starting(self) -> None:
+        """There is a token."""
+        self._tell("starting", "asking Meta for the first time", "")
+
+    def broken(self, defect: DaycareError) -> None:
+        """Tell of a defect."""
+        self._context.log.error("whatsapp_failed", reason=defect.message)
+        self._tell("away", "something broke inside; it is started again", "daycare logs")
+
+    async def serve(self, credential: str) -> None:
+        """Receive and send."""
+        module = await imported(SERVING)
+        self.serving = module.Serving(self._context, self._settings, self.connector, self._transport)
+        await self.serving.run()
 
     def _tell(self, state: Any, reason: str, hint: str) -> None:
         self._context.report(CONNECTOR, Health(state=state, reason=reason, hint=hint))

@@ -11,20 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from daycare.base.connector import Inbound, RemoteFile, Unreadable
 from daycare.base.messages import Origin
+from daycare.messenger.text import cut, file_name, media_type, one_line, quoted
+from daycare_plugins.whatsapp_cloud.looks import at, list_at, seconds_at, text_at
 from daycare_plugins.whatsapp_cloud.outgoing import decode
 from daycare_plugins.whatsapp_cloud.people import is_id
 from daycare_plugins.whatsapp_cloud.receipts import Status
-from daycare_plugins.whatsapp_cloud.strings import (
-    at,
-    cut,
-    file_name,
-    list_at,
-    media_type,
-    one_line,
-    quoted,
-    seconds_at,
-    text_at,
-)
 
 BODY_MAX_CHARS: Final = 4_000  # of what cannot be read: as many as a dead letter keeps
 MESSAGE_ID_MAX_CHARS: Final = 190  # an idempotency key has 200; real ones have some 70

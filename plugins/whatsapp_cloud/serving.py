@@ -12,17 +12,18 @@ import trio
 
 from daycare.base.connector import Health, Identity
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
+from daycare.messenger.text import one_line
 from daycare.plugin import PluginContext
-from daycare.webhook import WebhookServer
+from daycare.webhook import WebhookServer, listening
 from daycare_plugins.whatsapp_cloud.client import Graph
 from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
 from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, Hook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, Intake, Recent
+from daycare_plugins.whatsapp_cloud.looks import text_at
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
 from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, Settings
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
-from daycare_plugins.whatsapp_cloud.strings import one_line, text_at
 
 LOOK_S: Final = 60.0  # between two looks at how it goes
 LOOK_MIN_S: Final = 5.0  # after trouble; it doubles up to the above
@@ -82,7 +83,7 @@ class Serving:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self.intake.run)
                     nursery.start_soon(self._look, graph)
-                    await self.server.serve(await self._listening())
+                    await self.server.serve(await listening(self._settings.listen, self._deaf))
             finally:
                 self._connector.close()
 
@@ -92,15 +93,9 @@ class Serving:
         except DaycareError:
             return ""
 
-    async def _listening(self) -> list[trio.SocketListener]:
-        host, _, port = self._settings.listen.rpartition(":")
-        while True:
-            try:
-                return await trio.open_tcp_listeners(int(port), host=host.strip("[]"))
-            except (OSError, OverflowError) as error:
-                reason = f"listening on {self._settings.listen}: {getattr(error, 'strerror', None) or error}"
-                self._tell("away", reason, "choose another `listen` in [plugins.whatsapp_cloud]")
-                await trio.sleep(LOOK_MIN_S)
+    def _deaf(self, reason: str) -> float:
+        self._tell("away", reason, "choose another `listen` in [plugins.whatsapp_cloud]")
+        return LOOK_MIN_S
 
     # -- requests ----------------------------------------------------------------------------------------------------
 

@@ -11,11 +11,10 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
 from daycare.cli.render import one_line, plain, table, visible
+from daycare.messenger import signs
 from daycare.plugin import Outgoing
 from daycare_plugins.bridge import parts
 from daycare_plugins.telegram import outgoing as telegram
-from daycare_plugins.whatsapp.formatting import to_whatsapp
-from daycare_plugins.whatsapp_cloud.rendering import render as to_cloud
 from tests.hostile import texts
 from tests.hostile.stage import at_once
 from tests.hostile.trial import Prepared, Trial
@@ -72,11 +71,11 @@ def _previewed(reply: Outgoing) -> Iterator[None]:
 def _bridged(reply: Outgoing) -> Iterator[None]:
     for part in parts.split(reply, 4_000):
         yield
-        to_whatsapp(part.text)
+        signs.render(part.text, 1 << 30)
 
 
 def _cloud(reply: Outgoing) -> Iterator[None]:
-    to_cloud(reply.text)
+    signs.render(reply.text, 4_096)
     yield
 
 

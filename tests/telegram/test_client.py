@@ -91,7 +91,7 @@ def shown(error: BaseException) -> str:
 async def failure(client: Client, method: str = "sendMessage", **params: Any) -> DaycareError:
     with pytest.raises(DaycareError) as caught:
         await client.call(method, **(params or {"chat_id": 5, "text": "x"}))
-    assert client.token.partition(":")[2] not in shown(caught.value)
+    assert TOKEN.partition(":")[2] not in shown(caught.value)
     assert caught.value.__cause__ is None and caught.value.__context__ is None
     return caught.value
 
@@ -99,17 +99,14 @@ async def failure(client: Client, method: str = "sendMessage", **params: Any) ->
 # -- the bot under trio ------------------------------------------------------------------------------------------------
 
 
-async def test_the_librarys_bot_runs_under_trio_and_can_be_opened_again() -> None:
+async def test_calls_are_made_under_trio_and_the_token_is_not_shown() -> None:
     async with FakeTelegram.serve() as server:
         server.person(5)
-        client = client_of(server)
-        for _ in range(2):
-            async with client:
-                assert await client.identity() == ((await client.get_me()).id, "fake_bot")
-                assert (await client.send_message(5, "*hi*", parse_mode="MarkdownV2")).text == "hi"
-                sent = await client.call("sendMessage", chat_id=5, text="hi", message_thread_id=None)
-                assert sent["text"] == "hi" and "message_thread_id" not in sent
-        assert [message.text for message in server.sent(5)] == ["hi"] * 4
+        async with client_of(server) as client:
+            assert (await client.identity())[1] == "fake_bot"
+            sent = await client.call("sendMessage", chat_id=5, text="hi", message_thread_id=None)
+            assert sent["text"] == "hi" and "message_thread_id" not in sent
+        assert [message.text for message in server.sent(5)] == ["hi"]
     assert server.token.partition(":")[2] not in repr(client)
 
 
@@ -183,7 +180,7 @@ async def test_polls_are_raw_and_use_a_pool_of_their_own() -> None:
             await trio.sleep(0.05)
             with trio.fail_after(5):
                 await client.identity()
-            transports: list[Any] = [pool._client._transport for pool in (client._polls, client._calls)]
+            transports: list[Any] = [pool.http._transport for pool in (client._polls, client._calls)]
             assert [len(transport._pool.connections) for transport in transports] == [1, 1]
             server.say(5, 5, "again")
 

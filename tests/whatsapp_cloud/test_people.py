@@ -10,8 +10,9 @@ import trio
 from trio.testing import MockClock
 
 from daycare.base.errors import AwayError, BusyError, ConflictError, ForbiddenError, InvalidError, UnavailableError
+from daycare.messenger.http import of_http
 from daycare_plugins.whatsapp_cloud import people, receipts
-from daycare_plugins.whatsapp_cloud.failures import of_answer, of_http, surely_not_sent
+from daycare_plugins.whatsapp_cloud.failures import META, of_answer, surely_not_sent
 from daycare_plugins.whatsapp_cloud.http_in import signature
 from daycare_plugins.whatsapp_cloud.pace import PAIR_BURST, Pace
 from daycare_plugins.whatsapp_cloud.people import People, is_id
@@ -183,10 +184,10 @@ def test_codes_decide_what_happens_to_a_reply(status: int, code: int | None, kin
 
 
 def test_what_did_not_reach_the_server_was_not_sent() -> None:
-    assert isinstance(of_http(httpx.ConnectError("refused"), "x"), AwayError)
-    assert isinstance(of_http(httpx.ConnectTimeout("late"), "x"), AwayError)
-    assert not surely_not_sent(of_http(httpx.ReadTimeout("late"), "x"))
-    assert not surely_not_sent(of_http(httpx.RemoteProtocolError("gone"), "x"))
+    assert isinstance(of_http(httpx.ConnectError("refused"), "x", META), AwayError)
+    assert isinstance(of_http(httpx.ConnectTimeout("late"), "x", META), AwayError)
+    assert not surely_not_sent(of_http(httpx.ReadTimeout("late"), "x", META))
+    assert not surely_not_sent(of_http(httpx.RemoteProtocolError("gone"), "x", META))
 
 
 def test_the_signature_is_that_of_rfc_4231() -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-DEPTH_MAX: Final = 40  # levels of nesting in an update; real ones have a dozen
+DEPTH_MAX: Final = 40  # levels of nesting; what platforms send has a dozen
 NAME_MAX_CHARS: Final = 100  # of a person or a chat; Telegram allows 64 and 128
 FILE_NAME_MAX_CHARS: Final = 100
 _CUT: Final = " [...]"
@@ -29,10 +29,15 @@ def tidy(tree: object, depth: int = 0) -> tuple[object, bool]:
 
 
 def valid(text: str) -> str:
-    """Return a text that UTF-8 can encode, of the same length in UTF-16 units."""
+    """Return a text that UTF-8 can encode and any store takes, of the same length in UTF-16 units."""
     if text.isascii():
         return text.replace("\x00", "\ufffd")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\x00", "\ufffd")
+
+
+def units(text: str) -> int:
+    """Return the length in UTF-16 units, in which platforms count."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def one_line(text: str | None, most: int = NAME_MAX_CHARS) -> str:
@@ -52,19 +57,24 @@ def cut_bytes(text: str, most: int) -> str:
     return text if len(data) <= most else data[: most - len(_CUT)].decode("utf-8", "ignore") + _CUT
 
 
+def quoted(text: str, most: int = 1_200) -> str:
+    """Return others' words as a quotation: each line begins with `> `, so that none can pass for one of ours."""
+    return "\n".join(f"> {line}" for line in cut(text, most).splitlines())
+
+
 def file_name(sent: str | None, made_up: str) -> str:
     """Return the name that a file was sent with, without folders and what no name should have; or the other one."""
     base = re.split(r"[/\\]", sent or "")[-1]
     base = "".join(char if char.isprintable() and char not in '"<>:|?*' else "_" for char in base).strip(" .")
-    if not base:
-        return made_up
     if len(base) > FILE_NAME_MAX_CHARS:
         stem, dot, ending = base.rpartition(".")
         tail = dot + ending if stem and len(ending) <= 10 else ""
         base = base[: FILE_NAME_MAX_CHARS - len(tail)].rstrip(" .") + tail
-    return base
+    return base or made_up
 
 
-def media_type(sent: str | None, default: str) -> str:
-    """Return the media type that a file was sent with, if it is one."""
-    return sent.lower() if sent and re.fullmatch(r"[A-Za-z0-9][\w.+-]{0,40}/[\w.+-]{1,80}", sent, re.ASCII) else default
+def media_type(sent: str | None, default: str = "") -> str:
+    """Return the media type that a file was sent with, without its parameters, if it is one."""
+    kind = (sent or "").partition(";")[0].strip().lower()
+    known = (sent or "").isprintable() and re.fullmatch(r"[a-z0-9][\w.+-]{0,40}/[\w.+-]{1,80}", kind, re.ASCII)
+    return kind if known else default

@@ -1,22 +1,25 @@
-"""Markdown as models write it becomes runs of text with Telegram's marks, in order and with nothing dropped."""
+"""Markdown as models write it becomes runs of marked text, in order and with nothing dropped.
+
+A messenger writes the runs in its own way: as entities, as signs, as HTML. `Style` is what differs in the text itself.
+"""
 
 import html
 import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-import telegramify_markdown
-
-from daycare_plugins.telegram import events, tables
-from daycare_plugins.telegram.events import CLEAN, FORMULA, INLINE, TAG, TAGS
-from daycare_plugins.telegram.parts import Mark, Run
+from daycare.messenger import formulas, parsing, tables
+from daycare.messenger.parsing import CLEAN, FORMULA, INLINE, TAG, TAGS
+from daycare.messenger.parts import PRE, Mark, Run
+from daycare.messenger.style import Style
 
 FORMULA_MAX_CHARS: Final = 1_000  # a longer "formula" is two stray dollar signs; bounds the conversion
 INDENT_MAX_LEVELS: Final = 6  # deeper lists leave no room for words on a phone
 LANGUAGE_MAX_CHARS: Final = 32  # of a code block; the longest that highlighters know has 20
-URL_MAX_CHARS: Final = 2_048  # what Telegram takes as the target of a link
+URL_MAX_CHARS: Final = 2_048  # what platforms take as the target of a link
+MARKUP_MAX_CHARS: Final = 250_000  # longer than any reply; past that text is left as it is, parsing would take seconds
 
-_QUOTE: Final[Mark] = ("blockquote", "")
+QUOTE: Final[Mark] = ("blockquote", "")
 _OWN_LINE = ("p", "div", "details", "summary", "center")
 _HREF = re.compile(r"""\shref\s*=\s*["']?([^"'\s>]+)""")
 # The server refuses the whole message for a link that it cannot parse: only what surely is one becomes an entity.
@@ -25,10 +28,12 @@ _URL = re.compile(rf"https?://{_HOST}(?:[/?#]\S*)?|tg://[a-z_]\S*")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]+")
 
 
-def walk(markdown: str, *, plain: bool = False) -> list[Run]:
-    """Return the document as runs. With `plain` no meaning is in the marks: the targets of links are in the text."""
-    source, found = events.read(markdown)
-    walker = _Walker(source, plain)
+def walk(markdown: str, style: Style = Style()) -> list[Run]:  # noqa: B008 -- frozen
+    """Return the document as runs. The kinds of marks are those of `Mark`, `blockquote` the outermost."""
+    if len(markdown) > MARKUP_MAX_CHARS:
+        return [(parsing.clean(markdown), ())]
+    source, found = parsing.read(markdown)
+    walker = _Walker(source, style)
     for event, start, end in found:
         walker.take(event, start, end)
     return walker.runs
@@ -53,10 +58,10 @@ class _List:
 class _Walker:
     """Takes the parser's events one after another. Blocks ask for the line breaks before them; text writes these."""
 
-    def __init__(self, source: bytes, plain: bool) -> None:
+    def __init__(self, source: bytes, style: Style) -> None:
         self.runs: list[Run] = []
         self._source = source
-        self._plain = plain
+        self._look = style
         self._marks: dict[str, list[Any]] = {}  # type -> [how often it is open, its URL]; in the order of nesting
         self._style: tuple[Mark, ...] = ()
         self._gap = 0  # line breaks wanted before the next text
@@ -81,7 +86,7 @@ class _Walker:
     def _append(self, text: str, style: tuple[Mark, ...]) -> None:
         runs = self.runs if self._cell is None else self._cell
         if self._cell is None:
-            style = (_QUOTE, *style) if self._quotes else style
+            style = (QUOTE, *style) if self._quotes else style
             self._last_quote = self._quote if self._quotes else 0
         if runs and runs[-1][1] == style and len(runs[-1][0]) < 256:
             runs[-1] = (runs[-1][0] + text, style)
@@ -92,10 +97,10 @@ class _Walker:
         """Write what is wanted before the next text: line breaks, indentation, a marker."""
         if self._gap and self.runs:
             same = self._quotes and self._quote == self._last_quote
-            self.runs.append(("\n" * self._gap, (_QUOTE,) if same else ()))
+            self.runs.append(("\n" * self._gap, (QUOTE,) if same else ()))
         depth = len(self._lists) - (self._quote_base if self._quotes else 0) - bool(self._marker)
         if indented and depth > 0 and (self._gap or not self.runs):
-            self._append("   " * min(depth, INDENT_MAX_LEVELS), ())
+            self._append(self._look.indent * min(depth, INDENT_MAX_LEVELS), ())
         self._gap = 0
         if self._marker:
             marker, self._marker = self._marker, ""
@@ -190,15 +195,16 @@ class _Walker:
         elif name == "FootnoteReference":
             self._write(f"[{value}]")
         elif name == "TaskListMarker":
-            sign = "☑ " if value else "☐ "
-            self._marker = sign if self._marker == "• " else self._marker + sign
+            sign = self._look.done if value else self._look.open
+            numbered = self._marker != self._look.bullet
+            self._marker = self._marker + sign.removeprefix(self._look.bullet) if numbered else sign
 
     def _break(self) -> None:
         if self._cell is not None:
             self._write(" ")
         elif self.runs and not self._gap:
             depth = len(self._lists) - (self._quote_base if self._quotes else 0)
-            self._write("\n" + "   " * min(max(depth, 0), INDENT_MAX_LEVELS))
+            self._write("\n" + self._look.indent * min(max(depth, 0), INDENT_MAX_LEVELS))
 
     def _start(self, tag: str, detail: Any, start: int) -> None:
         if tag in INLINE:
@@ -262,11 +268,11 @@ class _Walker:
             if left:  # cells that the header has no column for, which the parser drops
                 self._rows[-1].append([(left, ())])
         elif tag == "Table":
-            self._write_block(tables.laid_out(self._rows, self._aligned, plain=self._plain))
+            self._write_block(tables.laid_out(self._rows, self._aligned, self._look.columns, links=self._look.links))
         elif tag == "CodeBlock":
             code, self._code = "".join(self._code or ()).removesuffix("\n"), None
             if code:
-                self._write_block([(code.translate(CLEAN).expandtabs(4), (("pre", self._language),))])
+                self._write_block([(code.translate(CLEAN).expandtabs(4), ((PRE, self._language),))])
         else:
             self._end_block(tag)
 
@@ -293,7 +299,7 @@ class _Walker:
             self._gap = max(self._gap, 2 if items.loose and len(self._lists) == 1 else 1)
         items.begun = True
         if items.number is None:
-            self._marker = "• "
+            self._marker = self._look.bullet
         else:
             self._marker = f"{items.number}. "
             items.number += 1
@@ -310,7 +316,7 @@ class _Walker:
         target = target.translate(CLEAN).strip()
         within = any(mark or goal for mark, goal, _ in self._links)
         usable = len(target) <= URL_MAX_CHARS and _URL.fullmatch(target) is not None
-        marked = usable and not within and not self._plain
+        marked = usable and not within and self._look.links
         if marked:
             self._push("text_link", target)
         if image:
@@ -333,8 +339,7 @@ class _Walker:
         if len(formula) > FORMULA_MAX_CHARS or not FORMULA.search(formula):
             self._write(f"{sign}{formula}{sign}")
             return
-        # The space at the end is a command: without one in it, the library would leave `a^2` as it is.
-        shown, _ = telegramify_markdown.convert(f"$${formula}\\quad$$", latex_escape=False)
+        shown = formulas.readable(formula)
         self._push("code")
         self._write("\n".join(filter(None, map(str.strip, shown.split("\n")))) or formula)
         self._pop("code")

@@ -1,11 +1,15 @@
-"""Markdown in WhatsApp's marks."""
+"""Markdown for messengers that format by signs in the text."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daycare_plugins.whatsapp.formatting import to_whatsapp
+from daycare.messenger.signs import render
 from tests.cost import IN_STEP, costs_at_most
+
+
+def signed(markdown: str) -> str:
+    return "".join(render(markdown, 1 << 30))
 
 
 @pytest.mark.parametrize(
@@ -19,32 +23,34 @@ from tests.cost import IN_STEP, costs_at_most
         ("```python\nx = **y**\n```", "```\nx = **y**\n```"),
         ("[site](https://a.b/c) and [https://a.b](https://a.b)", "site (https://a.b/c) and https://a.b"),
         ("2 * 3 * 4 = 24", "2 * 3 * 4 = 24"),
-        ("a\n---\nb", "a\n———\nb"),
+        ("a\n\n---\n\nb", "a\n\n———\n\nb"),
+        ("<b>raw</b>", "*raw*"),
+        ("||hidden|| $a^2$", "hidden `a²`"),
         ("**see [x](http://y)**", "*see x (http://y)*"),
         ("snake_case_name", "snake_case_name"),
     ],
 )
-def test_marks_become_whatsapps(markdown: str, shown: str) -> None:
-    assert to_whatsapp(markdown) == shown
+def test_marks_become_signs(markdown: str, shown: str) -> None:
+    assert signed(markdown) == shown
 
 
 @given(st.text(alphabet="ab *_~`#[]()\n-!\x00", max_size=60))
 def test_no_text_breaks_it_and_no_word_is_lost(text: str) -> None:
-    shown = to_whatsapp(text)
+    shown = signed(text)
     assert "\x00" not in shown
     assert shown.count("a") == text.count("a") or "](" in text or "```" in text
 
 
 def test_what_begins_like_many_links_costs_in_step_with_its_length() -> None:
-    assert costs_at_most(IN_STEP, lambda: to_whatsapp("[" * 8_000), lambda: to_whatsapp("[" * 2_000 + "x" * 30_000))
-    assert to_whatsapp("[a[b](http://c)") == f"[a{to_whatsapp('[b](http://c)')}"
+    assert costs_at_most(IN_STEP, lambda: signed("[" * 8_000), lambda: signed("[" * 2_000 + "x" * 30_000))
+    assert signed("[a[b](http://c)") == f"[a{signed('[b](http://c)')}"
 
 
 def test_thousands_of_codes_and_links_cost_in_step_with_their_number() -> None:
     piece = "`a` [b](http://c) **d** "
-    assert costs_at_most(IN_STEP, lambda: to_whatsapp(piece * 2_000), lambda: to_whatsapp(piece * 500))
+    assert costs_at_most(IN_STEP, lambda: signed(piece * 2_000), lambda: signed(piece * 500))
 
 
-def test_what_is_held_within_what_is_held_comes_back_whole() -> None:
-    assert to_whatsapp("**a `b` c** and `d`") == "*a `b` c* and `d`"
-    assert to_whatsapp("**x __`y`__ z**") == "*x *`y`* z*"
+def test_code_within_other_marks_stays_code() -> None:
+    assert signed("**a `b` c** and `d`") == "*a* `b` *c* and `d`"
+    assert signed("**x __`y`__ z**") == "*x* `y` *z*"

@@ -6,19 +6,22 @@ from typing import Final
 
 import wcwidth
 
-from daycare_plugins.telegram.parts import Run
+from daycare.messenger.parts import PRE, Run
 
 COLUMNS_MAX: Final = 40  # characters of fixed width that a phone shows in one line
 
 _Cell = Sequence[Run]
 
 
-def laid_out(rows: Sequence[Sequence[_Cell]], aligned: Sequence[str], *, plain: bool) -> list[Run]:
-    """Return the table as runs; the first row is its header, `aligned` says of each column how."""
-    if not plain and not any(_needs_lines(cell) for row in rows for cell in row):
-        text = _columns([[_text(cell) for cell in row] for row in rows], aligned)
+def laid_out(rows: Sequence[Sequence[_Cell]], aligned: Sequence[str], columns: int, *, links: bool) -> list[Run]:
+    """Return the table as runs; the first row is its header, `aligned` says of each column how.
+
+    It is code of at most so many `columns`, or lines where it would be wider or has `links`, which code cannot have.
+    """
+    if columns and not any(_needs_lines(cell, links) for row in rows for cell in row):
+        text = _columns([[_text(cell) for cell in row] for row in rows], aligned, columns)
         if text:
-            return [(text, (("pre", ""),))]
+            return [(text, ((PRE, ""),))]
     return _lines(rows)
 
 
@@ -26,20 +29,20 @@ def _text(cell: _Cell) -> str:
     return " ".join("".join(text for text, _ in cell).split())
 
 
-def _needs_lines(cell: _Cell) -> bool:
+def _needs_lines(cell: _Cell, links: bool) -> bool:
     """Links have no place in fixed width, and text from right to left scrambles the columns."""
-    if any(kind == "text_link" for _, style in cell for kind, _ in style):
+    if links and any(kind == "text_link" for _, style in cell for kind, _ in style):
         return True
     text = _text(cell)
     return not text.isascii() and any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
 
 
-def _columns(rows: list[list[str]], aligned: Sequence[str]) -> str | None:
+def _columns(rows: list[list[str]], aligned: Sequence[str], most: int) -> str | None:
     count = max(map(len, rows), default=0)
-    if count * 4 - 3 > COLUMNS_MAX:
+    if count * 4 - 3 > most:
         return None
     widths = [max((_width(row[at]) for row in rows if at < len(row)), default=0) for at in range(count)]
-    if sum(widths) + 3 * (count - 1) > COLUMNS_MAX:
+    if sum(widths) + 3 * (count - 1) > most:
         return None
     lines = []
     for row in rows:

@@ -1,0 +1,110 @@
+"""Markdown for messengers that format by signs in the text, such as WhatsApp: `*bold*`, `_italic_`, `~struck~`, code.
+
+They have no way to escape a sign, and format nothing over the end of a line. A mark that would stand inside a word is
+left out: there it would be shown as a sign.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from daycare.messenger.markdown import QUOTE, walk
+from daycare.messenger.parts import PRE, Run, Splitter
+from daycare.messenger.style import Style
+from daycare.messenger.text import units
+
+STYLE: Final = Style(bullet="- ", indent="  ", done="- [x] ", open="- [ ] ", links=False, columns=34)
+SIGNS: Final[Mapping[str, str]] = {"bold": "*", "italic": "_", "strikethrough": "~", "code": "`"}
+_FENCE: Final = "```"
+_FENCES: Final = re.compile(rf"^{_FENCE}$\n?", re.MULTILINE)
+_APART: Final = "``\u2060`"  # three backticks would end a block: a word joiner, which nobody sees, keeps them apart
+
+
+def render(markdown: str, limit: int, signs: Mapping[str, str] = SIGNS) -> list[str]:
+    """Return the messages for this Markdown, in order; none if there is nothing to see. Each has at most `limit` units.
+
+    Never raises for any text; `limit` is at least 64.
+    """
+    return _split(walk(markdown, STYLE), limit, signs)
+
+
+def cut(text: str, limit: int) -> list[str]:
+    """Cut what was rendered once more, to messages of at most so many units."""
+    runs: list[Run] = []
+    for number, block in enumerate(_FENCES.split(text)):
+        runs += [(block.removesuffix("\n"), ((PRE, ""),)), ("\n", ())] if number % 2 else [(block, ())]
+    return _split(runs, limit, {})
+
+
+def _split(runs: Sequence[Run], limit: int, signs: Mapping[str, str]) -> list[str]:
+    splitter = Splitter(runs)
+
+    def made(start: int, end: int) -> tuple[str, int]:
+        text = _written(splitter.runs(start, end), signs)
+        return text, units(text)
+
+    return list(splitter.split(limit, made))
+
+
+class _Line:
+    def __init__(self, *, code: bool) -> None:
+        self.code = code
+        self.quote = False
+        self.runs: list[tuple[str, tuple[str, ...]]] = []  # text and its signs, the outermost first
+
+
+def _written(runs: Sequence[Run], signs: Mapping[str, str]) -> str:
+    written: list[str] = []
+    fenced = False
+    for line in _lines(runs, signs):
+        before = "> " if line.quote else ""
+        if line.code != fenced:
+            written.append(f"{before if line.code else ''}{_FENCE}")
+            fenced = line.code
+        text = "".join(text for text, _ in line.runs).replace(_FENCE, _APART) if line.code else _signed(line.runs)
+        written.append((before + text).rstrip() if before else text)
+    return "\n".join((*written, _FENCE) if fenced else written)
+
+
+def _lines(runs: Sequence[Run], signs: Mapping[str, str]) -> list[_Line]:
+    lines = [_Line(code=False)]
+    for text, marks in runs:
+        code = any(kind == PRE for kind, _ in marks)
+        own = tuple(signs[kind] for kind, _ in marks if kind in signs)
+        for number, piece in enumerate(text.split("\n")):
+            if number:
+                lines.append(_Line(code=code))
+            lines[-1].code = lines[-1].code or code
+            lines[-1].quote = lines[-1].quote or QUOTE in marks
+            if piece:
+                lines[-1].runs.append((piece, own))
+    return lines
+
+
+def _signed(runs: Sequence[tuple[str, tuple[str, ...]]], after: str = "") -> str:
+    """Write runs of one line with their signs; `after` is what follows them."""
+    out = ""
+    at = 0
+    while at < len(runs):
+        text, marks = runs[at]
+        if not marks:
+            out += text
+            at += 1
+            continue
+        inner = []
+        while at < len(runs) and runs[at][1][:1] == marks[:1]:
+            inner.append((runs[at][0], runs[at][1][1:]))
+            at += 1
+        following = runs[at][0][:1] if at < len(runs) else after
+        out += _wrapped(_signed(inner, following), marks[0], out[-1:], following)
+    return out
+
+
+def _wrapped(text: str, sign: str, before: str, after: str) -> str:
+    core = text.strip()
+    if not core or sign in core:
+        return text
+    head, tail = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
+    if (not head and before.isalnum()) or (not tail and after.isalnum()):
+        return text
+    return f"{head}{sign}{core}{sign}{tail}"
