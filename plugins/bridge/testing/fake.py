@@ -48,6 +48,7 @@ class FakeBridge:
         self._offered: set[str] = set()
         self._offering = threading.RLock()
         self._die_at = ""
+        self._troubles: list[str] = []  # of the next sendings
         self._mute = False
         self._platform = _Platform(platform, self) if platform else None
 
@@ -118,6 +119,8 @@ class FakeBridge:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "exit":
                 os._exit(int(order.get("code", 1)))
+            case "trouble":
+                self._troubles.append(order["kind"])
             case "die_at":
                 self._die_at = order["point"]
 
@@ -143,6 +146,8 @@ class FakeBridge:
                 self._say(bridge.Result(id=frame.id, state=self._state))
             case bridge.Send():
                 self._send(frame)
+            case bridge.Fetch() if frame.reference == "no-such-file":
+                self._say(bridge.Failed(id=frame.id, code=bridge.GONE, message="it was deleted"))
             case bridge.Fetch():
                 Path("in").mkdir(exist_ok=True)
                 path = Path("in") / f"fetched-{frame.id}"
@@ -180,6 +185,11 @@ class FakeBridge:
         if self._state != bridge.CONNECTED:
             self._say(bridge.Failed(id=frame.id, code=bridge.AWAY, message=f"it is {self._state}"))
             return
+        trouble = self._troubles.pop(0) if self._troubles else ""
+        if trouble in ("busy", "gone"):
+            code, wait_s = (bridge.BUSY, 1.0) if trouble == "busy" else (bridge.GONE, None)
+            self._say(bridge.Failed(id=frame.id, code=code, message="on order", retry_after_s=wait_s))
+            return
         receipt = self._sent.get(frame.key)
         if not receipt:
             unsure = receipt is not None
@@ -196,7 +206,10 @@ class FakeBridge:
             if self._platform is None:
                 self._echo(frame, receipt)
         self.point("answering")
-        self._say(bridge.Result(id=frame.id, receipt=receipt))
+        if trouble == "lost":
+            self._say(bridge.Failed(id=frame.id, code=bridge.UNKNOWN, message="on order"))
+        elif trouble != "stalled":
+            self._say(bridge.Result(id=frame.id, receipt=receipt))
 
     def _echo(self, frame: bridge.Send, receipt: str) -> None:
         files = []
