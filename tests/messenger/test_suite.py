@@ -7,12 +7,24 @@ from typing import Any
 
 import pytest
 
+from daycare.base.blame import causes
+from daycare.base.errors import UnavailableError
 from daycare.testing.house import House
-from daycare.testing.messenger_suite import CLAIMS, Claim, Stage, Trouble, name_of
+from daycare.testing.messenger_suite import (
+    CLAIMS,
+    Claim,
+    Stage,
+    Trouble,
+    a_reply_is_cut_the_same_each_time,
+    failures_say_what_to_do,
+    name_of,
+)
 from daycare.testing.scripted import Scripted
 from daycare_plugins.bridge.testing.platform import FakePlatform, platform
 from daycare_plugins.telegram.testing import faults
 from daycare_plugins.telegram.testing.server import FakeTelegram
+from daycare_plugins.whatsapp_cloud import failures
+from daycare_plugins.whatsapp_cloud.connector import CloudConnector
 from daycare_plugins.whatsapp_cloud.testing import server as graph
 from tests.bridge.helpers import FAKE, bridged
 from tests.bridge.helpers import is_up as bridge_is_up
@@ -172,3 +184,18 @@ async def test_every_messenger_conforms(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # whose locks are nobody else's
     async with messenger(tmp_path) as stage:
         await claim(stage)
+
+
+async def test_a_connector_that_loses_words_or_hides_a_failure_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, code_of = CloudConnector.split, failures.CODES[130429]
+    monkeypatch.setattr(CloudConnector, "split", lambda self, outgoing: split(self, outgoing)[:1])
+    monkeypatch.setitem(failures.CODES, 130429, code_of._replace(kind=UnavailableError))
+    for claim, why in ((a_reply_is_cut_the_same_each_time, "words are missing"), (failures_say_what_to_do, "to wait")):
+        folder = tmp_path / name_of(claim)
+        folder.mkdir()
+        with pytest.raises(ExceptionGroup) as found:
+            async with cloud(folder) as stage:
+                await claim(stage)
+        assert any(isinstance(cause, AssertionError) and why in str(cause) for cause in causes(found.value))
