@@ -59,7 +59,9 @@ def read(markdown: str) -> tuple[bytes, Iterator[Event]]:
         math = False
     if not math:
         found = list(pyromark.events_with_range(source, options=options))
-    return source.encode(), _spoilers(_paired(_merged(found)))
+    seen = _merged(found)
+    seen = _paired(seen) if "</" in source else seen
+    return source.encode(), _spoilers(seen) if "||" in source else seen
 
 
 def _is_money(event: Any) -> bool:

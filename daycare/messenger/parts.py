@@ -30,14 +30,16 @@ def is_blank(text: str) -> bool:
 
 
 class Splitter:
-    """Cuts runs. Places are numbers of characters; a piece has at most `marks_max` marks."""
+    """Cuts runs. Places are numbers of characters; a piece has at most `marks_max` marks, where that is said."""
 
-    def __init__(self, runs: Sequence[Run], marks_max: int = 1_000_000) -> None:
+    def __init__(self, runs: Sequence[Run], marks_max: int | None = None) -> None:
         runs = [run for run in runs if run[0]]
         self.text = "".join(text for text, _ in runs)
         self._styles = [style for _, style in runs]
         self._bounds = list(accumulate((len(text) for text, _ in runs), initial=0))  # of the runs, in characters
-        self._units = list(accumulate((1 + (char > "\uffff") for char in self.text), initial=0))
+        astral = max(self.text, default="") > "\uffff"  # else each character is one unit
+        lengths = accumulate((1 + (char > "\uffff") for char in self.text), initial=0)
+        self._units: Sequence[int] = list(lengths) if astral else range(len(self.text) + 1)
         self._marks_max = marks_max
 
     def split(self, limit: int, made: Callable[[int, int], tuple[T, int]]) -> Iterator[T]:
@@ -94,7 +96,7 @@ class Splitter:
         for index in range(self._run_at(start), len(self._styles) + 1):
             at = max(self._bounds[index], start)
             style = self._styles[index] if index < len(self._styles) and at < end else ()
-            if count + len(style) > self._marks_max:
+            if self._marks_max is not None and count + len(style) > self._marks_max:
                 style, end = (), at
             for depth, (mark, _) in enumerate(opened):
                 if mark not in style:  # what was opened later ends too, and begins anew if it goes on
@@ -129,7 +131,7 @@ class Splitter:
 
     def _cut(self, start: int, room: int) -> int:
         end = bisect_right(self._units, self._units[start] + room) - 1
-        _, last = self._marked(start, end)
+        last = end if self._marks_max is None else self._marked(start, end)[1]
         return end if last == len(self.text) else self._good_place(start, last, room)
 
     def _good_place(self, start: int, end: int, room: int) -> int:

@@ -69,15 +69,15 @@ def _written(runs: Sequence[Run], signs: Mapping[str, str]) -> str:
 def _lines(runs: Sequence[Run], signs: Mapping[str, str]) -> list[_Line]:
     lines = [_Line(code=False)]
     for text, marks in runs:
-        code = any(kind == PRE for kind, _ in marks)
+        code, quote = any(kind == PRE for kind, _ in marks), QUOTE in marks
         own = tuple(signs[kind] for kind, _ in marks if kind in signs)
         for number, piece in enumerate(text.split("\n")):
             if number:
                 lines.append(_Line(code=code))
-            lines[-1].code = lines[-1].code or code
-            lines[-1].quote = lines[-1].quote or QUOTE in marks
+            line = lines[-1]
+            line.code, line.quote = line.code or code, line.quote or quote
             if piece:
-                lines[-1].runs.append((piece, own))
+                line.runs.append((piece, own))
     return lines
 
 
