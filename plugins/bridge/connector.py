@@ -10,6 +10,7 @@ from daycare.base import bridge
 from daycare.base.bridge import FileAt, Hello, Result
 from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoing, Pairing
 from daycare.base.errors import AwayError, UnavailableError
+from daycare.messenger.starting import Start
 from daycare_plugins.bridge import parts
 from daycare_plugins.bridge.folder import Folder
 from daycare_plugins.bridge.session import Session
@@ -48,6 +49,7 @@ class BridgeConnector(BaseConnector):
         self.begin: Callable[[], None] = lambda: None  # lets it run that was left alone
         self._settings = settings
         self._folder = folder
+        self._start = Start(lambda: self.delay_s(""))
 
     # == answers =======================================================================================================
 
@@ -159,7 +161,8 @@ class BridgeConnector(BaseConnector):
         await self._ask(lambda id_: bridge.React(id=id_, to=target, message=message, emoji=emoji), CALL_S)
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Let the bridge put a file into the folder, and return its bytes."""
+        """Let the bridge put a file into the folder, and return its bytes; while it starts, wait for it."""
+        await self._start.over()
         self._check(bridge.FETCH)
         answer = await self._ask(lambda id_: bridge.Fetch(id=id_, reference=reference, max_bytes=max_bytes), SEND_S)
         return await trio.to_thread.run_sync(self._folder().read, answer.path, max_bytes)

@@ -19,6 +19,7 @@ from daycare.base.errors import (
     InvalidError,
     NotFoundError,
 )
+from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
 from daycare_plugins.telegram.choices import Touch
 from daycare_plugins.telegram.files import file_id_of
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from daycare_plugins.telegram.rendering import Rendered
 
 FLOOD: Final = "flood"  # the name under which cool-downs are remembered
-STARTING_S: Final = 0.25  # between two looks whether the client is there, while the bot starts
 TYPING_S: Final = 5.0  # for so long a chat shows what the bot does
 SOFTER_MAX: Final = 5  # things that can be left out of a refused message
 SOFTER_WAIT_S: Final = 5.0  # a refused message was none, so the same without something goes at once
@@ -65,9 +65,8 @@ class TelegramConnector(BaseConnector):
         self.who: Identity | None = None
         self._context = context
         self._settings = settings
-        self._secret = secret
         self._newest = Newest()
-        self._client: Client | None = None
+        self._slot: ClientSlot[Client] = ClientSlot(context, secret, f"calling Telegram for {name}")
         self._governor = Governor()
 
     # == for the bot's task ============================================================================================
@@ -75,11 +74,11 @@ class TelegramConnector(BaseConnector):
     async def open(self, client: "Client") -> None:
         """Send through this client from now on."""
         self._governor.restore(await self._context.recall(self.name, FLOOD), self._context.now_ms())
-        self._client = client
+        self._slot.fill(client)
 
     def close(self) -> None:
         """There is no client any more."""
-        self._client = None
+        self._slot.clear()
         self.who = None
 
     def heard(self, chat: int, message: str) -> None:
@@ -97,9 +96,9 @@ class TelegramConnector(BaseConnector):
 
     async def answer_button(self, press: Touch) -> None:
         """Let a pressed button stop spinning, and those of a choice that was made go."""
-        await self._online().call("answerCallbackQuery", callback_query_id=press.id)
+        await self._slot.get().call("answerCallbackQuery", callback_query_id=press.id)
         if press.spent:
-            await self._online().call("editMessageReplyMarkup", chat_id=press.chat, message_id=press.message)
+            await self._slot.get().call("editMessageReplyMarkup", chat_id=press.chat, message_id=press.message)
 
     # == answers =======================================================================================================
 
@@ -111,8 +110,8 @@ class TelegramConnector(BaseConnector):
 
     def delay_s(self, target: str) -> float:
         """Return how long the flood governor keeps a reply back, or before there can be a client."""
-        if self._client is None and self._starts():
-            return STARTING_S
+        if (starting_s := self._slot.delay_s()) > 0:
+            return starting_s
         return self._governor.delay_s(_outgoing().place(target).chat, important=True)
 
     async def send(self, outgoing: Outgoing) -> str:
@@ -123,7 +122,7 @@ class TelegramConnector(BaseConnector):
         module = _outgoing()
         place = module.place(outgoing.target)
         message = module.Message(outgoing, place, reply=self._is_reply(outgoing, place))
-        self._online()
+        self._slot.get()
         self._book(place.chat, important=True)
         for _ in range(SOFTER_MAX):
             try:
@@ -221,8 +220,9 @@ class TelegramConnector(BaseConnector):
         await self._call("setMessageReaction", chat, params)
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Return a file's bytes."""
-        return await self._online().download(file_id_of(reference), max_bytes)
+        """Return a file's bytes; while the bot starts, wait for it: a turn that goes on after a restart needs them."""
+        client = await self._slot.wait()
+        return await client.download(file_id_of(reference), max_bytes)
 
     def identity(self) -> Identity | None:
         """Return the bot's id and @name."""
@@ -233,19 +233,6 @@ class TelegramConnector(BaseConnector):
         return outgoing.place(target), outgoing.tail(text)
 
     # == calls =========================================================================================================
-
-    def _starts(self) -> bool:
-        """Whether there is a token, so that a client comes soon: what waits from before a restart must not fail."""
-        try:
-            return bool(self._context.secret(self._secret))
-        except DaycareError:
-            return False
-
-    def _online(self) -> "Client":
-        if self._client is None:
-            hint = f"daycare keys add {self._secret}"
-            raise AwayError("NOT_SENT", f"calling Telegram for {self.name}: no token is stored", hint=hint)
-        return self._client
 
     def _check(self, chat: int, *, important: bool) -> None:
         self._must_wait(self._governor.delay_s(chat, important=important))
@@ -263,7 +250,7 @@ class TelegramConnector(BaseConnector):
 
     async def _call(self, method: str, chat: int, params: dict[str, Any]) -> Any:
         try:
-            return await self._online().call(method, **_with_files(params))
+            return await self._slot.get().call(method, **_with_files(params))
         except BusyError as flood:
             self._governor.freeze(chat, flood.retry_after_s or 1.0)
             await self._keep_flood()

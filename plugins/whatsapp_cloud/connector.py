@@ -9,7 +9,6 @@ import trio
 from daycare.base.bounded import Bounded
 from daycare.base.connector import BaseConnector, Capabilities, Identity, Outgoing
 from daycare.base.errors import (
-    AwayError,
     BusyError,
     ConflictError,
     DaycareError,
@@ -17,6 +16,7 @@ from daycare.base.errors import (
     InvalidError,
     UnavailableError,
 )
+from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
 from daycare_plugins.whatsapp_cloud.pace import Pace
 from daycare_plugins.whatsapp_cloud.people import ASKS_MAX, People
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from daycare_plugins.whatsapp_cloud.receipts import Receipts
 
 NAME: Final = "whatsapp-cloud"
-STARTING_S: Final = 0.25  # between two looks whether there is a client, while it starts
 TYPING_S: Final = 24.0  # WhatsApp shows it for 25 s, or until a message comes
 HELD_LOOK_S: Final = 3.0  # how soon a held reply goes once the person has written
 HELD_TRY_S: Final = 600.0  # how often a held reply is journaled as tried: then the host sees how old it is
@@ -57,20 +56,20 @@ class CloudConnector(BaseConnector):
         self._newest: Bounded[str, str] = Bounded(NEWEST_MAX)  # the newest message of each person
         self._held: dict[str, float] = {}  # until when the replies for somebody are not even tried
         self._refusal = ""  # why Meta did not let us in, as told last
-        self._graph: Graph | None = None
-        self._receipts: Receipts | None = None
+        self._slot: ClientSlot[tuple[Graph, Receipts]] = ClientSlot(context, SECRET, "calling WhatsApp")
         self._recent: Recent | None = None
 
     # == for the task ==================================================================================================
 
     def open(self, graph: "Graph", receipts: "Receipts", recent: "Recent") -> None:
         """Send by these from now on; what people and receipts remember has been read."""
-        self._graph, self._receipts, self._recent = graph, receipts, recent
+        self._recent = recent
+        self._slot.fill((graph, receipts))
 
     def close(self) -> None:
         """There is no client any more."""
-        self._graph = self._receipts = self._recent = None
-        self.who = None
+        self._slot.clear()
+        self._recent = self.who = None
 
     def heard(self, who: str, message: str) -> None:
         """Somebody wrote, and may be written to."""
@@ -99,8 +98,8 @@ class CloudConnector(BaseConnector):
 
     def delay_s(self, target: str) -> float:
         """Return how long pace or a closed window keep a reply back, or before there can be a client."""
-        if self._graph is None:
-            return STARTING_S if self._starts() else 0.0
+        if (starting_s := self._slot.delay_s()) > 0:
+            return starting_s
         who = target.partition("~")[0]
         if self._held.get(who, 0.0) > trio.current_time():
             return HELD_LOOK_S
@@ -110,7 +109,7 @@ class CloudConnector(BaseConnector):
         """Send one part; return its id."""
         if outgoing.markup is None:  # it was not split
             return [await self.send(part) for part in self.split(outgoing)][0]  # noqa: RUF015 -- all have to go
-        graph, receipts = self._online()
+        graph, receipts = self._slot.get()
         who = self.people.who(outgoing.target)
         if outgoing.maybe_duplicate and (found := await self._confirmed(outgoing.key, receipts, who)):
             return self._sent(found, outgoing)
@@ -215,7 +214,7 @@ class CloudConnector(BaseConnector):
         newest = self._newest.get(self.people.who(target))
         if newest is None or not self._settings.read_marks:
             raise self._cannot("act")
-        graph, _ = self._online()
+        graph, _ = self._slot.get()
         await graph.mark({"status": "read", "message_id": newest, "typing_indicator": {"type": "text"}})
 
     async def react(self, target: str, message: str, emoji: str) -> None:
@@ -226,8 +225,8 @@ class CloudConnector(BaseConnector):
         await self._message(who, _outgoing().recipient(who) | reaction)
 
     async def fetch(self, reference: str, max_bytes: int) -> bytes:
-        """Return a file's bytes; `reference` is its id."""
-        graph, _ = self._online()
+        """Return a file's bytes, `reference` is its id; while the number starts, wait for it."""
+        graph, _ = await self._slot.wait()
         return await graph.media(reference, max_bytes)
 
     def identity(self) -> Identity | None:
@@ -235,19 +234,6 @@ class CloudConnector(BaseConnector):
         return self.who
 
     # == calls =========================================================================================================
-
-    def _starts(self) -> bool:
-        """Whether there is a token, so that a client comes soon: what waits from before a restart must not fail."""
-        try:
-            return bool(self._context.secret(SECRET))
-        except DaycareError:
-            return False
-
-    def _online(self) -> "tuple[Graph, Receipts]":
-        if self._graph is None or self._receipts is None:
-            hint = f"daycare keys add {SECRET}"
-            raise AwayError("NOT_SENT", "calling WhatsApp: no token is stored", hint=hint)
-        return self._graph, self._receipts
 
     def _book(self, who: str) -> None:
         """Book a message that goes now. Who asked for the delay and waited may still find others before them."""
@@ -259,7 +245,7 @@ class CloudConnector(BaseConnector):
         self._pace.take(who)
 
     async def _message(self, who: str, payload: dict[str, Any]) -> str:
-        graph, _ = self._online()
+        graph, _ = self._slot.get()
         wamid = await self._guarded(who, graph.message(payload))
         self._pace.went(who)
         return wamid

@@ -78,6 +78,13 @@ async def test_a_file_that_stays_with_the_platform_is_fetched_when_it_is_read(tm
         assert "what is in it" in str(model.history[-1].messages)
 
 
+async def test_a_file_that_is_read_while_the_bridge_starts_waits_for_it(tmp_path: Path) -> None:
+    async with staged(tmp_path, Scripted()) as (house, _):
+        bridge_of = house.daemon.connectors["fake"]
+        assert not is_up(house)
+        assert await bridge_of.fetch("what is in it", 1_000) == b"what is in it"
+
+
 async def test_edits_reactions_and_deletions_come_in(tmp_path: Path) -> None:
     model = Scripted()
     model.enqueue(say("one"), say("two"))

@@ -1,6 +1,8 @@
 """Sending: answers arrive whole, once, in the right place, and in the pace that Telegram wants."""
 
+import sys
 from collections.abc import AsyncGenerator
+from types import ModuleType
 
 import pytest
 import trio
@@ -9,7 +11,9 @@ from trio.testing import MockClock
 from daycare.base.connector import Attachment
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, InvalidError, NotFoundError, UnavailableError
 from daycare.base.messages import Choice
+from daycare.messenger.starting import START_MAX_S
 from daycare.testing.memory_network import MemoryNetwork
+from daycare_plugins.telegram import bot
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.connector import FLOOD, TelegramConnector
 from daycare_plugins.telegram.files import reference_of
@@ -42,9 +46,9 @@ async def stage(host: Host) -> AsyncGenerator[Stage, None]:
     server.group(-100, "Group")
     async with trio.open_nursery() as nursery:
         network = MemoryNetwork(server.serve_stream, nursery)
-        async with bot_over(host, server, network) as bot:
+        async with bot_over(host, server, network) as task:
             await until(lambda: host.health.state == "up")
-            yield Stage(server, bot.connector, host)
+            yield Stage(server, task.connector, host)
         nursery.cancel_scope.cancel()
 
 
@@ -238,6 +242,35 @@ async def test_an_answer_to_a_group_that_moved_is_asked_for_again(stage: Stage, 
     await send(stage.connector, reply("hi", str(new.id)))
 
 
+async def test_a_file_of_a_bot_that_starts_is_fetched_once_it_is_up(
+    host: Host, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn that goes on after a restart reads its files before the client is imported."""
+    server, imported = FakeTelegram(), trio.Event()
+
+    async def slowly(name: str) -> ModuleType:
+        await imported.wait()
+        return sys.modules[name]
+
+    monkeypatch.setattr(bot, "imported", slowly)
+    message = server.document(server.person(5), server.person(5), PNG, "p.png")
+    reference = reference_of(message.wire["document"]["file_id"])
+    fetched: list[bytes] = []
+    async with trio.open_nursery() as nursery:
+        async with bot_over(host, server, MemoryNetwork(server.serve_stream, nursery)) as task:
+            async with trio.open_nursery() as reading:
+
+                async def read() -> None:
+                    fetched.append(await task.connector.fetch(reference, 1_000))
+
+                reading.start_soon(read)
+                await trio.sleep(START_MAX_S / 2)
+                assert not fetched
+                imported.set()
+            assert fetched == [PNG]
+        nursery.cancel_scope.cancel()
+
+
 # -- pace --------------------------------------------------------------------------------------------------------------
 
 
@@ -249,7 +282,7 @@ async def test_a_429_is_obeyed_also_by_the_next_process(stage: Stage, autojump_c
     assert 29 < stage.connector.delay_s("5") <= 30
     assert stage.host.values["telegram", FLOOD]
     next_one = TelegramConnector(stage.host, "telegram", BotSettings(), "telegram")
-    await next_one.open(stage.connector._client)  # type: ignore[arg-type]
+    await next_one.open(stage.connector._slot.get())
     assert 29 < next_one.delay_s("5") <= 30.01
     await trio.sleep(next_one.delay_s("5"))
     await next_one.send(reply("**hi**"))
