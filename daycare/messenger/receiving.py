@@ -21,16 +21,27 @@ Item = Inbound | Unreadable
 class Receiver:
     """Hands to the host what came over one connector.
 
-    `family` begins the names of log lines and codes: `telegram` gives `telegram_receive_failed`, `TELEGRAM_DEFECT`.
-    With `within_s` a commit that was begun is seen to its end, also when the plugin is stopped, but no longer than so.
+    `family` begins the names of log lines; `defect` is the code of what is met over a message.
+    With `within_s` a commit that was begun is seen to its end, also when the plugin is stopped, but no longer than so;
+    `late` is the code then.
     """
 
-    def __init__(self, context: PluginContext, connector: str, family: str, within_s: float | None = None) -> None:
-        self.defect = f"{family.upper()}_DEFECT"
+    def __init__(
+        self,
+        context: PluginContext,
+        connector: str,
+        family: str,
+        *,
+        defect: str,
+        within_s: float | None = None,
+        late: str = "",
+    ) -> None:
+        self.defect = defect
         self._context = context
         self._connector = connector
         self._family = family
         self._within_s = within_s
+        self._late = late
 
     async def receive(self, items: Sequence[Item], cursor: str = "") -> list[Outcome]:
         """Return what became of each item, once all of them and the cursor are committed.
@@ -60,10 +71,11 @@ class Receiver:
             [outcome] = await self._commit([item])
             return outcome
         except DaycareError as error:
-            if isinstance(item, Unreadable) or not self.is_defect(error):
+            if not self.is_defect(error):
                 raise
             reason = error.message
-        [outcome] = await self._commit([Unreadable(key=item.key, reason=reason, body=item.text)])
+        body = item.body if isinstance(item, Unreadable) else item.text
+        [outcome] = await self._commit([Unreadable(key=item.key, reason=reason, body=body)])
         return outcome
 
     async def _commit(self, items: Sequence[Item], cursor: str = "") -> list[Outcome]:
@@ -72,10 +84,7 @@ class Receiver:
                 return list(await self._context.receive(self._connector, items, cursor))
             with trio.move_on_after(self._within_s, shield=True):
                 return list(await self._context.receive(self._connector, items, cursor))
-        raise BusyError(
-            f"{self._family.upper()}_STORE",
-            f"keeping what came over {self._connector}: no answer within {self._within_s:g} s",
-        )
+        raise BusyError(self._late, f"keeping what came over {self._connector}: no answer within {self._within_s:g} s")
 
 
 class Errands(Generic[T]):
@@ -83,6 +92,7 @@ class Errands(Generic[T]):
 
     They wait in a short queue, are done one after another, each tried a few times, and dropped with a line in the log:
     `NAME_dropped` where the queue is full, `NAME_failed` at each failure. `do` is given whether it is tried again.
+    With `at_once` so many are done at the same time, so that one that hangs does not keep the others waiting.
     """
 
     def __init__(
@@ -94,6 +104,7 @@ class Errands(Generic[T]):
         *,
         tries: int = 2,
         within_s: float = 600.0,
+        at_once: int = 1,
     ) -> None:
         self._context = context
         self._connector = connector
@@ -101,6 +112,7 @@ class Errands(Generic[T]):
         self._do = do
         self._tries = tries
         self._within_s = within_s
+        self._at_once = at_once
         self._put, self._waiting = trio.open_memory_channel[T](WAITING_MAX)
 
     def add(self, errand: T) -> None:
@@ -112,6 +124,11 @@ class Errands(Generic[T]):
 
     async def run(self) -> None:
         """Do them, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._at_once):
+                nursery.start_soon(self._work)
+
+    async def _work(self) -> None:
         async for errand in self._waiting:
             for again in range(self._tries):
                 wait_s = await self._try(errand, again > 0)
@@ -125,7 +142,11 @@ class Errands(Generic[T]):
             with trio.fail_after(self._within_s):
                 await self._do(errand, again)
         except (DaycareError, trio.TooSlowError) as error:
-            code, why = (error.code, error.message) if isinstance(error, DaycareError) else ("TOO_SLOW", "")
+            code, why = (
+                (error.code, error.message)
+                if isinstance(error, DaycareError)
+                else ("", f"not done within {self._within_s:g} s")
+            )
             self._context.log.warning(f"{self._name}_failed", connector=self._connector, code=code, reason=why)
             if isinstance(error, BusyError | UnavailableError):
                 return min(error.retry_after_s or AGAIN_S, AGAIN_MAX_S)

@@ -32,7 +32,9 @@ class Intake:
         self._settings = settings
         self._folder = folder
         self._notice = notice
-        self._receiver = Receiver(context, name, "bridge", COMMIT_S)
+        self._receiver = Receiver(
+            context, name, "bridge", defect="BRIDGE_DEFECT", within_s=COMMIT_S, late="BRIDGE_STORE"
+        )
         self._notices = Errands(context, name, "bridge_notice", self._notify)
 
     async def run(self, session: Session) -> None:

@@ -19,6 +19,7 @@ from daycare_plugins.telegram.overheard import Overheard
 from daycare_plugins.telegram.reading import Bot, Read, Rules, join_albums, read
 
 BUTTON_S: Final = 10.0  # a person looks at it
+BUTTONS_AT_ONCE: Final = 8  # a question in a group is answered by all of them together
 
 
 class Speaker(Protocol):
@@ -50,9 +51,11 @@ class Intake:
         self._speaker = speaker
         self._overheard = overheard
         name = rules.connector
-        self._receiver = Receiver(context, name, "telegram")
+        self._receiver = Receiver(context, name, "telegram", defect="TELEGRAM_DEFECT")
         self._notices = Errands(context, name, "telegram_notice", self._notify)
-        self._buttons = Errands(context, name, "telegram_button", self._answer, tries=1, within_s=BUTTON_S)
+        self._buttons = Errands(
+            context, name, "telegram_button", self._answer, tries=1, within_s=BUTTON_S, at_once=BUTTONS_AT_ONCE
+        )
 
     async def run(self) -> None:
         """Do what follows, until cancelled."""

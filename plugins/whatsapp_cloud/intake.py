@@ -80,7 +80,7 @@ class Intake:
         self._recent = recent
         self._speaker = speaker
         self._one = trio.Lock()  # one request after another: a change of identity holds for all that follows
-        self._receiver = Receiver(context, connector, "whatsapp")
+        self._receiver = Receiver(context, connector, "whatsapp", defect="WHATSAPP_DEFECT")
         self._notices = Errands(context, connector, "whatsapp_notice", self._notify)
 
     async def take(self, body: bytes) -> None:

@@ -18,6 +18,7 @@ from daycare.testing.http_server import RefusedError
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- imported before virtual time runs
 from daycare_plugins.telegram.health import CONFLICT_S
+from daycare_plugins.telegram.intake import BUTTON_S, BUTTONS_AT_ONCE
 from daycare_plugins.telegram.testing.faults import Fault, bad_gateway, flood, garbage, lost, refused
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from daycare_plugins.telegram.testing.world import TOKEN
@@ -239,6 +240,20 @@ async def test_strangers_are_told_once_and_buttons_stop_spinning(
         server.press(server.sent(5)[-1], "yes")
         await until(lambda: server.answered_callbacks, 20)
     assert host.texts == ["hi", "yes"]
+
+
+async def test_an_answer_to_a_button_that_hangs_keeps_no_other_waiting(
+    host: Host, stage: Stage, autojump_clock: MockClock
+) -> None:
+    server = stage.server
+    async with bot_over(host, server, stage.network) as bot:
+        await reached(host, "up")
+        server.say(5, 5, "hi")
+        await send(bot.connector, reply("Well?", choices=(Choice("Yes", "yes"),)))
+        server.fault("answerCallbackQuery", Fault(stall="before"), times=2)
+        for _ in range(2 * BUTTONS_AT_ONCE):
+            server.press(server.sent(5)[-1], "yes")
+        await until(lambda: len(server.answered_callbacks) == 2 * BUTTONS_AT_ONCE - 2, BUTTON_S / 2)
 
 
 async def test_a_choice_is_made_once_and_its_buttons_go(host: Host, stage: Stage, autojump_clock: MockClock) -> None:
