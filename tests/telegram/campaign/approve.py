@@ -145,6 +145,7 @@ async def run(kills: int, chats: int, seed: int) -> Report:
         found = await at_rest(stage, deeds)
         if quiet:
             assert stage.process is not None
+            await presses.answered(killed_at)
             await stage.process.stop()
         with stage.store() as db:
             papers.left_over(db, report)

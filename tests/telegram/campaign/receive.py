@@ -76,6 +76,7 @@ async def run(updates: int, chats: int, kills: int, seed: int) -> Report:
         pressed = sum(crowd.press(room) for room in stage.rooms)  # what was offered only now
         if quiet and (not pressed or await stage.quiet(_QUIET_S)):
             assert stage.process is not None
+            await presses.answered(killed_at)
             await stage.process.stop()
         _judge(stage, crowd, presses, killed_at, report)
         report.figures = {
