@@ -91,4 +91,7 @@ def stored(context: PluginContext, name: str) -> tuple[str, str]:
 
 async def imported(name: str) -> ModuleType:
     """Import what is heavy with the first credential, and not in the daemon's loop."""
-    return sys.modules[name] if name in sys.modules else await trio.to_thread.run_sync(import_module, name)
+    module = sys.modules.get(name)
+    if module is not None and not getattr(module.__spec__, "_initializing", False):
+        return module
+    return await trio.to_thread.run_sync(import_module, name)  # also waits for another connection that imports it

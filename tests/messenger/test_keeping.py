@@ -1,9 +1,13 @@
 """A connection is kept going: off, with a credential, again after a defect, and quickly again after a steady time."""
 
+import sys
+import threading
 from itertools import pairwise
+from pathlib import Path
 
+import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from daycare.base.errors import DaycareError
 from daycare.messenger import keeping
@@ -60,3 +64,28 @@ async def test_another_credential_begins_it_again_and_without_one_it_is_off(auto
     assert [credential for _, credential in shaky.begun] == ["one", "two", "three"]
     assert shaky.told[0] == "starting"
     assert "off: nothing is stored" in shaky.told
+
+
+async def test_a_module_that_another_connection_imports_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two bots start together: the second must not go on with the half of a module."""
+    (tmp_path / "heavy_client.py").write_text("import sys\nsys.import_may_end.wait(20)\nserve = True\n")
+    may_end = threading.Event()
+    monkeypatch.setattr(sys, "import_may_end", may_end, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    got: list[bool] = []
+
+    async def bot() -> None:
+        got.append((await keeping.imported("heavy_client")).serve)
+
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bot)
+            while "heavy_client" not in sys.modules:
+                await trio.sleep(0.01)
+            nursery.start_soon(bot)
+            await wait_all_tasks_blocked(0.05)
+            may_end.set()
+    monkeypatch.delitem(sys.modules, "heavy_client")
+    assert got == [True, True]
