@@ -95,6 +95,8 @@ class _Walker:
 
     def _open_line(self, *, indented: bool = True) -> None:
         """Write what is wanted before the next text: line breaks, indentation, a marker."""
+        if not (self._gap or self._marker) and self.runs:
+            return
         if self._gap and self.runs:
             same = self._quotes and self._quote == self._last_quote
             self.runs.append(("\n" * self._gap, (QUOTE,) if same else ()))
@@ -107,7 +109,8 @@ class _Walker:
             self._append(marker, ())
 
     def _write(self, text: str) -> None:
-        text = text.translate(CLEAN).replace("\t", " ")
+        if not text.isprintable():  # what is has nothing to clean
+            text = text.translate(CLEAN).replace("\t", " ")
         if not text:
             return
         if self._cell is None:
@@ -164,12 +167,11 @@ class _Walker:
                 self._break()
             return
         [(name, value)] = event.items()
-        if name in ("Start", "End"):
+        if name == "Start":
             tag, detail = (value, None) if isinstance(value, str) else next(iter(value.items()))
-            if name == "Start":
-                self._start(tag, detail, start)
-            else:
-                self._end(tag, start, end)
+            self._start(tag, detail, start)
+        elif name == "End":
+            self._end(value if isinstance(value, str) else next(iter(value)), start, end)
         elif self._code is not None:
             self._code.append(value)
         elif name == "Html" and self._html is not None:

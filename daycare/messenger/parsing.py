@@ -57,11 +57,10 @@ def read(markdown: str) -> tuple[bytes, Iterator[Event]]:
         found = list(pyromark.events_with_range(source, options=options | pyromark.Options.ENABLE_MATH))
     else:
         math = False
-    if not math:
-        found = list(pyromark.events_with_range(source, options=options))
-    seen = _merged(found)
+    places = found if math else pyromark.events_with_range(source, options=options)
+    seen: Iterator[Event] = ((event, place["start"], place["end"]) for event, place in places)
     seen = _paired(seen) if "</" in source else seen
-    return source.encode(), _spoilers(seen) if "||" in source else seen
+    return source.encode(), _spoilers(_merged(seen)) if "||" in source else seen
 
 
 def _is_money(event: Any) -> bool:
@@ -103,20 +102,20 @@ def _dollars(match: re.Match[str]) -> str:
     return f"$${display.strip()}$$" if display else f"${inline.strip()}$"
 
 
-def _merged(events: Any) -> Iterator[Event]:
+def _merged(events: Iterator[Event]) -> Iterator[Event]:
     """Join texts that stand side by side in the source. What was escaped there does not touch its neighbour."""
     texts: list[str] = []
     begin, end = 0, -1
-    for event, place in events:
-        text = event.get("Text") if isinstance(event, dict) else None
-        if texts and (text is None or place["start"] != end):
+    for event, start, stop in events:
+        is_text = "Text" in event  # what is no dictionary is a name: Rule, SoftBreak, HardBreak
+        if texts and (not is_text or start != end):
             yield {"Text": "".join(texts)}, begin, end
-            texts = []
-        if text is None:
-            yield event, place["start"], place["end"]
+            texts.clear()
+        if not is_text:
+            yield event, start, stop
             continue
-        begin, end = begin if texts else place["start"], place["end"]
-        texts.append(text)
+        begin, end = begin if texts else start, stop
+        texts.append(event["Text"])
     if texts:
         yield {"Text": "".join(texts)}, begin, end
 

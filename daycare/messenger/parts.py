@@ -50,8 +50,9 @@ class Splitter:
         """
         assert limit >= 2, "an emoji takes two units"
         start = self._after_space(0)
+        first = limit
         while start < len(self.text):
-            room = limit
+            room = first
             while True:
                 cut = self._cut(start, room)
                 end = start + len(self.text[start:cut].rstrip())
@@ -60,6 +61,8 @@ class Splitter:
                 written, length = made(start, end)
                 if length <= limit or room == 2:
                     yield written
+                    likely = limit * self.units(start, end) // max(length, 1)  # signs of the next one take as much room
+                    first = min(max(likely, limit * 9 // 10, 2), limit)
                     break
                 room = max(min(room * limit // length, self.units(start, end)) - 1, 2)
             start = self._after_space(cut)

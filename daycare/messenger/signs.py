@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from daycare.messenger.markdown import QUOTE, walk
-from daycare.messenger.parts import PRE, Run, Splitter
+from daycare.messenger.parts import PRE, Mark, Run, Splitter
 from daycare.messenger.style import Style
 from daycare.messenger.text import units
 
@@ -47,6 +47,8 @@ def _split(runs: Sequence[Run], limit: int, signs: Mapping[str, str]) -> list[st
 
 
 class _Line:
+    __slots__ = ("code", "quote", "runs")
+
     def __init__(self, *, code: bool) -> None:
         self.code = code
         self.quote = False
@@ -61,21 +63,33 @@ def _written(runs: Sequence[Run], signs: Mapping[str, str]) -> str:
         if line.code != fenced:
             written.append(f"{before if line.code else ''}{_FENCE}")
             fenced = line.code
+        if not line.quote and not line.code and len(line.runs) == 1 and not line.runs[0][1]:
+            written.append(line.runs[0][0])  # as most are
+            continue
         text = "".join(text for text, _ in line.runs).replace(_FENCE, _APART) if line.code else _signed(line.runs)
         written.append((before + text).rstrip() if before else text)
     return "\n".join((*written, _FENCE) if fenced else written)
 
 
 def _lines(runs: Sequence[Run], signs: Mapping[str, str]) -> list[_Line]:
-    lines = [_Line(code=False)]
+    line = _Line(code=False)
+    lines = [line]
+    known: dict[
+        tuple[Mark, ...], tuple[bool, bool, tuple[str, ...]]
+    ] = {}  # a reply has few kinds of runs, and many runs
     for text, marks in runs:
-        code, quote = any(kind == PRE for kind, _ in marks), QUOTE in marks
-        own = tuple(signs[kind] for kind, _ in marks if kind in signs)
+        if marks not in known:
+            own = tuple(signs[kind] for kind, _ in marks if kind in signs)
+            known[marks] = any(kind == PRE for kind, _ in marks), QUOTE in marks, own
+        code, quote, own = known[marks]
         for number, piece in enumerate(text.split("\n")):
             if number:
-                lines.append(_Line(code=code))
-            line = lines[-1]
-            line.code, line.quote = line.code or code, line.quote or quote
+                line = _Line(code=False)
+                lines.append(line)
+            if code:
+                line.code = True
+            if quote:
+                line.quote = True
             if piece:
                 line.runs.append((piece, own))
     return lines
