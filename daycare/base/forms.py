@@ -36,6 +36,7 @@ _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _SHORT: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
 _CUT_SIGNS: Final = ".… \n"  # what stands behind a text that was cut
 _WINDOW_CHARS: Final = 32 * 1024  # of a long text looked at in one go: other threads wait for some 10 ms
+_SIFTED: Final = 100  # more needles than these are sifted first
 _ESCAPED: Final = 8  # characters that one may take as an escape, such as \\u0041 in JSON within JSON
 
 
@@ -121,6 +122,15 @@ class _ByLength:
         return self._needles[: bisect_right(self._lengths, chars)]
 
 
+def _standing_in(text: str, needles: list[str]) -> list[str]:
+    """Return the needles that stand in a text."""
+    if len(needles) > _SIFTED:
+        # To look for one costs up to 40 us in 20,000 signs alike: how the text's pieces begin rules most of them out.
+        begun = {text[at : at + _PLAIN_MIN_CHARS] for at in range(len(text))}
+        needles = [each for each in needles if each[:_PLAIN_MIN_CHARS] in begun]
+    return [each for each in needles if each in text]
+
+
 class Forms:
     """The needles of all secrets, ready to be looked for."""
 
@@ -185,9 +195,9 @@ class Forms:
         parted = self._parted if _PARTED.search(lower) else ()
         # Most needles are longer than any run of letters and digits in an ordinary text, and need not be looked for.
         longest = max(map(len, _RUN.findall(lower)), default=0)
-        for needle in [each for each in (*self._plain, *parted, *self._runs.up_to(longest)) if each in lower]:
+        for needle in _standing_in(lower, [*self._plain, *parted, *self._runs.up_to(longest)]):
             yield from _all(lower, needle)
-        for needle in [each for each in self._inner.up_to(longest) if each in lower]:
+        for needle in _standing_in(lower, self._inner.up_to(longest)):
             for start, end in _all(lower, needle):
                 start -= start > 0 and _is_base64(lower[start - 1])
                 end += end < len(lower) and _is_base64(lower[end])

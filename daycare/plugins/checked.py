@@ -50,7 +50,7 @@ from daycare.tools import lengthy
 from daycare.tools.context import Context
 
 _WAIT_MAX_S: Final = 3_600.0  # that a connector may ask for at a time; it is asked again then
-_AT_A_TIME: Final = 64  # pieces of a stream before others run: well under a millisecond
+_AT_A_TIME: Final = 8  # pieces of a stream before others run: with all that is done for one, some 10 ms
 _TOKENS_MAX: Final = 10**9  # of one call of a model: a thousand of the longest prompts
 _DIMENSIONS_MAX: Final = 65_536  # of a vector: ten times those of the largest embedders
 
