@@ -143,6 +143,7 @@ class Kernel:
         store, bus, clock, live = self.store, self.bus, self.clock, self.live
         plugins = self.extensions.plugins
         documents = Documents(store, self.directory.all_of, self.catalogue.specs)
+        load = loader(self.home, live.now, plugins, store.secrets, self.vault)
         outside = [plugin.name for plugin in plugins if plugin.hooks.message_before is not None]
         self.provenance = Provenance(store, documents, clock, trusted=self.catalogue.own, outside=outside)
         self.memory = MemoryFeature(
@@ -159,7 +160,7 @@ class Kernel:
             clock=clock,
             owner=self.owner,
             folder=self.home.memory,
-            load=loader(self.home, live.now, plugins, store.secrets, self.vault),
+            load=load,
         )
         self.intake.hearing.append(self.memory.recaller.accepted)
         self.contexts = Contexts(store, self.files, self.pool, bus, clock)

@@ -34,7 +34,7 @@ class Checks:
 
     async def look(self, *, whole: bool) -> list[Finding]:
         """Look at everything, or only at what is watched."""
-        found = [*self._now(), self._models(), *await _read("messages", self._unread())]
+        found = [*self._now(), *await _read("models", self._models()), *await _read("messages", self._unread())]
         for feature in self.features:
             found += await _read(feature.name, feature.findings())
         return [*found, *await _read("rows", self._rows())] if whole else found
@@ -47,13 +47,13 @@ class Checks:
         text = "; ".join(f"{name} crashed: {why}" for name, why in crashed.items())
         yield Finding(name="parts", ok=not crashed, text=text or "all run", watched=True)
 
-    def _models(self) -> Finding:
+    async def _models(self) -> list[Finding]:
         """Look at providers. Whether one is set up may depend on a key, which is in the store."""
         away = self.pool.away
         text = "; ".join(f"{name} is away: {why}" for name, why in away.items())
         configured = len(self.pool.configured)
         text = text or f"{configured} provider{'s'[: configured != 1]}, none away"
-        return Finding(name="models", ok=not away, text=text)
+        return [Finding(name="models", ok=not away, text=text)]
 
     async def _unread(self) -> list[Finding]:
         oldest = await self.store.upkeep.oldest_unread()

@@ -65,8 +65,8 @@ class Stage(Protocol):
         """Return what the stranger was sent, in order."""
         ...
 
-    def trouble(self, kind: Trouble) -> None:
-        """Let the next message to Ann go wrong.
+    async def trouble(self, kind: Trouble) -> None:
+        """Let the next message to Ann go wrong; return once the platform knows.
 
         `lost`: it is taken, and the connection breaks before the answer; `stalled`: it is taken, and no answer ever
         comes; `busy`: the platform asks to wait about a second; `gone`: Ann can be sent nothing any more.
@@ -152,7 +152,7 @@ async def a_stranger_is_shown_a_code_and_nothing_else(stage: Stage) -> None:
 async def parts_arrive_whole_and_in_order(stage: Stage) -> None:
     """A long answer loses no word, and what is said next comes behind it, also where the platform asks to wait."""
     async with stage.daemon() as house:
-        stage.trouble("busy")
+        await stage.trouble("busy")
         stage.model.enqueue(say(_long(3_000)))
         stage.say("tell me everything")
         await _until(lambda: f"w{2_999}" in "".join(stage.texts()), "the end of a long answer", 3 * WAIT_S)
@@ -180,7 +180,7 @@ async def a_reply_is_cut_the_same_each_time(stage: Stage) -> None:
 async def a_lost_answer_is_no_second_message_without_a_mark(stage: Stage) -> None:
     """Whether a message arrived is not known when its answer is lost: it is repeated once at most, and says so."""
     async with stage.daemon() as house:
-        stage.trouble("lost")
+        await stage.trouble("lost")
         stage.model.enqueue(say("only once"))
         stage.say("hi")
         await _until(lambda: stage.texts(), "an answer")
@@ -217,7 +217,7 @@ async def no_wait_is_without_an_end(stage: Stage) -> None:
 async def what_is_given_up_is_seen(stage: Stage) -> None:
     """A reply that cannot be brought is a dead letter and not lost without a word, and holds nothing up."""
     async with stage.daemon() as house:
-        stage.trouble("gone")
+        await stage.trouble("gone")
         stage.model.enqueue(say("to nobody"))
         stage.say("hi")
         with trio.fail_after(WAIT_S):
@@ -282,7 +282,7 @@ async def _connected(house: House, stage: Stage) -> Connector:
 
 async def _failure(connector: Connector, stage: Stage, kind: Trouble) -> DaycareError:
     """Return what sending raises under a trouble."""
-    stage.trouble(kind)
+    await stage.trouble(kind)
     [part] = connector.split(_reply(stage, f"under {kind}"))
     await trio.sleep(connector.delay_s(stage.target))
     try:

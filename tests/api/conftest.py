@@ -55,6 +55,8 @@ from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
+from daycare.ops.measuring import Gauges
+from daycare.ops.observing import Observation
 from daycare.ops.run import Run
 from daycare.ops.steering import Steering
 from daycare.plugin import Inbound
@@ -343,6 +345,7 @@ async def open_api(
         vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
         signals = Signals(store, directory, router, permits.check, budgets, memory.documents, bus, clock, live, "ann")
+        gauges = Gauges(Home(folder), store, supervisor, pool, bus, clock, {}, ())
         services = Services(
             store=store,
             directory=directory,
@@ -379,6 +382,7 @@ async def open_api(
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),
+                Observation(live, bus, gauges, store.commits, "api"),
                 Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,

@@ -66,7 +66,7 @@ class Telegram:
     def told_stranger(self) -> Sequence[str]:
         return [message.text for message in self._server.sent(6)]
 
-    def trouble(self, kind: Trouble) -> None:
+    async def trouble(self, kind: Trouble) -> None:
         fault = {
             "lost": faults.lost(),
             "busy": faults.flood(1),
@@ -110,7 +110,7 @@ class Cloud:
     def told_stranger(self) -> Sequence[str]:
         return [message.text for message in self._graph.sent(BEN)]
 
-    def trouble(self, kind: Trouble) -> None:
+    async def trouble(self, kind: Trouble) -> None:
         fault = {
             "lost": graph.lost(silent=True),
             "busy": graph.error(130429, 429),
@@ -161,8 +161,10 @@ class Bridge:
     def told_stranger(self) -> Sequence[str]:
         return self._there.texts("ben")
 
-    def trouble(self, kind: Trouble) -> None:
+    async def trouble(self, kind: Trouble) -> None:
+        before = len(self._there.obeyed)
         self._there.order("trouble", kind=kind)
+        await until(lambda: len(self._there.obeyed) > before, 20)
 
 
 @asynccontextmanager

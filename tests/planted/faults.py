@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from daycare.base.errors import BusyError
 from daycare.base.messages import Origin
-from daycare.flow import Intake
+from daycare.connectors.host import Host
 from daycare.plugin import Inbound, Outgoing, Unreadable
 from daycare_plugins.bridge.connector import BridgeConnector
 from daycare_plugins.bridge.intake import Intake as BridgeIntake
@@ -43,13 +43,13 @@ def _sending(connector: Any, does: Callable[[_Send, Outgoing], Awaitable[str]]) 
 
 def _coming_in(change: Callable[[Inbound], Inbound]) -> None:
     """Change what connectors hand to the flow."""
-    receive = Intake.receive
+    receive = Host.receive
 
-    async def receives(self: Intake, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = "") -> Any:
+    async def receives(self: Host, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str = "") -> Any:
         items = [change(item) if isinstance(item, Inbound) else item for item in batch]
         return await receive(self, connector, items, cursor)
 
-    Intake.receive = receives  # type: ignore[method-assign]
+    Host.receive = receives  # type: ignore[method-assign]
 
 
 # == where answers go ==================================================================================================

@@ -21,6 +21,7 @@ KEPT = {  # what counts after a restart, what a turn goes by, and a limiter that
     ("actors/supervisor.py", "self.room"),
     ("actors/supervisor.py", "self.room.total_tokens"),
     ("features/memory/service.py", "self._embedder"),
+    ("ops/observing.py", "self._settings"),
     ("ops/applying.py", "self._started"),
 }
 

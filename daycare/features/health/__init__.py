@@ -1,4 +1,4 @@
-"""Health: how everything is, for whoever asks, and a word to the operator when something turns bad for long."""
+"""Health: how everything is, for anyone who asks, and a word to the operator when something turns bad for long."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING

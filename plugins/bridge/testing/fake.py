@@ -308,6 +308,7 @@ class _Platform:
             self._tell({"took": told["message"]["id"]})
         elif "do" in told:
             self._owner.obey(told)
+            self._tell({"obeyed": told["do"]})
         elif "sent" in told:
             waiting = self._answers.get(told["sent"])
             if waiting is not None:

@@ -38,6 +38,7 @@ class FakePlatform:
     waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
     on_acknowledged: list[Callable[[Sequence[str]], None]] = field(default_factory=list)  # called with ids
     took: list[str] = field(default_factory=list)
+    obeyed: list[str] = field(default_factory=list)  # orders
     connections: int = 0
     bridge_pid: int = 0
     connected: trio.Event = field(default_factory=trio.Event)
@@ -126,6 +127,8 @@ class FakePlatform:
         elif "took" in told:
             self.took.append(told["took"])
             self.waiting.pop(told["took"], None)
+        elif "obeyed" in told:
+            self.obeyed.append(told["obeyed"])
         elif "acknowledged" in told:
             for listener in self.on_acknowledged:
                 listener(told["acknowledged"])
