@@ -57,7 +57,7 @@ _FRACTIONS: Final = {made.replace("\u2044", "/"): sign for made, sign in _decomp
 def readable(formula: str) -> str:
     """Return a formula as text, lines for its lines. Never raises, and leaves out no word."""
     text = unicodedata.normalize("NFC", _Reader(formula).group(0, whole=True))  # letters with their accents
-    return re.sub(r"[ \t]*\n[ \t]*", "\n", text).strip()
+    return "\n".join(line.strip(" \t") for line in text.split("\n")).strip()
 
 
 class _Reader:

@@ -109,7 +109,7 @@ async def test_the_button_of_a_draft_stops_its_turn_once_and_no_other(locks: Pat
         begun = Message("assistant", (Text("It began long ago. " * 20), ToolCall("c1", "now", {})))
         model.enqueue(Completion(message=begun, finish="tools"), 600.0)
         server.say(5, 5, "tell me everything")
-        await until(lambda: server.drafts)
+        await until(lambda: server.drafts and len(model.history) == 2)  # it waits within the second call
         draft = server.drafts[-1]
         server.stop(draft)
         await until(lambda: server.sent(5))
