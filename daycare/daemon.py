@@ -5,26 +5,28 @@ from functools import partial
 
 import trio
 
-from daycare.agent.lasting_rights import Granting
 from daycare.agent.status_commands import StatusCommands
 from daycare.api.services import Services
-from daycare.backups.engine import Backups
 from daycare.config import Config
-from daycare.connectors.outcomes import Outcomes
-from daycare.exports.engine import Exports
 from daycare.feature import Feature
 from daycare.features.agents import Lasting
+from daycare.features.agents.rights import Granting
 from daycare.features.approvals import Approving
+from daycare.features.approvals.outcomes import Outcomes
 from daycare.features.backups import BackingUp
+from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
+from daycare.features.exports.engine import Exports
 from daycare.features.health import Watching
+from daycare.features.health.service import Health
 from daycare.features.models import Models
 from daycare.features.pairing import Pairing
 from daycare.features.people import Household
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
+from daycare.features.upkeep.service import Upkeep
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
 from daycare.ops.alarm import Alarm
@@ -39,16 +41,14 @@ from daycare.ops.run import Run
 from daycare.ops.standing import Standing
 from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
-from daycare.schedule.health import Health
-from daycare.schedule.upkeep import Upkeep
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 
 
 class Daemon(Kernel):
     """A running installation: the kernel, with what it can do and how it is seen."""
 
-    def __init__(self, run: Run, config: Config, store: SqliteStore, vault: Vault, plugins: Sequence[Plugin]) -> None:
+    def __init__(self, run: Run, config: Config, store: Store, vault: Vault, plugins: Sequence[Plugin]) -> None:
         super().__init__(run, config, store, vault)
         self.build(plugins)
         self._build_features()

@@ -21,9 +21,14 @@ if TYPE_CHECKING:
 
 
 class Feature:
-    """What a capability brings; each part is optional. `name` is its key in `GET /v1/status`."""
+    """What a capability brings; each part is optional.
+
+    `name` is its key in `GET /v1/status`. What is posted to `uploads`, paths of its routes, may be of any size: they
+    read it themselves.
+    """
 
     name: ClassVar[str]
+    uploads: ClassVar[tuple[str, ...]] = ()
 
     def tools(self) -> "Sequence[StructTool[Any]]":
         """Return the tools of agents."""

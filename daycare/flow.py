@@ -36,9 +36,9 @@ from daycare.base.limits import BATCH_MAX_ITEMS
 from daycare.base.messages import Envelope
 from daycare.base.path import Fetch
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Knock, OutboxRow, Policy, Receipt, Taken, Turn, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 Hear = Callable[[Envelope, Receipt], None]
 

@@ -16,6 +16,7 @@ from daycare.actors.postbox import Postbox
 from daycare.actors.router import Router
 from daycare.actors.storms import Storms
 from daycare.actors.supervisor import Supervisor
+from daycare.actors.timers import TimerService
 from daycare.agent.arrivals import Arrivals
 from daycare.agent.attachments import Files
 from daycare.agent.behaviours import Behaviours
@@ -26,7 +27,6 @@ from daycare.agent.context_commands import ContextCommands
 from daycare.agent.control import Control
 from daycare.agent.deliveries import Deliveries
 from daycare.agent.endings import Endings
-from daycare.agent.gate import Gate
 from daycare.agent.journal import Journal
 from daycare.agent.neighbours import Neighbours
 from daycare.agent.notify import Notifier
@@ -41,13 +41,14 @@ from daycare.agent.sending import Sending
 from daycare.agent.setting_commands import SettingCommands
 from daycare.agent.steps import Thinker
 from daycare.agent.takers import Takers
-from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base.clock import TimeLimit
 from daycare.base.limits import OUTAGE_MAX_S
 from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.presence import Presence
+from daycare.features.approvals.desk import Desk as ApprovalDesk
+from daycare.features.approvals.gate import Gate
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature, loader
 from daycare.flow import Delivery, Intake, Turns
@@ -66,10 +67,9 @@ from daycare.plugin import Connector, Plugin
 from daycare.plugins.context import Surroundings
 from daycare.plugins.extensions import Extensions
 from daycare.rules.findings import findings_of
-from daycare.schedule.timers import TimerService
 from daycare.settings import Live
 from daycare.store.retry import with_retry
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 from daycare.tools import builtin
 from daycare.tools.catalogue import Catalogue
@@ -82,7 +82,7 @@ Background = Mapping[str, Callable[[], Awaitable[object]]]
 class Kernel:
     """The parts that are there whatever a daemon can do besides."""
 
-    def __init__(self, run: Run, config: Config, store: SqliteStore, vault: Vault) -> None:
+    def __init__(self, run: Run, config: Config, store: Store, vault: Vault) -> None:
         self.this_run, self.store, self.vault, self.live = run, store, vault, Live(config)
         self.home, self.owner, self.clock, self.started_at = run.home, run.owner, run.clock, run.started_at
         self.stop = run.stop

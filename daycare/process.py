@@ -16,13 +16,13 @@ import trio
 
 from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
-from daycare.backups.restoring import refuse_half
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
+from daycare.features.backups.restoring import refuse_half
 from daycare.observe import log
 from daycare.ops import bare
 from daycare.ops.life import BREAKER, Life

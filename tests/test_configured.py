@@ -16,7 +16,7 @@ from daycare.inference.configured import sources
 from daycare.inference.sources import Source
 from daycare.observe.redact import without_secrets
 from daycare.plugin import Plugin, Provider, ProviderConfig
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, open_vault
 from daycare_plugins.offline.plugin import plugin as offline
 
@@ -32,7 +32,7 @@ PLUGINS = [offline, Plugin(name="openai", providers={"openai": make})]
 
 
 @asynccontextmanager
-async def parts(folder: Path) -> AsyncIterator[tuple[SqliteStore, Vault]]:
+async def parts(folder: Path) -> AsyncIterator[tuple[Store, Vault]]:
     seen.clear()
     async with open_store("memory:", SystemClock()) as store:
         yield store, open_vault(folder / "daycare.key")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import apsw
 import apsw.ext
 
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 _ID: Final = "tests.vm"
 
@@ -34,7 +34,7 @@ class Steps(Counter[str]):
 
 
 @contextmanager
-def counted(store: SqliteStore) -> Iterator[Steps]:
+def counted(store: Store) -> Iterator[Steps]:
     """Count what runs in the block: on the connections of a store, and on those that are opened meanwhile."""
     found = Steps()
 

@@ -9,8 +9,8 @@ from daycare.base.ids import new_agent_id
 from daycare.base.limits import AGENTS_LISTED_MAX, DIRECTORY_MAX_AGENTS, HELPER_LEVELS_MAX
 from daycare.base.messages import Envelope, Origin
 from daycare.base.path import FOREGROUND, PEOPLES, Fetch, Kind, Path, fetch
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Commit, NewAgent
+from daycare.store.sqlite.store import Store
 
 
 class Directory:

@@ -41,9 +41,9 @@ from daycare.base.limits import (
 )
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 SETUP_LOOK_S: Final = 300.0  # between two tries of what needs a person, who may act where we do not see it: add credit
 SETUP_MAX_S: Final = 7 * 86_400.0  # that it waits: a key that nobody adds within a week is not missed

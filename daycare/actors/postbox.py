@@ -6,8 +6,8 @@ from daycare.base.events import MessageAccepted
 from daycare.base.limits import KEY_MAX_CHARS, MESSAGE_MAX_BYTES
 from daycare.base.messages import Envelope
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import NewAgent, Receipt
+from daycare.store.sqlite.store import Store
 
 
 class Postbox:

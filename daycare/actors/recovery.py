@@ -12,8 +12,8 @@ import trio
 
 from daycare.actors.lifecycle import Activation
 from daycare.observe import log
-from daycare.store.contract import Store
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 
 class Recovery:

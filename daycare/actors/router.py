@@ -20,8 +20,8 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Fetch
 from daycare.base.permission import MESSAGE
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit, NewAgent, Receipt
+from daycare.store.sqlite.store import Store
 
 Permit = Callable[[str, str, str], Awaitable[object]]
 Posted: TypeAlias = tuple[Envelope, Receipt | DaycareError]  # what was posted, and what came of it

@@ -32,9 +32,9 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit, InboxRow, Policy
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 STOPPED = "stopped"

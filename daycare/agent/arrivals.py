@@ -7,7 +7,7 @@ conversation's own agent where another one answers in it.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -17,7 +17,6 @@ from daycare.agent.attachments import keep, too_large
 from daycare.agent.commands import is_command
 from daycare.agent.kinds import conversation
 from daycare.agent.pace import Pace
-from daycare.approvals.desk import Desk
 from daycare.base.causes import Person
 from daycare.base.clock import Clock
 from daycare.base.connector import Inbound, Unreadable, well_formed
@@ -28,8 +27,11 @@ from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.base.path import Kind, Path, owner_of
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Arrival, Knock, Scrap, User
+from daycare.store.sqlite.store import Store
+
+if TYPE_CHECKING:
+    from daycare.features.approvals.desk import Desk
 
 _TOO_MUCH = "You write faster than I can read: what you write in the next minutes I will not take. Try again later."
 _SHARED = (
@@ -61,7 +63,7 @@ class Arrivals:
     directory: Directory
     pace: Pace
     clock: Clock
-    desk: Desk
+    desk: "Desk"
     live: Live
 
     async def admit(self, inbound: Inbound) -> Arrival:

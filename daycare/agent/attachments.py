@@ -26,7 +26,7 @@ from daycare.base.limits import (
 )
 from daycare.base.messages import File, Image, Message, Origin, Part, Text
 from daycare.plugin import Attachment, Connector, Inbound, Outgoing, RemoteFile
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 # What both protocols of providers take; told by the first bytes, as the name and the type are a stranger's claim.
 _PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}

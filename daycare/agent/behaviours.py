@@ -21,8 +21,8 @@ from daycare.base.errors import AwayError, InvalidError, NotFoundError
 from daycare.base.limits import BEHAVIOUR_STATE_MAX_BYTES, REPLY_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin, Text
 from daycare.base.path import Kind, Path
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, InboxRow, Turn, User
+from daycare.store.sqlite.store import Store
 from daycare.tools.context import Context, Reach
 
 FAILED: Final = "BEHAVIOUR_FAILED"

@@ -37,10 +37,10 @@ from daycare.plugin import Completion, InferRequest
 from daycare.rules import budgets as rules
 from daycare.rules.budgets import Scope
 from daycare.settings import OFFLINE, BudgetsSection, Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit, Spend, User
 from daycare.store.records_budgets import BudgetRow, NewReservation, Standing
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 _PARENTS_MAX: Final = 16  # users above users that are looked at
 _FULL: Final = 100

@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import Choice, File, Origin
-from daycare.store.contract import PeopleStore
 from daycare.store.records import Agent, InboxRow, Shows, User
+from daycare.store.sqlite.people import People as PeopleStore
 
 WORD: Final = re.compile(r"[a-z][a-z_]{0,31}")  # what every messenger takes as a command
 _COMMAND: Final = re.compile(rf"/({WORD.pattern})(?:@\w{{1,64}})?(?=\s|$)")

@@ -30,10 +30,10 @@ from daycare.inference.pool import Answer, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Step, Summary, User
 from daycare.store.records_conversations import PastTurn
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 SYSTEM: Final = """\
 You sum up the older part of a conversation between a user and you, an assistant with tools. Later you will read your \

@@ -37,9 +37,9 @@ from daycare.inference.pool import Answer, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Step, Turn, User
 from daycare.store.records_conversations import PastTurn
+from daycare.store.sqlite.store import Store
 
 ALL: Final = 2**62  # no turn has a number as high
 

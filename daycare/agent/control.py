@@ -23,8 +23,8 @@ from daycare.base.path import Kind
 from daycare.base.secrecy import without_secrets
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply
+from daycare.store.sqlite.store import Store
 
 COMMAND_AWAY_S: Final = 120.0  # that a command waits for the store; then who gave it is told, and can give it again
 

@@ -13,9 +13,9 @@ import msgspec
 from daycare.agent import tokens
 from daycare.agent.prompt import stamped
 from daycare.base.messages import File
-from daycare.store.contract import SummaryStore
 from daycare.store.records import Commit
 from daycare.store.records_conversations import PastTurn
+from daycare.store.sqlite.summaries import Summaries
 
 KNOWN_MAX_CHARS: Final = 12_000_000  # of stored JSON, of all conversations: about 10 MB; 30 busy ones of 200 turns
 _TURN_CHARS: Final = 1_000  # what the objects of a turn take beside its words
@@ -68,7 +68,7 @@ class _Known(msgspec.Struct):
 class Conversations:
     """Reads conversations; those read last are kept, up to `KNOWN_MAX_CHARS`."""
 
-    def __init__(self, store: SummaryStore) -> None:
+    def __init__(self, store: Summaries) -> None:
         self._store = store
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._size = 0
@@ -86,7 +86,7 @@ class Conversations:
     async def newest(
         self, agent_id: str, session: int, zone: str, *, after: int, before: int, max_chars: int
     ) -> Stretch:
-        """Return the newest ended turns between two numbers, as `SummaryStore.newest` does."""
+        """Return the newest ended turns between two numbers, as `Summaries.newest` does."""
         known = self._known.pop(agent_id, None)  # nobody else goes on with it meanwhile
         self._size -= known.size if known is not None else 0
         if known is None or not known.serves(session, zone, after, before, max_chars):

@@ -28,9 +28,9 @@ from daycare.base.path import Kind
 from daycare.base.scope import user_in
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Reply, Step, Turn, TurnEnd
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from daycare.base.events import TurnStarted
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)

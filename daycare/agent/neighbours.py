@@ -20,7 +20,7 @@ from daycare.base.times import local_time
 from daycare.base.tool import Sourced
 from daycare.plugin import StructTool, ToolContext
 from daycare.rules.taint import sources_in, spoken_in
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 _ENDED_BY_AGENTS = (Kind.SUB, Kind.SEARCH)  # what lasts is for people to end
 Address = Annotated[str, msgspec.Meta(description="The agent's address, such as /ann/telegram/sub/0")]

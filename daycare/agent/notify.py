@@ -20,9 +20,9 @@ from daycare.base.path import FOREGROUND, Fetch, Kind
 from daycare.base.times import local_time
 from daycare.observe.bus import Bus
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 

@@ -15,10 +15,10 @@ from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.rules.document_paths import DAILY
 from daycare.rules.taint import Source, Sources, sources_of
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import ApprovalState, CallAction
 from daycare.store.records_documents import DocumentVersion
+from daycare.store.sqlite.store import Store
 
 OTHERS: Final = (Origin.FORWARD, Origin.FILE, Origin.GROUP, Origin.AGENT)  # words of others, in what is remembered
 

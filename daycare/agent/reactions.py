@@ -6,9 +6,9 @@ from daycare.agent.kinds import route
 from daycare.base.connector import Connector
 from daycare.base.errors import InvalidError
 from daycare.base.path import Kind
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, Turn, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 
 class Reacting:

@@ -13,8 +13,8 @@ from daycare.base.limits import SESSION_LOOKED_AT_MAX
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.rules.taint import Source, sources_in
 from daycare.rules.told import origins_in, paths_in
-from daycare.store.contract import SummaryStore
 from daycare.store.records import Commit
+from daycare.store.sqlite.summaries import Summaries
 
 RECALLING: Final = ("memory_read", "memory_search", "memory_ask")
 _ALL: Final = 2**62
@@ -46,7 +46,7 @@ class _Known(msgspec.Struct):
 class Readings:
     """Tells it of conversations, those read last from what is kept. `trusted` are the daemon's own tools."""
 
-    def __init__(self, store: SummaryStore, trusted: Collection[str]) -> None:
+    def __init__(self, store: Summaries, trusted: Collection[str]) -> None:
         self._store = store
         self._trusted = trusted
         self._known: OrderedDict[str, _Known] = OrderedDict()

@@ -7,13 +7,15 @@ from typing import Final
 import msgspec
 
 from daycare.agent.blocks import one_line
-from daycare.agent.newcomer_commands import choices_about
 from daycare.agent.notify import Notifier
 from daycare.base.connector import UNREACHABLE
 from daycare.base.events import ConnectorHealth, DeadLettered, PartCrashed, ProviderAway, StrangerKnocked
+from daycare.base.messages import Choice
 from daycare.observe.bus import Bus, Gap
-from daycare.store.contract import Store
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
+
+_BUTTON_MAX_BYTES = 64  # what Telegram gives back of one; a longer address has no buttons
 
 NOTEWORTHY: Final = frozenset(
     (
@@ -121,7 +123,7 @@ class Record:
             f"{who} wants to talk to me and was shown a code. `daycare pair list` shows who waits, "
             "`daycare pair approve CODE` lets them in."
         )
-        await self._notifier.notify(self._owner, text, topic="knock", choices=choices_about(event.key))
+        await self._notifier.notify(self._owner, text, topic="knock", choices=_choices_about(event.key))
 
     async def _tell_of_provider(self, event: ProviderAway) -> None:
         what = event.provider if "/" in event.provider else f"provider {event.provider}"
@@ -133,3 +135,9 @@ class Record:
             text = f"The model {what} is away: {event.reason}. {waits} `daycare models` shows how it is."
         topic = f"provider:{event.provider}:{'back' if event.cleared else 'away'}"
         await self._notifier.notify(self._owner, text, topic=topic)
+
+
+def _choices_about(key: str) -> tuple[Choice, ...]:
+    """Return the buttons below the notice that a stranger wrote."""
+    both = (Choice("Let them in", f"/pair approve {key}"), Choice("Refuse", f"/pair deny {key}"))
+    return both if all(len(choice.says.encode()) <= _BUTTON_MAX_BYTES for choice in both) else ()

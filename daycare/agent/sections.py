@@ -36,10 +36,10 @@ from daycare.plugin import InferRequest
 from daycare.rules.chunks import chunks
 from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, USER
 from daycare.settings import Live
-from daycare.store.contract import Store
-from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent, AgentConfig, Commit, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
+from daycare.store.sqlite.documents import Documents
+from daycare.store.sqlite.store import Store
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
 
@@ -135,7 +135,7 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
-async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
+async def introduce(documents: Documents, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
     by = Attribution(
         origin=Origin.PERSON,

@@ -15,9 +15,9 @@ from daycare.base.events import DeliveryFailed, ReplySent
 from daycare.base.limits import DELIVERY_ATTEMPTS_MAX, DELIVERY_DEADLINE_S, RETRY_MAX_S, SPLIT_INLINE_MAX_CHARS
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import OutboxRow
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 T = TypeVar("T")
 

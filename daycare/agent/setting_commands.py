@@ -11,8 +11,8 @@ from daycare.agent.kinds import conversation
 from daycare.base.errors import ConflictError, DaycareError, InvalidError
 from daycare.base.path import Kind
 from daycare.inference.pool import Pool
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow
+from daycare.store.sqlite.store import Store
 
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
 

@@ -13,8 +13,8 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import CLEARED_SHOWN_CHARS
 from daycare.base.messages import Message, Origin, ToolResult
 from daycare.plugin import ToolSpec
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn
+from daycare.store.sqlite.store import Store
 
 _READ: Final = "read_result"  # the tool that reads kept results
 _WORTH_CHARS: Final = 4 * CLEARED_SHOWN_CHARS  # a shorter result is shown as it is, one that was shortened among them

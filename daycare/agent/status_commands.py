@@ -20,8 +20,8 @@ from daycare.base.path import Kind
 from daycare.base.times import local_time
 from daycare.inference.pool import Pool
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, DeadLetter, InboxRow, TraceEntry, User
+from daycare.store.sqlite.store import Store
 
 _COUNTED_MAX: Final = 100  # waiting messages and dead letters; past that nobody wants the exact number
 _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
@@ -62,7 +62,7 @@ class StatusCommands:
         """Register them."""
         commands.add("start", Command("say hello", self._start, hidden=True))
         commands.add("status", Command("show how I am and what waits", self._status))
-        commands.add("trace", Command("show the result of your last message [number]", self._trace))
+        commands.add("trace", Command("show what happened to your last message [number]", self._trace))
 
     # -- /start --------------------------------------------------------------------------------------------------------
 

@@ -29,9 +29,9 @@ from daycare.inference.pool import Answer, Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import Completion, InferRequest
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Effects, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 from daycare.tools.runner import Done, Runner
 
 Steering = Callable[[list[InboxRow]], list[InboxRow]]
@@ -210,7 +210,7 @@ class Thinker:
             f"uncertain: the daemon was interrupted while `{call.name}` ran. It may or may not have taken effect and "
             "was not run again."
         )
-        message = tool_message(call, text, "uncertain", self._clock.now_ms())
+        message = tool_message(call, text, "uncertain", self._clock.now_ms(), ())
         await with_retry(lambda: self._store.turns.journal([replace(step, state="done", message=message)]))
         course.results.append(message)
         course.warnings.append(warning(call))
@@ -429,12 +429,12 @@ def recorded(rows: Sequence[InboxRow], steps: Sequence[Step], ending: str, now_m
                 message = unread[0]
             if message is None:
                 status = "error" if step.idempotent else "uncertain"
-                message = tool_message(call, f"{ending} {while_}", status, now_ms)
+                message = tool_message(call, f"{ending} {while_}", status, now_ms, ())
             said.append(message)
             if uncertain(message):
                 warnings.append(warning(call))
             kept += step.effects or Effects()
-    said += [tool_message(call, f"not run: {ending}", "error", now_ms) for call in open_calls]
+    said += [tool_message(call, f"not run: {ending}", "error", now_ms, ()) for call in open_calls]
     said.append(Message("assistant", (Text(ending),), now_ms, Origin.SYSTEM))
     return Thought(
         rows=tuple(rows),

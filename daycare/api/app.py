@@ -1,5 +1,7 @@
 """The application: all routes, one way to refuse, one bound for bodies."""
 
+from collections.abc import Collection
+
 import trio
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,7 +12,6 @@ from daycare.api import (
     errors,
     routes_agents,
     routes_dead,
-    routes_exports,
     routes_files,
     routes_messages,
 )
@@ -30,7 +31,7 @@ def build(services: Services) -> Starlette:
             *routes_dead.DeadLetters(services).routes(),
             *(route for feature in services.features for route in feature.routes(closing)),
         ],
-        middleware=[Middleware(BodyBound)],
+        middleware=[Middleware(BodyBound, uploads={path for feature in services.features for path in feature.uploads})],
         exception_handlers={
             DaycareError: errors.refused,
             HTTPException: errors.unrouted,
@@ -45,16 +46,17 @@ def build(services: Services) -> Starlette:
 class BodyBound:
     """Reads every request's body before its route runs, and refuses what is too large or too slow.
 
-    Also for routes that take no body: the server's connection waits until somebody has read it.
+    Also for routes that take no body: the server's connection waits until somebody has read it. What is posted to
+    `uploads` is read by its route.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, uploads: Collection[str]) -> None:
         self._app = app
+        self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or (scope["method"], scope["path"]) == ("POST", routes_exports.IMPORTS):
-            # an upload reads its body itself
+        if scope["type"] != "http" or (scope["method"] == "POST" and scope["path"] in self._uploads):
             await self._app(scope, receive, send)
             return
         try:

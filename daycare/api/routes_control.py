@@ -14,7 +14,7 @@ from daycare.api.events import event_stream
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.observe.bus import Bus
 from daycare.observe.spans import ours
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 _SEQ_MAX_DIGITS = 18  # more do not fit a row's number
 
@@ -64,7 +64,7 @@ class Control:
         return answer(await self._status())
 
     async def trace(self, request: Request) -> Response:
-        """Show the result of a message, by its trace id or its number."""
+        """Show what happened to a message, by its trace id or its number."""
         wanted = request.path_params["id"]
         store = self._store
         trace = ours(wanted)

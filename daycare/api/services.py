@@ -15,8 +15,8 @@ from daycare.observe.bus import Bus
 from daycare.observe.spans import Joined
 from daycare.plugin import Inbound
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Receipt
+from daycare.store.sqlite.store import Store
 
 
 def _any_config(_: AgentConfig) -> None:

@@ -49,13 +49,13 @@ class CronBroken(Event, frozen=True, kw_only=True, tag="cron.broken"):
 
 
 class AgentCreated(Event, frozen=True, kw_only=True, tag="agent.created"):
-    """An agent has made a lasting one. `by` is its maker's path."""
+    """An agent has made a permanent one. `by` is its maker's path."""
 
     by: str
 
 
 class AgentChanged(Event, frozen=True, kw_only=True, tag="agent.changed"):
-    """An agent has changed `fields` of a lasting one that an agent had made."""
+    """An agent has changed `fields` of a permanent one that an agent had made."""
 
     by: str
     fields: tuple[str, ...]

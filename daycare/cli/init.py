@@ -212,7 +212,7 @@ class _Setup:
 
     def _pair(self, made: "Plan") -> None:
         """Let the owner's account in, where a messenger was connected whose strangers are shown codes."""
-        from daycare.cli.pair import approved
+        from daycare.features.pairing.cli import approved
 
         known = {key.partition(":")[0] for key in made.owner.keys}
         for connector, found in self._verified.items():

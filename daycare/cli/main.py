@@ -15,21 +15,14 @@ from daycare import __version__
 from daycare.base.errors import DaycareError, InvalidError
 from daycare.cli import (
     agents,
-    approvals,
-    backup,
     bridge,
-    budgets,
-    can,
     chat,
     dead,
-    exports,
     files,
     keys,
     memory,
     messages,
     migrate,
-    models,
-    pair,
     personalities,
     plugins,
     process,
@@ -37,14 +30,21 @@ from daycare.cli import (
     selftest,
     service,
     setup,
-    spend,
-    upkeep,
-    users,
 )
 from daycare.cli.command import EXIT_CODES, Cli, default_command, fail
 from daycare.cli.first_run import first_run
 from daycare.cli.home import is_new
+from daycare.features.approvals import cli as approvals
+from daycare.features.backups import cli as backups
+from daycare.features.budgets import cli as budgets
+from daycare.features.budgets import cli_spend as spend
 from daycare.features.cron import cli as cron
+from daycare.features.exports import cli as exports
+from daycare.features.health import cli as health
+from daycare.features.models import cli as models
+from daycare.features.pairing import cli as pairing
+from daycare.features.people import cli_can as can
+from daycare.features.people import cli_users as users
 from daycare.features.signals import cli as signals
 from daycare.features.tasks import cli as task
 
@@ -88,11 +88,11 @@ messages.register(app)
 chat.register(app)
 can.register(app)
 process.register(app)
-upkeep.register(app)
+health.register(app)
 spend.register(app)
 setup.register(app)
 exports.register(app)
-backup.register(app)
+backups.register(app)
 purge.register(app)
 selftest.register(app)
 migrate.register(app)
@@ -106,7 +106,7 @@ app.add_typer(files.app, name="files")
 app.add_typer(keys.app, name="keys")
 app.add_typer(memory.app, name="memory")
 app.add_typer(models.app, name="models")
-app.add_typer(pair.app, name="pair")
+app.add_typer(pairing.app, name="pair")
 app.add_typer(personalities.app, name="personalities")
 app.add_typer(plugins.app, name="plugins")
 app.add_typer(service.app, name="service")

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from daycare.cli.backup import locked
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
+from daycare.features.backups.cli import locked
 from daycare.store.home import Home
 
 

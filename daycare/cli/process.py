@@ -16,10 +16,10 @@ from daycare.base.errors import BusyError, NotFoundError, UnavailableError
 from daycare.base.limits import SHUTDOWN_GRACE_S
 from daycare.base.sizes import size
 from daycare.base.times import when
-from daycare.cli.backup import backup_facts
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
 from daycare.cli.render import one_line, pairs, plain
+from daycare.features.backups.cli import backup_facts
 from daycare.store.home import Home, HomeLock
 
 GONE_S: Final = SHUTDOWN_GRACE_S + 20.0  # running turns may finish, then connections and the database close

@@ -9,9 +9,9 @@ import typer
 
 from daycare.api.client import Json
 from daycare.base.errors import InvalidError, UnavailableError
-from daycare.cli.backup import locked
 from daycare.cli.command import Cli, command
 from daycare.cli.render import plain
+from daycare.features.backups.cli import locked
 from daycare.store.home import Home
 
 

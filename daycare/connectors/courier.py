@@ -14,9 +14,9 @@ from daycare.base.limits import COURIER_PAGE, COURIER_QUIET_S, COURIER_SENDS_MAX
 from daycare.observe import log
 from daycare.observe.keeper import Keeper
 from daycare.plugin import Connector
-from daycare.store.contract import Store
 from daycare.store.records import Commit, OutboxRow
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 Deliver = Callable[[OutboxRow], Awaitable[float | None]]

@@ -10,7 +10,7 @@ from daycare.base.connector import Connector, Health, Inbound, Outcome, Unreadab
 from daycare.base.events import ConnectorHealth
 from daycare.base.secrecy import without_secrets
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 NOTHING_RESTS: Final[Mapping[str, Health]] = {}
 Receive = Callable[[str, Sequence[Inbound | Unreadable], str], Awaitable[list[Outcome]]]

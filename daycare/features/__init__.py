@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from daycare.base.clock import Clock
     from daycare.store.sqlite.rows import Rows
-    from daycare.store.sqlite.store import SqliteStore
+    from daycare.store.sqlite.store import Store
 
 
 def rows() -> "Sequence[type[Rows]]":
@@ -24,7 +24,7 @@ def rows() -> "Sequence[type[Rows]]":
 
 def open_store(
     location: str, clock: "Clock | None" = None, *, inline: bool = False, vfs: str | None = None
-) -> "AbstractAsyncContextManager[SqliteStore]":
+) -> "AbstractAsyncContextManager[Store]":
     """Open a store with the tables of all capabilities; see `store.open_store`."""
     from daycare.store.sqlite import store
 

@@ -11,7 +11,7 @@ from daycare.plugin import Embedder, Plugin, ProviderConfig
 
 
 class Tokens(Protocol):
-    """Finds stored secrets, encrypted: a `SecretStore`."""
+    """Finds stored secrets, encrypted: as `Secrets`."""
 
     def get(self, name: str) -> bytes | None:
         """Return one."""

@@ -17,7 +17,7 @@ from daycare.base.health import Finding
 from daycare.feature import Feature
 from daycare.observe import log
 from daycare.observe.bus import Bus
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 _FOREVER: Final = frozenset({"STORE_GONE", "STORE_CORRUPT"})  # of a store that refuses, until somebody does something
 _LOOK_S: Final = 1.0
@@ -35,7 +35,7 @@ class Alarm(Feature):
 
     def __init__(
         self,
-        store: SqliteStore,
+        store: Store,
         connectors: Mapping[str, Connector],
         owner: str,
         bus: Bus,

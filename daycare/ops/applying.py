@@ -16,7 +16,7 @@ from daycare.ops.effects import MODELS, Effect, changed, effect
 from daycare.ops.replugging import Replugging
 from daycare.plugins.extensions import Change, Extensions
 from daycare.settings import Config, Live
-from daycare.store.contract import SecretStore
+from daycare.store.sqlite.people import Secrets
 from daycare.store.vault import Vault
 
 
@@ -37,7 +37,7 @@ class Applying:
     extensions: Extensions
     replugging: Replugging
     pool: Pool
-    secrets: SecretStore
+    secrets: Secrets
     vault: Vault
     changed: Callable[[], None]
 

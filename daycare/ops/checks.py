@@ -15,8 +15,8 @@ from daycare.base.limits import HEALTH_DISK_MIN_BYTES, HEALTH_RECENT_S, HEALTH_U
 from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.observe.keeper import Keeper
-from daycare.store.contract import Store
 from daycare.store.home import Home
+from daycare.store.sqlite.store import Store
 
 _DESCRIPTORS_SHARE: Final = 0.9  # past it connections and files are soon refused
 

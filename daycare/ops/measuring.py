@@ -23,9 +23,9 @@ from daycare.feature import Feature
 from daycare.inference.pool import Pool
 from daycare.observe.bus import Bus
 from daycare.observe.metrics import Family, Gauge, Total
-from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records_measures import Measures, Queue
+from daycare.store.sqlite.store import Store
 
 _DEADLINE_S: Final = 3.0  # what cannot be had until then is left out, and the look is told to be incomplete
 

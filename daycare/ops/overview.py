@@ -15,7 +15,7 @@ from daycare.inference.pool import Pool
 from daycare.ops.run import Run
 from daycare.plugins.extensions import Extensions
 from daycare.settings import Live
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from daycare.base.errors import BrokenError
 from daycare.config import Config
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 
 async def owner_of(store: Store, config: Config) -> str:

@@ -12,10 +12,10 @@ from typing import Final
 import msgspec
 
 from daycare import features
-from daycare.backups.engine import folder_of
 from daycare.base.errors import NotFoundError
 from daycare.base.path import check_user_id
 from daycare.config import load
+from daycare.features.backups.engine import folder_of
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import purging
 from daycare.store.sqlite.copies import sync_file, sync_folder

@@ -127,7 +127,7 @@ class Reloading(Feature):
         stamp = self._watched.take()
         try:
             if not stamp.there and self._had_file:
-                gone = "is gone: what it said stays in force; an empty one is a wish for the defaults"
+                gone = "is gone: what it said stays in force; an empty one asks for the defaults"
                 raise BrokenError("CONFIG_GONE", str(Problem(str(self._file), 1, "", gone)))
             self._had_file = self._had_file or stamp.there
             if _LARGE_BYTES < stamp.size <= CONFIG_MAX_BYTES:

@@ -10,7 +10,7 @@ from daycare.ops.connections import Connections
 from daycare.ops.reloading import Reloading
 from daycare.ops.run import Run
 from daycare.ops.watchdog import Pulse
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Standing:
     """Looks at the parts that a daemon cannot do without."""
 
     run: Run
-    store: SqliteStore
+    store: Store
     supervisor: Supervisor
     pool: Pool
     connections: Connections

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from daycare.feature import Feature
 from daycare.observe.bus import Bus
 from daycare.ops.run import Run
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     import trio

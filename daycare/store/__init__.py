@@ -1,1 +1,1 @@
-"""The durable half of the daemon. `contract` says what a store does, `records` what it hands out, `sqlite` does it."""
+"""The durable half of the daemon: `records` is what it hands out, `sqlite.store` what it promises and how."""

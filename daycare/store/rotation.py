@@ -7,11 +7,11 @@ of them by itself, the file holds no other. A rotation that was interrupted is c
 
 import trio
 
-from daycare.store.contract import SecretStore
+from daycare.store.sqlite.people import Secrets
 from daycare.store.vault import Vault
 
 
-async def rotate_key(vault: Vault, secrets: SecretStore) -> int:
+async def rotate_key(vault: Vault, secrets: Secrets) -> int:
     """Seal all secrets with a new key and forget the older ones; return how many secrets there are.
 
     Nobody may store a secret meanwhile. Raises `ConflictError` KEY_NOT_OURS where systemd hands in the key, and

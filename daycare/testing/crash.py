@@ -15,7 +15,7 @@ from daycare.base.clock import Clock
 from daycare.config import Config
 from daycare.plugin import Plugin
 from daycare.store.records import Commit
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.house import House, open_house
 from daycare.testing.scripted import Scripted
 
@@ -41,7 +41,7 @@ class Doom:
         self._late = late
         self._armed = late and n == 0
 
-    def hang_over(self, store: SqliteStore) -> None:
+    def hang_over(self, store: Store) -> None:
         """Count the commits of a store that was opened `inline`, and crash it at the chosen one."""
         writer = store._writer
         write_inline = writer._write_inline

@@ -10,7 +10,7 @@ import outcome
 import trio
 
 from daycare.store.records import Commit
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 
 class Killed(BaseException):
@@ -24,7 +24,7 @@ class Switch:
     counts those since the switch was made.
     """
 
-    def __init__(self, store: SqliteStore, on_kill: Callable[[], None]) -> None:
+    def __init__(self, store: Store, on_kill: Callable[[], None]) -> None:
         self.dead = False
         self.commits = 0
         self._fatal: tuple[int, str] | None = None

@@ -20,7 +20,7 @@ from daycare.plugin import Inbound, Plugin
 from daycare.rules.grammar import grammar
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, Receipt, User
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from daycare.testing.clock import VirtualClock
 from daycare.testing.scripted import Scripted
@@ -39,7 +39,7 @@ class House:
     counter: int = field(default=0)
 
     @property
-    def store(self) -> SqliteStore:
+    def store(self) -> Store:
         """The daemon's store."""
         return self.daemon.store
 

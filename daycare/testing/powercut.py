@@ -18,7 +18,7 @@ import trio
 
 from daycare.base.errors import DaycareError
 from daycare.features import open_store
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.powercut_disk import Disk
 from daycare.testing.powercut_workload import Finish, PromiseLedger, Recording, agent_at, envelope, record
 
@@ -204,7 +204,7 @@ def _compare_finish(finish: Finish, tables: _Tables, at: int) -> Iterator[Findin
         yield "torn", f"turn {turn.turn} ({state[:20]}): reply, post, timer, history, messages: {whole}"
 
 
-async def repeat(store: SqliteStore, ledger: PromiseLedger, rng: random.Random) -> list[Finding]:
+async def repeat(store: Store, ledger: PromiseLedger, rng: random.Random) -> list[Finding]:
     """Send some messages again, as a sender does who does not know: each is there once, in its old place."""
     present = dict(store._db.execute("SELECT path || key, seq FROM inbox NOT INDEXED"))
     posts = rng.sample(list(ledger.posts.values()), min(8, len(ledger.posts)))

@@ -14,7 +14,7 @@ from daycare.base.errors import NotFoundError
 from daycare.base.messages import Envelope, Message, Origin, Text
 from daycare.features import open_store
 from daycare.store.records import Agent, Effects, NewAgent, NewTimer, Reply, Step, Turn, TurnEnd
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.powercut_disk import Op, RecordingVFS
 
 PATHS = ("/u1/telegram", "/u1/agent/a", "/u1/agent/b")
@@ -129,7 +129,7 @@ async def record(folder: Path, seed: int, synchronous: str = "") -> Recording:
 
 class _Crowd:
     def __init__(
-        self, store: SqliteStore, ledger: PromiseLedger, time: Callable[[], int], rng: random.Random, opening: int
+        self, store: Store, ledger: PromiseLedger, time: Callable[[], int], rng: random.Random, opening: int
     ) -> None:
         self._store = store
         self._ledger = ledger

@@ -26,7 +26,10 @@ CRASHED = "TOOL_CRASHED"
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What came of a call, and what it wants changed when the turn commits. With `waiting` its result comes later."""
+    """What came of a call, and what it wants changed when the turn commits. With `waiting` its result comes later.
+
+    `origins` are those of the words of others in it: none where the daemon itself says why there is no result.
+    """
 
     text: str
     status: Literal["ok", "error", "uncertain", "waiting"] = "ok"
@@ -94,7 +97,8 @@ class Runner:
         tool = self._catalogue.get(call.name)
         allowed = tuple(spec.name for spec in self.specs(agent))
         if tool is None or call.name not in allowed:
-            return Done(f"there is no tool called {call.name}; there are: {', '.join(allowed) or 'none'}", "error")
+            there = ", ".join(allowed) or "none"
+            return Done(f"there is no tool called {call.name}; there are: {there}", "error", origins=())
         now_ms = self._clock.now_ms()
 
         def fresh() -> Context:
@@ -108,10 +112,10 @@ class Runner:
                 try:
                     arguments = tool.decode(call.arguments)
                 except msgspec.ValidationError as error:
-                    return Done(f"wrong arguments for {call.name}: {error}", "error")
+                    return Done(f"wrong arguments for {call.name}: {error}", "error", origins=())
                 refusal = await with_retry(lambda: self._permit(agent, user, tool.spec, arguments))
                 if refusal:
-                    return Done(f"{call.name} is not permitted: {refusal}", "error")
+                    return Done(f"{call.name} is not permitted: {refusal}", "error", origins=())
                 is_gated = outlasts(tool, arguments)
                 with trio.move_on_after(TOOL_DEADLINE_S):
                     while True:
@@ -158,4 +162,6 @@ class Runner:
 
 
 def _unsure(tool: Tool, what: str) -> Done:
-    return Done(what, "error") if tool.idempotent else Done(f"{what}; it may have taken effect", "uncertain")
+    if tool.idempotent:
+        return Done(what, "error", origins=())
+    return Done(f"{what}; it may have taken effect", "uncertain", origins=())

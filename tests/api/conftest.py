@@ -25,8 +25,6 @@ from daycare.agent.deliveries import Deliveries
 from daycare.api.app import build
 from daycare.api.server import serve
 from daycare.api.services import Services
-from daycare.approvals.desk import Desk
-from daycare.backups.engine import Backups
 from daycare.base.clock import SystemClock
 from daycare.base.errors import BudgetError, ConflictError, DaycareError, ForbiddenError
 from daycare.base.events import AgentDied, TurnFinished
@@ -35,15 +33,18 @@ from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
-from daycare.connectors.outcomes import Outcomes
-from daycare.exports.engine import Exports
 from daycare.features import open_store
 from daycare.features.approvals import Approving
+from daycare.features.approvals.desk import Desk
+from daycare.features.approvals.outcomes import Outcomes
 from daycare.features.backups import BackingUp
+from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
+from daycare.features.exports.engine import Exports
 from daycare.features.health import Watching
+from daycare.features.health.service import Health
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
@@ -60,11 +61,10 @@ from daycare.ops.observing import Observation
 from daycare.ops.run import Run
 from daycare.ops.steering import Steering
 from daycare.plugin import Inbound
-from daycare.schedule.health import Health
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Receipt, Reply, Turn, TurnEnd, User
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, open_vault
 from daycare_plugins.offline.plugin import OfflineProvider
 

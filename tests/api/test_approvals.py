@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from daycare.approvals.desk import Ask
 from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
+from daycare.features.approvals.desk import Ask
 from daycare.store.records import Agent, User
 from daycare.store.records_approvals import DocumentAction, Finding
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from daycare.approvals.desk import Ask, Desk, Person
 from daycare.base.messages import Origin
+from daycare.features.approvals.desk import Ask, Desk, Person
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
 from daycare.store.records_approvals import Approval, DocumentAction, Finding

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.approvals.views import compact
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, EXPIRE_EVERY_S
 from daycare.base.messages import Origin
+from daycare.features.approvals.views import compact
 from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState, Finding

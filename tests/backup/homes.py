@@ -9,11 +9,11 @@ from pathlib import Path
 import apsw
 import trio
 
-from daycare.backups.archive import Manifest, opened
-from daycare.backups.making import Making
-from daycare.backups.shelf import publish
-from daycare.exports.archive import anonymous
 from daycare.features import open_store
+from daycare.features.backups.archive import Manifest, opened
+from daycare.features.backups.making import Making
+from daycare.features.backups.shelf import publish
+from daycare.features.exports.archive import anonymous
 from daycare.store.home import Home
 from tests.store.samples import post
 

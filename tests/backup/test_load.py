@@ -5,10 +5,10 @@ from pathlib import Path
 
 import trio
 
-from daycare.backups import restoring
-from daycare.backups.making import Progress
-from daycare.backups.shelf import publish
 from daycare.base.clock import SystemClock
+from daycare.features.backups import restoring
+from daycare.features.backups.making import Progress
+from daycare.features.backups.shelf import publish
 from daycare.store.home import Home
 from daycare.store.sqlite.database import check
 from daycare.testing.house import House, open_house

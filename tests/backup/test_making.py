@@ -8,15 +8,15 @@ from pathlib import Path
 import apsw
 import pytest
 
-from daycare.backups import making, restoring
-from daycare.backups.archive import opened, write
-from daycare.backups.making import Making
-from daycare.backups.shelf import publish
 from daycare.base.errors import BrokenError, ConflictError, DaycareError, InvalidError, UnavailableError
 from daycare.base.limits import BACKUP_FOLDER_MAX_BYTES
-from daycare.exports import sealed
-from daycare.exports.sealed import is_sealed
 from daycare.features import open_store
+from daycare.features.backups import making, restoring
+from daycare.features.backups.archive import opened, write
+from daycare.features.backups.making import Making
+from daycare.features.backups.shelf import publish
+from daycare.features.exports import sealed
+from daycare.features.exports.sealed import is_sealed
 from daycare.store.home import Home
 from daycare.store.sqlite import copies
 from tests.backup.homes import WORDS, Death, contents, dies, home_at, make, numbers
@@ -244,7 +244,7 @@ def test_messages_in_memory_and_a_missing_database_are_told(home: Home, tmp_path
 
 
 def test_a_file_of_more_than_a_part_is_one_file(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.backups.archive._PART_MAX_BYTES", 100_000)
+    monkeypatch.setattr("daycare.features.backups.archive._PART_MAX_BYTES", 100_000)
     make(home, tmp_path / "b")
     with opened(tmp_path / "b", str) as archive:
         assert archive.manifest.entries[0].bytes > 200_000

@@ -9,12 +9,12 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.backups.shelf import name_of
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ForbiddenError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
+from daycare.features.backups.shelf import name_of
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.ops.purging import look, purge
@@ -22,7 +22,7 @@ from daycare.store.home import Home
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite import copies
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
 from daycare.testing.house import House, open_house
 from tests.backup.homes import Death, dies, numbers, rows, tree
@@ -232,7 +232,7 @@ def test_killed_at_any_statement_it_is_all_there_or_gone(home: Home, tmp_path: P
         gone = rows(place.path / "daycare.db", "SELECT 1 FROM users WHERE id = 'ben'") == []
         kills[gone] += 1
         if gone:
-            SqliteStore(str(place.path / "daycare.db"), HandClock(), inline=True).shut()
+            Store(str(place.path / "daycare.db"), HandClock(), inline=True).shut()
             assert told(place) == [], "the next opening overwrites what is left"
         else:
             assert copies.examine(place.path / "daycare.db").counts == whole.counts

@@ -10,12 +10,12 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.backups import restoring
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BrokenError, BusyError, ConflictError, NotFoundError
-from daycare.cli.backup import locked
 from daycare.config import load
 from daycare.features import open_store
+from daycare.features.backups import restoring
+from daycare.features.backups.cli import locked
 from daycare.process import open_daemon
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import Reply, User
@@ -186,7 +186,7 @@ async def test_replies_that_waited_may_come_twice_and_say_so(tmp_path: Path) -> 
 
 
 def test_secrets_that_nothing_opens_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daycare.exports.sealed._N", 2**10)  # a guess may be cheap here
+    monkeypatch.setattr("daycare.features.exports.sealed._N", 2**10)  # a guess may be cheap here
     home = home_at(tmp_path / "home")
     with closing(apsw.Connection(str(home.path / "daycare.db"))) as db:
         db.execute("INSERT INTO secrets VALUES ('telegram', 'ann', 'person', x'00', 1)")

@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.backups.engine import Backups
-from daycare.backups.making import Progress
-from daycare.backups.schedule import set_backup
-from daycare.backups.shelf import rotate, scheduled_in
 from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import BackupSection, Config, load
 from daycare.features import open_store
+from daycare.features.backups.engine import Backups
+from daycare.features.backups.making import Progress
+from daycare.features.backups.schedule import set_backup
+from daycare.features.backups.shelf import rotate, scheduled_in
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.house import open_house
 from tests.backup.homes import WORDS, contents
 from tests.store.samples import HandClock, post
@@ -234,7 +234,7 @@ async def test_a_backup_of_a_damaged_store_says_so_and_costs_no_good_one(backups
     good = kept(backups)
     assert len(good) == 2
     store = backups._store
-    assert isinstance(store, SqliteStore)
+    assert isinstance(store, Store)
     await store._writer.alone(checkpoint)  # else the page is read from the log
     damage(Path(store.location), "summaries")
     for _ in range(3):

@@ -9,10 +9,10 @@ import apsw
 import pytest
 import trio
 
-from daycare.backups.restoring import find_rollback, roll_back
 from daycare.base.errors import BrokenError, NotFoundError
 from daycare.base.limits import SNAPSHOTS_KEPT
 from daycare.features import open_store
+from daycare.features.backups.restoring import find_rollback, roll_back
 from daycare.store.sqlite import copies, database
 from tests.backup.homes import Death, dies, numbers, rows
 from tests.backup.samples import counts, everything, sample
@@ -190,7 +190,7 @@ def test_an_old_program_names_both_numbers_and_the_way_back(tmp_path: Path, monk
     upgrade(file)
     older = database.migrations()[:-1]
     monkeypatch.setattr(database, "migrations", lambda: older)
-    monkeypatch.setattr("daycare.backups.restoring.migrations", lambda: older)
+    monkeypatch.setattr("daycare.features.backups.restoring.migrations", lambda: older)
     with pytest.raises(BrokenError) as refused:
         upgrade(file)
     assert refused.value.code == "STORE_FROM_FUTURE"

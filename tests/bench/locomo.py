@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records_memories import EndedTurn, NewMemory, Tier
+from daycare.store.sqlite.store import Store
 
 from . import population
 

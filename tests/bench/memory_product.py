@@ -20,8 +20,8 @@ from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.service import Search
 from daycare.process import tune
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import VectorPage
+from daycare.store.sqlite.store import Store
 
 from . import apart, memories, memory_scan
 from .measure import median, percentile, rounded

@@ -30,8 +30,8 @@ from daycare.features.memory.recall import line
 from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.service import Search
 from daycare.settings import Config, Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import Memory
+from daycare.store.sqlite.store import Store
 
 from . import locomo, memories
 from .locomo import ADVERSARIAL, CATEGORIES, Asked, Dialogue

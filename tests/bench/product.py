@@ -32,7 +32,7 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import Keeper
 from daycare.settings import Live
 from daycare.store.records import Agent, Commit, InboxRow, Turn, TurnEnd
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 from . import population
 
@@ -127,7 +127,7 @@ class _Actors:
     is no model. A turn reads no history and writes one answer.
     """
 
-    def __init__(self, store: SqliteStore, watch: Watch) -> None:
+    def __init__(self, store: Store, watch: Watch) -> None:
         clock = SystemClock()
         bus = _Watched(watch)
         self.store = store

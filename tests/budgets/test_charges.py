@@ -18,7 +18,7 @@ from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.house import OWNER, House, open_house
 from daycare.testing.scripted import Scripted, call, say
 from tests.budgets.test_turns import config, heard, used
@@ -136,7 +136,7 @@ def counts(path: str, scope: str) -> bool:
     return within(path, scope) or (payer(path) != "" and within(payer(path), scope))
 
 
-async def with_tasks(store: SqliteStore) -> None:
+async def with_tasks(store: Store) -> None:
     await store.people.add(User(id="u", name="U"))
     for name, asker in PAYERS.items():
         path = f"/u/task/{name}"

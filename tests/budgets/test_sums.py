@@ -14,7 +14,7 @@ from daycare.store.records import Spend, User
 from daycare.store.records_budgets import Ceiling, NewReservation
 from daycare.store.sqlite import budgets
 from daycare.store.sqlite.purging import purge
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from tests.chance import SEED
 from tests.store import counting
 from tests.store.samples import HandClock
@@ -87,7 +87,7 @@ async def test_a_reservation_costs_the_same_with_ten_topics_and_with_five_hundre
 # -- whether they are right --------------------------------------------------------------------------------------------
 
 
-def counted_out(store: SqliteStore, path: str, key: str) -> dict[Measure, tuple[int, int]]:
+def counted_out(store: Store, path: str, key: str) -> dict[Measure, tuple[int, int]]:
     """Return what counts for a path by looking through all that was spent and reserved."""
     db = store._db
     found: dict[Measure, tuple[int, int]] = {}
@@ -108,7 +108,7 @@ def counted_out(store: SqliteStore, path: str, key: str) -> dict[Measure, tuple[
     return found
 
 
-async def check(store: SqliteStore, chance: random.Random, paths: list[str]) -> None:
+async def check(store: Store, chance: random.Random, paths: list[str]) -> None:
     """Compare the sums of some paths with what counts."""
     keys = [str(key) for (key,) in store._db.execute("SELECT DISTINCT key FROM spending")]
     keys += [str(key) for (key,) in store._db.execute("SELECT DISTINCT day FROM reservations")] or ["2027-01-01"]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from daycare.cli.approvals import approval_view
 from daycare.features import open_store
+from daycare.features.approvals.cli import approval_view
 from daycare.store.records import Agent
 from daycare.store.records_approvals import DocumentAction, Finding, NewApproval
 from daycare.store.records_documents import Layer, Place

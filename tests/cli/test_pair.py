@@ -65,7 +65,7 @@ def test_list_shows_who_knocked_and_whether_a_code_is_out(house: Path, daycare: 
 
 def test_nobody_knocked_is_said(daycare: Daycare) -> None:
     daycare("init", "--yes")
-    assert daycare("pair").stdout == "nobody knocked\n"
+    assert daycare("pair").stdout == "no stranger wrote\n"
 
 
 def test_approve_without_a_terminal_makes_a_new_user(house: Path, daycare: Daycare) -> None:
@@ -94,7 +94,7 @@ def test_approve_as_somebody_new_names_them(house: Path, daycare: Daycare) -> No
         (("approve", "AAAA-AAAA"), 4, "no such code is valid now"),
         (("approve", "AAAA"), 2, "it has eight letters and digits"),
         (("approve", CODE, "--as", "not an id"), 2, "user id"),
-        (("deny", "telegram:99"), 3, "nobody with that address knocked"),
+        (("deny", "telegram:99"), 3, "nobody wrote from that address"),
         (("deny", "AAAA-AAAA"), 4, "no such code is valid now"),
         (("approve",), 2, "CODE"),
     ],

@@ -6,8 +6,8 @@ import pytest
 
 from daycare.base.budget import LIFTED
 from daycare.base.errors import InvalidError
-from daycare.cli.budgets import _limits, budgets
-from daycare.cli.spend import listing, picture
+from daycare.features.budgets.cli import _limits, budgets
+from daycare.features.budgets.cli_spend import listing, picture
 
 
 def row(key: str, path: str, micros: int, **more: Any) -> dict[str, Any]:

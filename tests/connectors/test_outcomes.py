@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.approvals.desk import Person
 from daycare.base.errors import AwayError, BusyError, InvalidError, UnavailableError
 from daycare.base.limits import APPROVAL_S, EXPIRE_EVERY_S, OUTCOMES_LOOK_S, OUTCOMES_SOON_S
+from daycare.features.approvals.desk import Person
 from daycare.plugin import Capabilities
 from daycare.store.records_approvals import Approval
 from daycare.testing.clock import VirtualClock

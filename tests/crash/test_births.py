@@ -5,8 +5,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from daycare.backups.shelf import name_of
 from daycare.base.errors import BrokenError
+from daycare.features.backups.shelf import name_of
 from daycare.ops.setup import initialise
 from daycare.process import _prepare
 

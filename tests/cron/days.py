@@ -26,7 +26,7 @@ from daycare.features.cron.service import Schedule
 from daycare.observe.bus import Bus
 from daycare.settings import Config, Live, StoreSection
 from daycare.store.records import Agent, Commit, TurnEnd, User
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.clock import patient_clock
 from daycare.testing.faults import Killed, Switch
 from tests.cron import oracle
@@ -130,7 +130,7 @@ class Year:
             await self._judge(store)
         return self.figures
 
-    async def _found(self, store: SqliteStore) -> None:
+    async def _found(self, store: Store) -> None:
         for number, zone in enumerate(ZONES):
             user = f"u{number}"
             await store.people.add(User(id=user, name=user, zone=zone))
@@ -179,7 +179,7 @@ class Year:
             if store._db.in_transaction:
                 store._db.execute("ROLLBACK")
 
-    async def _work(self, store: SqliteStore, end_s: float) -> None:
+    async def _work(self, store: Store, end_s: float) -> None:
         bus = Bus(16)
         directory = Directory(store, ())
         schedule = Schedule(
@@ -205,7 +205,7 @@ class Year:
                 continue
             await self._rest(wait_s, working[0][0] if working else end_s, end_s, store)
 
-    async def _rest(self, wait_s: float, next_end_s: float, end_s: float, store: SqliteStore) -> None:
+    async def _rest(self, wait_s: float, next_end_s: float, end_s: float, store: Store) -> None:
         """Wait as long as the schedule would, or until somebody is ready; the clock may be set meanwhile.
 
         Where nothing can happen before, looks at the clock are passed over: they would find nothing.
@@ -234,7 +234,7 @@ class Year:
             due_at = int(row.envelope.key.split(":")[2])
             self._posts.append((self._wall.real_s, row.envelope.to, due_at))
 
-    async def _finish(self, store: SqliteStore, agent: Agent) -> None:
+    async def _finish(self, store: Store, agent: Agent) -> None:
         rows = await store.inbox.waiting(agent.id, limit=1)
         if not rows:
             return
@@ -250,7 +250,7 @@ class Year:
 
     # -- the judge ---------------------------------------------------------------------------------------------------
 
-    async def _judge(self, store: SqliteStore) -> None:
+    async def _judge(self, store: Store) -> None:
         figures = self.figures
         figures.posted = len(self._posts)
         times = Counter((path, due_at) for _, path, due_at in self._posts)
@@ -304,7 +304,7 @@ class Year:
             self.figures.storms += within > STORM_PER_MINUTE
 
 
-async def _ledger(store: SqliteStore, path: str) -> list[CronRun]:
+async def _ledger(store: Store, path: str) -> list[CronRun]:
     found: list[CronRun] = []
     before = None
     while page := await store.of(CronRows).runs(path=path, before=before, limit=1_000):

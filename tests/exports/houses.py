@@ -15,11 +15,11 @@ from daycare.base.path import Kind
 from daycare.base.path import Path as Address
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
-from daycare.exports.archive import Archive
-from daycare.exports.engine import Exports, Progress, Report
-from daycare.exports.names import Renaming
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
+from daycare.features.exports.archive import Archive
+from daycare.features.exports.engine import Exports, Progress, Report
+from daycare.features.exports.names import Renaming
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place

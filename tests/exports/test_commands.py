@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.exports.sealed import is_sealed
+from daycare.features.exports.sealed import is_sealed
 from tests import program
 
 WORK = "/ann/agent/work"

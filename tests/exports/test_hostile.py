@@ -14,8 +14,8 @@ import pytest
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import EXPORT_LINE_MAX_BYTES
-from daycare.exports import archive, tar
-from daycare.exports.archive import END, MANIFEST, PARTS, Archive
+from daycare.features.exports import archive, tar
+from daycare.features.exports.archive import END, MANIFEST, PARTS, Archive
 from tests.exports.houses import house_at, imported
 
 BOBS = "/bob/agent/second"

@@ -10,9 +10,9 @@ from daycare.base.consent import Consent
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
 from daycare.base.path import Path as Address
-from daycare.exports.engine import Progress
-from daycare.exports.names import Renaming
 from daycare.features.cron.rows import CronRows
+from daycare.features.exports.engine import Progress
+from daycare.features.exports.names import Renaming
 from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord

@@ -19,7 +19,6 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from daycare.backups import restoring
 from daycare.base.consent import CHANGES, LOG, ApprovalsSection, Consent, chosen
 from daycare.base.consent import Rule as ApprovalRule
 from daycare.base.cron import CronSpec
@@ -28,8 +27,9 @@ from daycare.base.messages import Envelope, Origin
 from daycare.base.path import Kind
 from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.exports.engine import Progress
+from daycare.features.backups import restoring
 from daycare.features.cron.rows import CronRows
+from daycare.features.exports.engine import Progress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User

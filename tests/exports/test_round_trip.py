@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from daycare.base.messages import Origin
-from daycare.exports.archive import PARTS
-from daycare.exports.engine import Progress
+from daycare.features.exports.archive import PARTS
+from daycare.features.exports.engine import Progress
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.sqlite.document_versions import NEWEST_KEPT
 from tests.exports.houses import (

@@ -6,8 +6,8 @@ import pytest
 
 from daycare.base.errors import InvalidError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
-from daycare.exports import sealed
-from daycare.exports.sealed import check_passphrase, is_sealed, seal, unseal
+from daycare.features.exports import sealed
+from daycare.features.exports.sealed import check_passphrase, is_sealed, seal, unseal
 
 WORDS = "correct horse battery staple"
 

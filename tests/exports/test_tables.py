@@ -2,8 +2,8 @@
 
 import apsw
 
-from daycare.exports.archive import PARTS
 from daycare.features import rows
+from daycare.features.exports.archive import PARTS
 from daycare.store.sqlite.database import migrate
 from daycare.store.sqlite.export_tables import LEFT_OUT, MADE_ANEW, TAKEN
 

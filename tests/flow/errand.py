@@ -11,7 +11,7 @@ from daycare.base.fence import fence
 from daycare.base.messages import Message, ToolCall, ToolResult
 from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import House
@@ -126,7 +126,7 @@ class Errand:
         assert len(once) == 3 + len(warned), f"{label}: one reply each"
 
 
-async def _history(store: SqliteStore, path: str) -> list[Message]:
+async def _history(store: Store, path: str) -> list[Message]:
     agent = await store.agents.at(path)
     return await store.turns.history(agent.id, 1, 100) if agent else []
 

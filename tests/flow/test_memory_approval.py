@@ -18,7 +18,7 @@ from daycare.features import open_store
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.house import OWNER, House, open_house
@@ -186,7 +186,7 @@ class Tale:
             return str(it.state)
 
 
-async def _document(store: SqliteStore, name: str) -> str | None:
+async def _document(store: Store, name: str) -> str | None:
     for agent in await store.agents.find(user=OWNER):
         for each in await store.documents.find(Layer.AGENT, agent.id):
             if each.place.name == name:
@@ -195,7 +195,7 @@ async def _document(store: SqliteStore, name: str) -> str | None:
     return None
 
 
-async def _memory(store: SqliteStore) -> str | None:
+async def _memory(store: Store) -> str | None:
     return await _document(store, "MEMORY.md")
 
 

@@ -109,7 +109,7 @@ async def test_a_stranger_is_let_in_or_refused_by_the_buttons_of_the_notice_and_
                 ("pigeon:bob", let_in, "Only an operator"),
                 ("pigeon:ann", let_in, "pigeon:7 is eve, and talks to /eve/pigeon. They are told."),
                 ("pigeon:ann", let_in, "nobody waits at that address"),
-                ("pigeon:ann", refuse, "nobody with that address knocked"),
+                ("pigeon:ann", refuse, "nobody wrote from that address"),
             )
         ):
             await receive(house, inbound(f"press{number}", press, sender=who))

@@ -71,6 +71,8 @@ def _schema(found: list[str], names: Mapping[str, Any]) -> dict[str, Any] | None
 class _Nobody:
     """Stands for services, and for each feature, while routes are listed."""
 
+    uploads = ()
+
     @property
     def features(self) -> "list[_Nobody]":
         """Those that bring routes."""

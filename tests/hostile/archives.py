@@ -12,7 +12,7 @@ import trio
 import trio.testing
 
 from daycare.base.errors import DaycareError
-from daycare.exports.archive import PARTS
+from daycare.features.exports.archive import PARTS
 from daycare.testing.clock import patient_clock
 from tests.exports.houses import exported, house_at, imported, lived
 from tests.exports.test_hostile import Members, packed, unpacked

@@ -19,7 +19,7 @@ from daycare.ops.importers.running import Wish, dry_run, migrate
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
 from daycare.store.records_documents import Layer, Place
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import open_vault
 from tests.importers.homes import (
     ANTHROPIC_KEY,
@@ -61,7 +61,7 @@ def of(report: Report, source: str) -> Item:
     return next(item for item in report.items if item.source.startswith(source))
 
 
-def with_store(home: Home, work: Callable[[SqliteStore], Any]) -> Any:
+def with_store(home: Home, work: Callable[[Store], Any]) -> Any:
     async def run() -> Any:
         async with open_store(home.database("daycare.db"), clock()) as store:
             return await work(store)
@@ -72,7 +72,7 @@ def with_store(home: Home, work: Callable[[SqliteStore], Any]) -> Any:
 def text_of(home: Home, path: str, name: str) -> str | None:
     """Return a document of the agent at a path, or of a user, or of all."""
 
-    async def work(store: SqliteStore) -> str | None:
+    async def work(store: Store) -> str | None:
         agent = await store.agents.at(path) if path.count("/") > 1 else None
         place = Place(Layer.AGENT, agent.id, name) if agent else Place(Layer.USER, path.strip("/"), name)
         found = await store.documents.get(place if path else Place(Layer.GLOBAL, "", name))
@@ -129,7 +129,7 @@ def test_with_keys_they_are_in_the_vault(home: Home, tmp_path: Path) -> None:
     migrate(home, wish("openclaw", openclaw(tmp_path / "source"), with_keys=True), clock=clock())
     vault = open_vault(home.key_file)
 
-    async def opened(store: SqliteStore) -> dict[str, str]:
+    async def opened(store: Store) -> dict[str, str]:
         return {name: vault.open(store.secrets.get(name) or b"") for name, _ in await store.secrets.find()}
 
     assert with_store(home, opened) == {"telegram": BOT_TOKEN, "openai": OPENAI_KEY, "anthropic": ANTHROPIC_KEY}
@@ -142,7 +142,7 @@ def test_a_key_of_ours_stays(home: Home, tmp_path: Path) -> None:
     assert vault.open(with_store(home, lambda store: _secret(store, "openai"))) == "mine"
 
 
-async def _secret(store: SqliteStore, name: str) -> bytes:
+async def _secret(store: Store, name: str) -> bytes:
     return store.secrets.get(name) or b""
 
 
@@ -178,7 +178,7 @@ def test_openclaw_comes_with_identity_memory_agents_and_words(home: Home, tmp_pa
 def test_nobody_stands_behind_who_somebody_is_unless_the_owner_says_so(home: Home, tmp_path: Path) -> None:
     source = openclaw(tmp_path / "source")
 
-    async def approved(store: SqliteStore) -> tuple[bool, bool]:
+    async def approved(store: Store) -> tuple[bool, bool]:
         soul = await store.documents.get(Place(Layer.USER, "ann", "SOUL.md"))
         assert soul is not None
         by = soul.version.by
@@ -221,7 +221,7 @@ def test_all_ten_kinds_of_agents_have_their_paths(as_rows: bool, home: Home, tmp
     found = {item.source.split()[1]: item.target for item in done.items if item.what == "agent"}
     assert found == PATHS
 
-    async def living(store: SqliteStore) -> dict[str, str]:
+    async def living(store: Store) -> dict[str, str]:
         return {path: "dead" if (await store.agents.at(path)) is None else "living" for path in PATHS.values()}
 
     ended = {PATHS[ref] for ref in ("a-task", "a-sub", "a-sub2", "a-search", "a-system")}
@@ -302,7 +302,7 @@ def test_an_account_that_stands_alone_is_the_owners_and_several_are_not(home: Ho
     assert with_store(home, lambda store: store.people.by_key("telegram:45")).id == "ann"
 
 
-async def _by_key(key: str, store: SqliteStore) -> User | None:
+async def _by_key(key: str, store: Store) -> User | None:
     return await store.people.by_key(key)
 
 

@@ -13,8 +13,8 @@ from daycare.features import open_store
 from daycare.features.memory.search import scene as scenes
 from daycare.features.memory.search.postings import InvertedIndex
 from daycare.features.memory.search.scene import Scene
-from daycare.store.contract import Store
 from daycare.store.records_memories import Lesson, Postings, Seen, Tier
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, learned, logged
 from tests.store.samples import EPOCH_MS, HandClock
 

@@ -15,7 +15,7 @@ from daycare.base.messages import Origin
 from daycare.features.memory.documents.service import Documents
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.chance import WHOLE
 from tests.store.samples import HandClock, new_agent
@@ -58,7 +58,7 @@ class Machine(RuleBasedStateMachine):
         self.agent: Agent = self.run(lambda: self.store.agents.create(new_agent("/ann/telegram", user="ann")))
 
     def open(self) -> None:
-        self.store = SqliteStore(str(Path(self.folder.name) / "daycare.db"), self.clock, inline=True)
+        self.store = Store(str(Path(self.folder.name) / "daycare.db"), self.clock, inline=True)
         self.switch = Switch(self.store, lambda: None)
 
         async def nobody(_: str) -> list[Agent]:

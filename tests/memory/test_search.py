@@ -15,8 +15,8 @@ from daycare.features.memory.search.queries import Hit, Query
 from daycare.features.memory.search.scene import Scene
 from daycare.features.memory.search.service import ALIKE, Search, _Said
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, logged
 from tests.store.samples import EPOCH_MS, HandClock
 

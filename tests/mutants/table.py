@@ -452,7 +452,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "first-round-believes",
         "the first cleanup of a home takes the newest row for the time",
-        "daycare.schedule.horizon:Horizon.__init__",
+        "daycare.features.upkeep.horizon:Horizon.__init__",
         (Swap("0 if newest_ms else self._newest_ms", "self._newest_ms"),),
         test(
             "behaviours/test_clock_set.py::test_the_first_round_of_a_home_makes_nothing_old_though_the_clock_is_ahead"
@@ -492,7 +492,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "torn-backup",
         "a backup is not read back before it gets its name",
-        "daycare.backups.archive:Archive.verify",
+        "daycare.features.backups.archive:Archive.verify",
         (Body("return self.manifest"),),
         test("backup/test_making.py::test_what_does_not_read_back_never_gets_its_name"),
     ),

@@ -4,6 +4,7 @@ A code is documented by its own message and hint. Where these are composed elsew
 """
 
 import ast
+import itertools
 import re
 import tomllib
 from collections import defaultdict
@@ -13,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from daycare.base.errors import DaycareError
+from daycare.base.errors import DaycareError, UnavailableError
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "doc" / "extend" / "errors.md"
@@ -22,6 +23,7 @@ HEAD: Final = "| code | HTTP | exit | what it means | what to do |\n| --- | --- 
 RAISED: Final = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 LITERAL: Final = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"')  # wherever it stands: what looks like a code
 SHOWN_MAX: Final = 3  # messages of one code
+NOBODY: Final = "-"  # no call ends with it
 OPEN: Final = "\N{HORIZONTAL ELLIPSIS}"
 
 
@@ -69,9 +71,11 @@ class Reader:
         self._kinds: dict[str, type[DaycareError] | None] = {kind.__name__: kind for kind in public()}
         for file, tree in self._trees.items():
             self._file = file
-            for node in ast.walk(tree) if "Error(" in texts[file] else ():
+            for node in ast.walk(tree) if "Error" in texts[file] or "blamed(" in texts[file] else ():
                 if isinstance(node, ast.Call):
                     self._raised(node)
+                if isinstance(node, ast.Call | ast.Tuple):
+                    self._listed(node.args if isinstance(node, ast.Call) else node.elts)
         literals = {literal for text in texts.values() for literal in LITERAL.findall(text)}
         for literal in literals - set(self.words["not codes"]["names"]) - set(self.found):
             self.found[literal] = Code()
@@ -85,6 +89,8 @@ class Reader:
 
     def _raised(self, call: ast.Call) -> None:
         kind = self.kind_of(_name(call.func))
+        if _name(call.func) == "blamed":  # the third is the class
+            kind = self.kind_of(_name(call.args[2])) if len(call.args) > 2 else UnavailableError
         code = self._text(call.args[0]) if call.args else ""
         if kind is None or not RAISED.fullmatch(code) or len(call.args) < 2:
             return
@@ -95,6 +101,14 @@ class Reader:
             said = " ".join(self._text(text).split())
             if told(said) and said not in kept:
                 kept.append(said)
+
+    def _listed(self, items: list[ast.expr]) -> None:
+        """Read a line of a table of refusals, or of a call that makes one: a code stands beside its class."""
+        for one, other in itertools.pairwise(items):
+            for code, kind in ((one, other), (other, one)):
+                found = self.kind_of(_name(kind))
+                if found and RAISED.fullmatch(text := self._text(code)) and LITERAL.fullmatch(f'"{text}"'):
+                    self.found[text].kinds.add(found.__name__)
 
     def _constant(self, name: str) -> str | None:
         """Return the text that a name stands for: a constant of the module, or one that only one module has."""
@@ -150,10 +164,13 @@ def rows() -> dict[str, str]:
     made = {}
     for code, entry in sorted(reader.found.items()):
         words = reader.words.get(code, {})
-        of = [kinds[name] for name in sorted(entry.kinds or set(words.get("kinds", "").split()))]
+        classes = set(words.get("kinds", "").split()) or entry.kinds
+        of = [kinds[name] for name in sorted(classes - {"none"})]
         means = [words["means"]] if "means" in words else [f"`{_cell(text)}`" for text in entry.messages[:SHOWN_MAX]]
         do = [words["do"]] if "do" in words else [f"`{_cell(text)}`" for text in entry.hints[:SHOWN_MAX]]
         statuses, exits = ({str(getattr(kind, name)) for kind in of} for name in ("http_status", "exit_code"))
+        if "none" in classes:
+            statuses, exits = {NOBODY}, {NOBODY}
         cells = [f"`{code}`", ", ".join(sorted(statuses)), ", ".join(sorted(exits)), "; ".join(means)]
         made[code] = f"| {' | '.join([*cells, '; '.join(do) or '; '.join(dict.fromkeys(map(advice, of)))])} |"
     return made

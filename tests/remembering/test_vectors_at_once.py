@@ -17,8 +17,8 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import vectors
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import Tier
+from daycare.store.sqlite.store import Store
 from daycare.testing.clock import VirtualClock
 from tests.store.remembering import SCOPE, said
 

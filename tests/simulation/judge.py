@@ -16,7 +16,7 @@ from daycare.actors.lifecycle import Life
 from daycare.actors.supervisor import Supervisor
 from daycare.base.limits import ATTEMPTS_MAX
 from daycare.base.messages import EnvelopeKind, Message, ToolResult
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 from .world import ANSWERED, NAME, Said, World
 

@@ -3,7 +3,7 @@
 import apsw
 
 from daycare.store.sqlite.database import migrations
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 
 _TABLES = {  # table: (migration, its order, what follows the statement that fills it)
     "budget_sums": ("budget_sums", "key, path, part", "CREATE INDEX"),
@@ -30,7 +30,7 @@ def counted_again(db: apsw.Connection, table: str) -> tuple[list[object], list[o
         db.execute("ROLLBACK")
 
 
-def check(store: SqliteStore) -> None:
+def check(store: Store) -> None:
     """Fail where a count or a sum is not what it should be."""
     for table in _TABLES:
         kept, made = counted_again(store._db, table)

@@ -7,7 +7,6 @@ from itertools import count
 from typing import Any
 
 from daycare.base.messages import Message, Origin, Text
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn
 from daycare.store.records_memories import (
     EndedTurn,
@@ -20,6 +19,7 @@ from daycare.store.records_memories import (
     Shape,
     Tier,
 )
+from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, PATH, begin, end
 
 SCOPE = "u1"

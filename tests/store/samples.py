@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from daycare.base.messages import Envelope, Message, Origin, Text
-from daycare.store.contract import Store
 from daycare.store.records import (
     Agent,
     Commit,
@@ -17,6 +16,7 @@ from daycare.store.records import (
     Turn,
     TurnEnd,
 )
+from daycare.store.sqlite.store import Store
 
 EPOCH_MS = 1_798_761_600_000
 PATH = "/u1/telegram"

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.limits import AGENT_CONFIG_MAX_BYTES
 from daycare.base.messages import EnvelopeKind, Lane, Origin
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, Policy, User
+from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, begin, commits, new_agent, post, timer
 
 

@@ -8,7 +8,6 @@ import pytest
 from daycare.base.errors import BusyError, ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import APPROVAL_S, APPROVALS_OPEN_MAX, APPROVALS_PER_HOUR, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Origin
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Reply, Shows
 from daycare.store.records_approvals import (
     Approval,
@@ -23,6 +22,7 @@ from daycare.store.records_approvals import (
     measured,
 )
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
+from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, HandClock, commits, new_agent, post
 
 BY = "telegram:42"

@@ -8,9 +8,9 @@ import trio
 from daycare.base.budget import Measure, Use
 from daycare.base.messages import Usage
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records import Spend, User
 from daycare.store.records_budgets import BudgetRow, Ceiling, NewReservation, Reserved, Spent
+from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, HandClock, new_agent
 
 DAY = "2027-01-01"

@@ -8,8 +8,8 @@ from daycare.base.limits import CRON_JOBS_MAX, CRON_MISSED_ROWS, CRON_RUNS_KEPT
 from daycare.base.messages import Envelope, Message, Origin, Text, Usage
 from daycare.features.cron.records import CronFiring, CronJob, CronPost, CronRun, NewCronJob, NewCronRun
 from daycare.features.cron.rows import CronRows
-from daycare.store.contract import Store
 from daycare.store.records import Delivery, NewAgent, Reply, Spend, TurnEnd
+from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, HandClock, new_agent
 
 HOURLY = CronSpec(cron="0 * * * *", prompt="look")

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from daycare.store.contract import Store
 from daycare.store.records import Arrival, DeadLetter, Scrap, User
 from daycare.store.sqlite.letters import insert
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from tests.cost import IN_STEP, costs_at_most
 from tests.store.samples import HandClock, answer, begin, letter
 
@@ -86,7 +85,7 @@ async def test_a_write_that_is_undone_counts_no_letter(store: Store) -> None:
     await give_up(store, "ann", *range(10))
     for _ in range(30):
         with pytest.raises(ZeroDivisionError):
-            await store._writer.write(spoiled)  # type: ignore[attr-defined]
+            await store._writer.write(spoiled)
     await give_up(store, "eve", *range(10))
     assert (await left(store, "ann"), await left(store, "eve")) == ([*range(10)], [*range(10)])
     assert await store.dead.dropped() == []
@@ -102,8 +101,8 @@ async def test_all_kinds_of_letters_have_a_share(store: Store) -> None:
 
 
 async def test_a_letter_costs_the_same_however_many_there_are() -> None:
-    def filled(many: int) -> SqliteStore:
-        store = SqliteStore("memory:", HandClock(), inline=True)
+    def filled(many: int) -> Store:
+        store = Store("memory:", HandClock(), inline=True)
         tx_run = store._db.execute
         tx_run("BEGIN")
         for n in range(many):
@@ -118,7 +117,7 @@ async def test_a_letter_costs_the_same_however_many_there_are() -> None:
 
     numbers = iter(range(10**9))
 
-    def bury(store: SqliteStore) -> None:
+    def bury(store: Store) -> None:
         for _ in range(50):
             row = ("intake", 0, "", "", "eve", "person", f"e:{next(numbers)}", "X", "y", 1, "words")
             store._writer._write_inline(lambda tx, row=row: insert(tx, *row))  # type: ignore[misc]

@@ -5,7 +5,7 @@ import pytest
 from daycare.base.causes import Person
 from daycare.base.errors import BusyError, ConflictError, DaycareError, NotFoundError
 from daycare.base.limits import INBOX_MAX_MESSAGES, OUTBOX_MAX_MESSAGES
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 from tests.store.samples import (
     EPOCH_MS,
     PATH,
@@ -95,7 +95,7 @@ async def test_a_replay_touches_only_what_is_dead(store: Store, state: int) -> N
     one, other = await reply(store, "one", "other")
     await store.outbox.give_up(one, "BLOCKED", "the person left")
     [dead] = await store.dead.find()
-    database = store._db  # type: ignore[attr-defined]
+    database = store._db
     database.execute("UPDATE outbox SET state = ? WHERE seq = ?", (state, one))
     before = database.execute("SELECT * FROM outbox ORDER BY seq").fetchall()
     if state >= 3:

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from daycare.base import limits
 from daycare.base.errors import BusyError, ConflictError, DaycareError, InvalidError, NotFoundError
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
+from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock
 
 SOUL = Place(Layer.AGENT, "a1", "SOUL.md")

@@ -8,13 +8,12 @@ import pytest
 
 from daycare.base.messages import Origin
 from daycare.features import open_store, rows
-from daycare.store.contract import Store
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
 from daycare.store.sqlite.document_versions import DAYS_KEPT, NEWEST_KEPT
 from daycare.store.sqlite.inspection import reindex_documents
 from daycare.store.sqlite.purging import purge
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version
 from tests.chance import SEED
 from tests.store.samples import HandClock, end, new_agent, post
@@ -136,7 +135,7 @@ async def test_what_is_searched_is_found_by_the_words_that_are_left(tmp_path: Pa
         assert _indexed(store) == 1
 
 
-def _indexed(store: SqliteStore) -> int:
+def _indexed(store: Store) -> int:
     """Return in how many documents the index knows any words."""
     store._db.execute("INSERT INTO documents_text (documents_text) VALUES ('integrity-check')")
     store._db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab (main, documents_text, instance)")

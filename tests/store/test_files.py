@@ -5,7 +5,7 @@ import pytest
 from daycare.base.errors import InvalidError
 from daycare.base.limits import FILE_MAX_BYTES
 from daycare.base.messages import File, Origin
-from daycare.store.contract import Store
+from daycare.store.sqlite.store import Store
 
 
 async def announce(store: Store, user: str = "ann", key: str = "unique-1", remote: str = "at-1") -> File:

@@ -10,8 +10,8 @@ from daycare.base.causes import Person
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
 from daycare.base.messages import EnvelopeKind, Lane
-from daycare.store.contract import Store
 from daycare.store.records import Receipt, Reply
+from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, commits, conclude, letter, new_agent, post
 
 

@@ -10,8 +10,8 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.limits import CONNECTOR_NAMES_MAX, CONNECTOR_VALUE_MAX_CHARS, INBOX_MAX_MESSAGES, SCRAP_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records import Arrival, InboxRow, Knock, Scrap, Taken, User
+from daycare.store.sqlite.store import Store
 from daycare.testing.faults import Killed, Switch
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, letter, new_agent, post
 

@@ -17,7 +17,7 @@ from daycare.store.records import Effects, Summary
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewVector, Tier
 from daycare.store.sqlite.memory_forgetting import _forget
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
     SCOPE,
@@ -60,7 +60,7 @@ def shown(folder: Path, words: list[str]) -> list[str]:
     return [word for word in words if word.encode()[3:] in data]
 
 
-async def noise(store: SqliteStore, rng: random.Random, count: int) -> None:
+async def noise(store: Store, rng: random.Random, count: int) -> None:
     """Fill pages and change some, so that trees grow and rows move."""
     for no in range(count):
         words = " ".join(f"w{rng.randrange(2_000)}" for _ in range(rng.randrange(3, 40)))

@@ -3,9 +3,9 @@
 from msgspec.structs import replace
 
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewMemory, Tier
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import MODEL, SCOPE, embedded, entry, texts
 
 SOUL = Place(Layer.AGENT, "a1", "SOUL.md")

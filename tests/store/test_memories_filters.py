@@ -3,9 +3,9 @@
 import pytest
 
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_memories import NewMemory, Tier
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import SCOPE, entity, entry, fact, learned, logged
 
 BY = Attribution(origin=Origin.PERSON, author="direct:u1")

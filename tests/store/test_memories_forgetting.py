@@ -4,11 +4,11 @@ import pytest
 
 from daycare.base.errors import ConflictError
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, ToolCall, ToolResult
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
 from daycare.store.records_memories import Forgotten, Lesson, Memory, Superseded, Tier
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
     SCOPE,

@@ -10,9 +10,9 @@ from daycare.base.causes import Answer
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Summary, Turn
 from daycare.store.records_memories import EndedTurn, Lesson, Memory, Seen, Superseded, Tier
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,
     agent_at,

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from daycare.base.errors import BusyError, ConflictError
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records_memories import NewVector, NewVectors, Seen, Tier, VectorPage
 from daycare.store.sqlite.database import migrations
+from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
     SCOPE,

@@ -1,8 +1,8 @@
 """What every store promises when a chat gets another key, as a group does that becomes a supergroup."""
 
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records import Knock, NewAgent, Reply, User
+from daycare.store.sqlite.store import Store
 from tests.store.samples import commits, new_agent
 
 OLD, NEW = "telegram:-42", "telegram:-100"

@@ -6,8 +6,8 @@ import pytest
 from daycare.base.errors import BusyError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Choice, EnvelopeKind, File, Origin
-from daycare.store.contract import Store
 from daycare.store.records import InboxRow, OutboxRow, Reply, TurnEnd
+from daycare.store.sqlite.store import Store
 from tests.store.samples import (
     PATH,
     answer,

@@ -17,11 +17,11 @@ from daycare.features.signals.records import NewSignal
 from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import NewTask
 from daycare.features.tasks.rows import TaskRows
-from daycare.store.contract import Store
 from daycare.store.records import Agent, NewAgent, NewTimer, Reply, User
 from daycare.store.records_approvals import ApprovalState, Grant
 from daycare.store.records_budgets import BudgetRow
 from daycare.store.records_documents import Layer, Place
+from daycare.store.sqlite.store import Store
 from tests.budgets.test_migration import of_version
 from tests.store.samples import EPOCH_MS, HandClock, commits, letter, new_agent, tool_step
 from tests.store.test_approvals import hidden

@@ -7,10 +7,8 @@ import pytest
 
 from daycare.base.errors import BrokenError, DaycareError, StoreAwayError, UnavailableError
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.sqlite import database
-from daycare.store.sqlite.store import SqliteStore
-from tests.store.samples import HandClock, post
+from tests.store.samples import post
 
 
 async def with_one_message(path: Path) -> None:
@@ -30,13 +28,6 @@ def add_migration(monkeypatch: pytest.MonkeyPatch, sql: str) -> int:
     number = known[-1][0] + 1
     monkeypatch.setattr(database, "migrations", lambda: [*known, (number, "extra", sql)])
     return number
-
-
-async def test_the_store_satisfies_the_contract_as_mypy_sees_it() -> None:
-    opened = SqliteStore("memory:", HandClock(), inline=True)
-    store: Store = opened
-    assert store.location == "memory:"
-    opened.shut()
 
 
 async def test_an_acknowledged_row_survives_a_power_cut_because_each_commit_is_synced(tmp_path: Path) -> None:

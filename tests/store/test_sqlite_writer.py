@@ -12,9 +12,8 @@ from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Lane
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records import Effects
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from daycare.testing.powercut_disk import RecordingVFS
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, end, letter, new_agent, post
 
@@ -22,29 +21,29 @@ PATHS = [PATH, *(f"/u1/agent/a{number}" for number in range(4))]
 
 
 @pytest.fixture(params=["daycare.db", "memory:"])
-async def sqlite(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[SqliteStore]:
+async def sqlite(request: pytest.FixtureRequest, tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
     location = request.param if request.param == "memory:" else str(tmp_path / request.param)
     async with open_store(location, clock) as store:
         yield store
 
 
 @pytest.fixture
-async def file(tmp_path: Path, clock: HandClock) -> AsyncIterator[SqliteStore]:
+async def file(tmp_path: Path, clock: HandClock) -> AsyncIterator[Store]:
     async with open_store(str(tmp_path / "daycare.db"), clock) as store:
         yield store
 
 
-def waiting_in_table(store: SqliteStore) -> dict[str, int]:
+def waiting_in_table(store: Store) -> dict[str, int]:
     rows = store._db.execute("SELECT agent_id, count(*) FROM inbox WHERE state = 0 GROUP BY agent_id")
     return {str(agent): int(str(count)) for agent, count in rows}
 
 
-def living_in_table(store: SqliteStore) -> dict[str, str]:
+def living_in_table(store: Store) -> dict[str, str]:
     rows = store._db.execute("SELECT path, id FROM agents WHERE state <> 'dead'")
     return {str(path): str(agent) for path, agent in rows}
 
 
-async def do_something(store: SqliteStore, rng: random.Random, number: int) -> None:
+async def do_something(store: Store, rng: random.Random, number: int) -> None:
     """Do one random thing, which may well be refused."""
     path = rng.choice(PATHS)
     fresh = new_agent(path, agent_id=f"id-{number}")
@@ -79,9 +78,7 @@ async def do_something(store: SqliteStore, rng: random.Random, number: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_what_the_writer_remembers_equals_the_table_after_random_operations(
-    sqlite: SqliteStore, seed: int
-) -> None:
+async def test_what_the_writer_remembers_equals_the_table_after_random_operations(sqlite: Store, seed: int) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     refused = 0
@@ -105,7 +102,7 @@ async def test_what_the_writer_remembers_equals_the_table_after_random_operation
     assert waiting_in_table(sqlite)
 
 
-async def test_a_write_that_fails_after_its_first_change_is_undone_alone(file: SqliteStore) -> None:
+async def test_a_write_that_fails_after_its_first_change_is_undone_alone(file: Store) -> None:
     """All in one batch: good, half-done, good."""
     await post(file, "first")
     seen = commits(file)
@@ -130,7 +127,7 @@ async def test_a_write_that_fails_after_its_first_change_is_undone_alone(file: S
     assert file._writer.memory.waiting == waiting_in_table(file)
 
 
-async def test_a_broken_rule_of_the_schema_reaches_only_its_caller_and_as_an_error_of_ours(file: SqliteStore) -> None:
+async def test_a_broken_rule_of_the_schema_reaches_only_its_caller_and_as_an_error_of_ours(file: Store) -> None:
     await post(file, "first")
     errors: list[DaycareError] = []
 
@@ -147,7 +144,7 @@ async def test_a_broken_rule_of_the_schema_reaches_only_its_caller_and_as_an_err
     assert (await post(file, "second")).duplicate
 
 
-async def test_the_write_of_a_cancelled_caller_is_carried_out_and_announced(file: SqliteStore) -> None:
+async def test_the_write_of_a_cancelled_caller_is_carried_out_and_announced(file: Store) -> None:
     await post(file, "first")
     seen = commits(file)
     with trio.CancelScope() as scope:
@@ -172,7 +169,7 @@ async def test_what_was_queued_when_the_block_ended_is_durable(tmp_path: Path) -
 
 
 async def test_too_many_waiting_writes_are_refused_before_they_are_queued(
-    file: SqliteStore, monkeypatch: pytest.MonkeyPatch
+    file: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await post(file, "first")
     monkeypatch.setattr("daycare.store.sqlite.writer.WRITE_QUEUE_MAX", 5)
@@ -192,9 +189,7 @@ async def test_too_many_waiting_writes_are_refused_before_they_are_queued(
     assert await file.inbox.counts() == {"waiting": 6}
 
 
-async def test_a_commit_is_bounded_and_many_keep_their_order(
-    file: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_commit_is_bounded_and_many_keep_their_order(file: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     await post(file, "first")
     monkeypatch.setattr("daycare.store.sqlite.writer.COMMIT_MAX_OPERATIONS", 3)
     seen = commits(file)
@@ -222,7 +217,7 @@ async def send_all(store: Store, keys: list[str]) -> list[str]:
     return codes
 
 
-async def test_a_full_database_acknowledges_nothing_and_recovers_without_reopening(sqlite: SqliteStore) -> None:
+async def test_a_full_database_acknowledges_nothing_and_recovers_without_reopening(sqlite: Store) -> None:
     troubles: list[DaycareError | None] = []
     seen = commits(sqlite)
     sqlite.subscribe(seen.append, troubles.append)
@@ -279,14 +274,14 @@ async def test_inline_writes_need_no_thread_and_fail_alike(tmp_path: Path, autoj
         await conclude(store, 2)
 
 
-async def test_a_full_inbox_is_full_for_a_whole_batch(file: SqliteStore) -> None:
+async def test_a_full_inbox_is_full_for_a_whole_batch(file: Store) -> None:
     """The bound counts what stands before it in the same commit."""
     await file.inbox.post_all([(letter(f"k{n}"), new_agent()) for n in range(INBOX_MAX_MESSAGES - 2)])
     codes = await send_all(file, [f"x{n}" for n in range(5)])
     assert sorted(codes) == ["INBOX_FULL"] * 3 + ["ok"] * 2
 
 
-async def test_children_are_bounded(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_children_are_bounded(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daycare.store.sqlite.agents.CHILDREN_MAX", 2)
     parent = await sqlite.agents.create(new_agent())
     for number in range(2):
@@ -295,7 +290,7 @@ async def test_children_are_bounded(sqlite: SqliteStore, monkeypatch: pytest.Mon
         await sqlite.agents.create_child(parent.id, "sub", new_agent(agent_id="child-2", kind="sub"))
 
 
-async def test_recording_nothing_forgets_nothing(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_recording_nothing_forgets_nothing(sqlite: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("daycare.store.sqlite.ledger.EVENTS_MAX_ROWS", 2)
     await sqlite.ledger.record([(1, "u1", "", "", "a"), (2, "u1", "", "", "b"), (3, "u1", "", "", "c")])
     assert await sqlite.ledger.events() == ["c", "b"]

@@ -16,8 +16,8 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.base.pairing import code_hash, new_code
 from daycare.features import open_store
-from daycare.store.contract import Store
 from daycare.store.records import Knock, Stranger, User
+from daycare.store.sqlite.store import Store
 from tests.chance import WHOLE
 from tests.store.samples import HandClock
 

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from daycare.base.errors import ConflictError
 from daycare.base.messages import Origin, Usage
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Spend, Step, Summary, Turn
 from daycare.store.records_conversations import Past
+from daycare.store.sqlite.store import Store
 from tests.store.samples import EPOCH_MS, answer, begin, end, said
 
 EVERYTHING = {"after": 0, "before": 2**62, "max_chars": 1_000_000}

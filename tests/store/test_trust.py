@@ -13,7 +13,7 @@ from daycare.base.errors import BrokenError, DaycareError, StoreAwayError
 from daycare.features import open_store
 from daycare.store.sqlite import guard, mark, watch
 from daycare.store.sqlite.database import check, refuse_damage
-from daycare.store.sqlite.store import SqliteStore
+from daycare.store.sqlite.store import Store
 from tests.store.samples import HandClock, post
 
 WITHIN_S = 5.0  # in which whoever looks after the daemon is to know
@@ -25,7 +25,7 @@ def messages(file: Path) -> set[str]:
         return {str(key) for (key,) in db.execute("SELECT key FROM inbox")}
 
 
-async def codes(store: SqliteStore, *keys: str) -> list[str]:
+async def codes(store: Store, *keys: str) -> list[str]:
     found = []
     for key in keys:
         try:

@@ -7,8 +7,8 @@ import pytest
 from daycare.base.errors import ConflictError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
 from daycare.base.messages import Message, Text, ToolResult
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Effects, Reply
+from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, begin, commits, end, letter, new_agent, post, said, timer, tool_step
 
 

@@ -12,7 +12,7 @@ import apsw
 from daycare.store.sqlite.database import migrate
 
 TOLD: Final = "shown, sorted by, or exported: compared with no clock"
-AGE: Final = "deleted by age: by `schedule/horizon.py`, which no clock that was set makes later"
+AGE: Final = "deleted by age: by `features/upkeep/horizon.py`, which no clock that was set makes later"
 CALENDAR: Final = "a time of the calendar that somebody wished or said: it stays, and a clock that is set decides"
 BOUNDED: Final = "waited for at most as long as such a wait may take, from when it is read"
 VOID: Final = "a right or a limit of the moment: one from a time that is still to come is void"

@@ -15,7 +15,7 @@ from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.messages import Message, ToolResult
 from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.exports.engine import Progress
+from daycare.features.exports.engine import Progress
 from daycare.features.tasks.records import TaskSpec
 from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent
 from daycare.store.records import AgentConfig, Receipt, User

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.approvals.desk import Person
+from daycare.features.approvals.desk import Person
 from daycare.store.records import User
 from daycare.testing.house import House
 from daycare.testing.scripted import Scripted

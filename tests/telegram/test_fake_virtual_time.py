@@ -87,7 +87,22 @@ async def test_a_poll_that_is_cancelled_leaves_nothing_behind(autojump_clock: tr
         await bot.shutdown()
 
 
-# -- pace, after the published source: the table is in doc/contribute/testing.md --------------------------------------
+# -- pace, after the published source of the server (the folder telegram-bot-api/ there) -------------------------------
+# - A getUpdates with the same offset within 3 s is held for 3 s; within 0.5 s it is given one update: Client.cpp,
+#   process_get_updates_query.
+# - Only a poll that has to wait ends the one that waits, with 409: Client.cpp, do_get_updates, abort_long_poll.
+# - A 409 within 3 s of another is answered 3 s late; also the one for a webhook that is set: Client.cpp,
+#   fail_query_conflict.
+# - An answer has at most 4 MB of updates, each counted with 50 bytes more: Client.cpp, JsonUpdates.
+# - setWebhook with a URL twice in a second is 429; without one it is free: Client.cpp, process_set_webhook_query.
+# - A secret token is at most 256 characters of base64url: Client.cpp, do_set_webhook.
+# - A 429 has retry_after in its body and Retry-After in its head: Query.cpp, set_retry_after_error;
+#   HttpConnection.cpp, send_response.
+# - 404 Not Found for a path without /bot; 404 Not Found: method not found for an unknown method: HttpConnection.cpp,
+#   handle; Client.cpp, on_cmd.
+# - 401 Unauthorized: invalid token specified for a token that begins with 0, has over 80 characters or no colon:
+#   ClientManager.cpp, send.
+# - Methods are found whatever the case of their names: Query.cpp, the constructor.
 
 
 @asynccontextmanager

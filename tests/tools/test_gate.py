@@ -16,7 +16,7 @@ from daycare.base.signal import SENDER
 from daycare.features.cron.rows import CronRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
-from daycare.plugin import Completion, InferRequest, Plugin, StructTool, ToolContext
+from daycare.plugin import Completion, Inbound, InferRequest, Plugin, StructTool, ToolContext
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution
@@ -25,7 +25,7 @@ from daycare.testing.obedient import Obedient
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import call
 from daycare.testing.scripted import say as says
-from tests.approvals.story import ann, only, say, settle
+from tests.approvals.story import ann, only, receive, say, settle
 from tests.tools.scene import TODAY, Scene, scene_of, settings
 
 JOB = {"name": "report", "prompt": "send the diary to eve", "cron": "0 7 * * *"}
@@ -453,6 +453,24 @@ async def test_a_long_conversation_is_as_clean_as_all_of_it(
     async with scene_of(tmp_path, settings(), WEB) as scene:
         results = await lived(scene, chatting, tool)
         assert {is_asked(result) for result in results.values()} == {tool == "fetch"}
+
+
+async def test_a_call_that_brought_no_answer_brought_no_words_of_others(tmp_path: Path, autojump_clock: object) -> None:
+    """Stopped while it waited, called wrongly, addressed to nobody: what stands in its place is the daemon's."""
+    async with scene_of(tmp_path, settings(), WEB) as scene:
+        scene.model.default = mind
+        await prepared(scene)
+        scene.model.enqueue(call(("spawn", {"task": "USE now", "wait": True})), 9_000.0)
+        asked = Inbound(connector="pigeon", sender="pigeon:ann", key="delegate", text="look into it")
+        await receive(scene.house, asked)
+        await settle(scene.house, 10)
+        await say(scene.house, "stop", "/stop")
+        for tool in ("ask", "spawn", "read_history", "read_result"):
+            await _do(scene, tool, nonsense=1)
+        await _do(scene, "ask", to="/ann/agent/nobody", text="hello?")
+        results = await all_of(scene)
+        assert [it.provenance for it in await scene.requests()] == []
+        assert not any(map(is_asked, results.values()))
 
 
 async def test_an_everyday_life_is_never_asked(tmp_path: Path, autojump_clock: object) -> None:

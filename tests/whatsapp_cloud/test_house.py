@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.approvals.desk import Person
 from daycare.base.fence import fence
 from daycare.base.messages import Image
+from daycare.features.approvals.desk import Person
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
 from daycare.testing.house import House

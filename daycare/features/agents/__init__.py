@@ -1,22 +1,24 @@
 """Permanent agents: the tools by which agents make them, and the chat command."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from daycare.actors.directory import Directory
-from daycare.actors.router import Router
-from daycare.actors.supervisor import Supervisor
-from daycare.agent.commands import Commands
-from daycare.agent.lasting_commands import LastingCommands
-from daycare.agent.lasting_controls import LastingAgents
-from daycare.agent.lasting_rights import Granting
-from daycare.agent.lasting_tools import LastingTools
-from daycare.base.clock import Clock
 from daycare.feature import Feature
-from daycare.observe.bus import Bus
-from daycare.plugin import StructTool
-from daycare.settings import Live
-from daycare.store.contract import Store
+
+if TYPE_CHECKING:
+    from daycare.actors.directory import Directory
+    from daycare.actors.router import Router
+    from daycare.actors.supervisor import Supervisor
+    from daycare.agent.commands import Commands
+    from daycare.base.clock import Clock
+    from daycare.features.agents.commands import LastingCommands as LastingCommands
+    from daycare.features.agents.controls import LastingAgents as LastingAgents
+    from daycare.features.agents.rights import Granting
+    from daycare.features.agents.tools import LastingTools as LastingTools
+    from daycare.observe.bus import Bus
+    from daycare.plugin import StructTool
+    from daycare.settings import Live
+    from daycare.store.sqlite.store import Store
 
 
 class Lasting(Feature):
@@ -26,22 +28,28 @@ class Lasting(Feature):
 
     def __init__(
         self,
-        store: Store,
-        directory: Directory,
-        router: Router,
-        granting: Granting,
-        supervisor: Supervisor,
-        bus: Bus,
-        clock: Clock,
-        live: Live,
+        store: "Store",
+        directory: "Directory",
+        router: "Router",
+        granting: "Granting",
+        supervisor: "Supervisor",
+        bus: "Bus",
+        clock: "Clock",
+        live: "Live",
     ) -> None:
+        from daycare.features.agents.controls import LastingAgents
+
         self._life_of = supervisor.life_of
         self.controls = LastingAgents(store, directory, router, granting, supervisor.awake, bus, clock, live)
 
-    def tools(self) -> Sequence[StructTool[Any]]:
-        """Return the tools by which agents make and change lasting ones."""
+    def tools(self) -> "Sequence[StructTool[Any]]":
+        """Return the tools by which agents make and change permanent ones."""
+        from daycare.features.agents.tools import LastingTools
+
         return LastingTools(self.controls).tools()
 
-    def add_to(self, commands: Commands) -> None:
+    def add_to(self, commands: "Commands") -> None:
         """Register the chat command."""
+        from daycare.features.agents.commands import LastingCommands
+
         LastingCommands(self.controls, self._life_of).add_to(commands)

@@ -3,19 +3,20 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from daycare.actors.directory import Directory
-from daycare.agent.approval_commands import ApprovalCommands
-from daycare.agent.commands import Commands
-from daycare.approvals.desk import Desk
-from daycare.base.clock import Clock
-from daycare.connectors.outcomes import Outcomes
 from daycare.feature import Feature
-from daycare.settings import Live
-from daycare.store.contract import Store
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
+
+    from daycare.actors.directory import Directory
+    from daycare.agent.commands import Commands
+    from daycare.base.clock import Clock
+    from daycare.features.approvals.commands import ApprovalCommands as ApprovalCommands
+    from daycare.features.approvals.desk import Desk
+    from daycare.features.approvals.outcomes import Outcomes
+    from daycare.settings import Live
+    from daycare.store.sqlite.store import Store
 
 
 class Approving(Feature):
@@ -24,8 +25,17 @@ class Approving(Feature):
     name = "approvals"
 
     def __init__(
-        self, store: Store, directory: Directory, desk: Desk, outcomes: Outcomes, live: Live, clock: Clock, owner: str
+        self,
+        store: "Store",
+        directory: "Directory",
+        desk: "Desk",
+        outcomes: "Outcomes",
+        live: "Live",
+        clock: "Clock",
+        owner: str,
     ) -> None:
+        from daycare.features.approvals.commands import ApprovalCommands
+
         self._store = store
         self._directory = directory
         self._desk = desk
@@ -34,13 +44,13 @@ class Approving(Feature):
         self._owner = owner
         self.commands = ApprovalCommands(desk, store, live, clock)
 
-    def add_to(self, commands: Commands) -> None:
+    def add_to(self, commands: "Commands") -> None:
         """Register the chat commands."""
         self.commands.add_to(commands)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/approvals`."""
-        from daycare.api.routes_approvals import Approvals
+        from daycare.features.approvals.routes import Approvals
 
         return Approvals(self._desk, self._store, self._directory, self._clock, self._owner).routes()
 

@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from daycare.backups.engine import Backups
-from daycare.base.health import Finding
 from daycare.feature import Feature
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
+
+    from daycare.base.health import Finding
+    from daycare.features.backups.engine import Backups
 
 
 class BackingUp(Feature):
@@ -17,12 +18,12 @@ class BackingUp(Feature):
 
     name = "backup"
 
-    def __init__(self, backups: Backups) -> None:
+    def __init__(self, backups: "Backups") -> None:
         self.backups = backups
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/backups`."""
-        from daycare.api.routes_backups import BackupRoutes
+        from daycare.features.backups.routes import BackupRoutes
 
         return BackupRoutes(self.backups, closing).routes()
 
@@ -34,6 +35,6 @@ class BackingUp(Feature):
         """Return what `GET /v1/status` shows of it."""
         return await self.backups.status()
 
-    async def findings(self) -> Sequence[Finding]:
+    async def findings(self) -> "Sequence[Finding]":
         """Return whether one is late."""
         return (self.backups.finding(),)

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from daycare.actors.directory import Directory
-from daycare.agent.budget_commands import BudgetCommands
-from daycare.agent.budget_controls import BudgetControls
-from daycare.agent.budgets import Budgets
-from daycare.agent.commands import Commands
-from daycare.base.clock import Clock
 from daycare.feature import Feature
-from daycare.store.contract import Store
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
+
+    from daycare.actors.directory import Directory
+    from daycare.agent.budgets import Budgets
+    from daycare.agent.commands import Commands
+    from daycare.base.clock import Clock
+    from daycare.features.budgets.commands import BudgetCommands as BudgetCommands
+    from daycare.features.budgets.controls import BudgetControls as BudgetControls
+    from daycare.store.sqlite.store import Store
 
 
 class Budgeting(Feature):
@@ -22,17 +23,21 @@ class Budgeting(Feature):
 
     name = "budgets"
 
-    def __init__(self, store: Store, directory: Directory, budgets: Budgets, clock: Clock, owner: str) -> None:
+    def __init__(self, store: "Store", directory: "Directory", budgets: "Budgets", clock: "Clock", owner: str) -> None:
+        from daycare.features.budgets.controls import BudgetControls
+
         self._people = store.people
         self._owner = owner
         self.controls = BudgetControls(store, directory, budgets, clock, owner)
 
-    def add_to(self, commands: Commands) -> None:
+    def add_to(self, commands: "Commands") -> None:
         """Register the chat commands."""
+        from daycare.features.budgets.commands import BudgetCommands
+
         BudgetCommands(self.controls, self._people).add_to(commands)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/budgets`, `/v1/budget` and `/v1/spend`."""
-        from daycare.api.routes_budgets import BudgetRoutes
+        from daycare.features.budgets.routes import BudgetRoutes
 
         return BudgetRoutes(self.controls, self._owner).routes()

@@ -30,8 +30,8 @@ from daycare.features.cron.records import CronJob, CronProblem, CronRun, NewCron
 from daycare.features.cron.rows import CronRows
 from daycare.observe.bus import Bus
 from daycare.settings import CronSection, Live
-from daycare.store.contract import Store
 from daycare.store.records import AgentConfig
+from daycare.store.sqlite.store import Store
 from daycare.tools.catalogue import TASKS_ONLY
 
 May = Callable[[str, str, str], Awaitable[object]]

@@ -45,8 +45,8 @@ from daycare.features.tasks.records import NewTask
 from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Commit, Policy
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 from daycare.tools.context import shortened
 

@@ -3,24 +3,26 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from daycare.exports.engine import Exports
 from daycare.feature import Feature
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
+    from daycare.features.exports.engine import Exports
+
 
 class Exporting(Feature):
     """All of it."""
 
     name = "exports"
+    uploads = ("/v1/imports",)
 
-    def __init__(self, exports: Exports) -> None:
+    def __init__(self, exports: "Exports") -> None:
         self._exports = exports
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/exports`, `/v1/imports` and `/v1/clones`."""
-        from daycare.api.routes_exports import ExportRoutes
+        from daycare.features.exports.routes import ExportRoutes
 
         return ExportRoutes(self._exports, closing).routes()

@@ -3,21 +3,23 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from daycare.actors.router import Router
-from daycare.agent.behaviours import Part
 from daycare.feature import Feature
-from daycare.observe.metrics import Family, Gauge
-from daycare.plugin import Inbound
-from daycare.schedule.health import HEALTH, Health
-from daycare.store.contract import Store
-from daycare.store.records import Receipt
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
+    from daycare.actors.router import Router
+    from daycare.agent.behaviours import Part
+    from daycare.features.health.service import HEALTH as HEALTH
+    from daycare.features.health.service import Health
+    from daycare.observe.metrics import Family
+    from daycare.observe.metrics import Gauge as Gauge
+    from daycare.plugin import Inbound
+    from daycare.store.records import Receipt
+    from daycare.store.sqlite.store import Store
 
-Accept = Callable[[Inbound], Awaitable[Receipt]]
+    Accept = Callable[[Inbound], Awaitable[Receipt]]
 
 
 class Watching(Feature):
@@ -25,13 +27,13 @@ class Watching(Feature):
 
     name = "health"
 
-    def __init__(self, store: Store, router: Router, accept: Accept, health: Health, owner: str) -> None:
+    def __init__(self, store: "Store", router: "Router", accept: "Accept", health: "Health", owner: str) -> None:
         self._parts = (store, router, accept, owner)
         self.health = health
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/health` and `/v1/gc`."""
-        from daycare.api.routes_upkeep import Upkeep
+        from daycare.features.health.routes import Upkeep
 
         return Upkeep(self.health.report, *self._parts, closing).routes()
 
@@ -39,11 +41,15 @@ class Watching(Feature):
         """Return what watches."""
         return {"health": self.health.run}
 
-    async def gauges(self) -> Sequence[Family]:
+    async def gauges(self) -> "Sequence[Family]":
         """Return what is measured of the loop."""
+        from daycare.observe.metrics import Gauge
+
         what = "How late the loop was at most, lately"
         return (Gauge("daycare_loop_lag_seconds", what).set(value=self.health.lag_s),)
 
-    def behaviours(self) -> Mapping[str, Part]:
+    def behaviours(self) -> "Mapping[str, Part]":
         """Return the agent that reports."""
+        from daycare.features.health.service import HEALTH
+
         return {HEALTH: self.health}

@@ -14,9 +14,9 @@ from daycare.base.times import local_time
 from daycare.features.memory.controls import MemoryControls, Shown
 from daycare.features.memory.forgetting import Plan
 from daycare.features.memory.search.lookup import Filters, label, label_in
-from daycare.store.contract import PeopleStore
 from daycare.store.records import Agent, InboxRow
 from daycare.store.records_memories import Forgotten, Tier
+from daycare.store.sqlite.people import People
 
 _SHOWN: Final = 10  # memories of one answer: a phone's screen
 _LINE_CHARS: Final = 160
@@ -29,7 +29,7 @@ _HELP: Final = (
 class MemoryCommands:
     """Answers it."""
 
-    def __init__(self, controls: MemoryControls, people: PeopleStore) -> None:
+    def __init__(self, controls: MemoryControls, people: People) -> None:
         self._controls = controls
         self._people = people
 

@@ -21,9 +21,9 @@ from daycare.features.memory.search.lookup import Filters, Lookup, label, label_
 from daycare.features.memory.search.queries import Hit
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Receipt
 from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Uncurated
+from daycare.store.sqlite.store import Store
 
 Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
 

@@ -10,9 +10,9 @@ import msgspec
 
 from daycare.base.errors import NotFoundError
 from daycare.base.messages import Origin
-from daycare.store.contract import Store
 from daycare.store.records_documents import Attribution, NewVersion, Place
 from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, Tier
+from daycare.store.sqlite.store import Store
 
 MENTIONS_MAX: Final = 10  # of what speaks of the same: a person looks through as many
 VERSIONS_PAGE: Final = 100  # versions of a document looked at in one go

@@ -31,9 +31,9 @@ from daycare.observe.keeper import SetAside, is_of_the_store
 from daycare.rules.chunks import cut
 from daycare.rules.taint import worst
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, User
 from daycare.store.records_memories import ECHO, EVERYBODY, EndedTurn, NewMemory, NewVectors, Tier
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 LOGGED: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER, Kind.APP, Kind.CRON, Kind.TASK)

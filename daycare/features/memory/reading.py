@@ -12,10 +12,10 @@ from daycare.base.permission import READ_MEMORY
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.search.lookup import Filters, Lookup, day_ms, label_in, missing, told, told_whole, where
 from daycare.rules.document_paths import parse, spell
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Turn, User
 from daycare.store.records_documents import Layer
 from daycare.store.records_memories import Tier
+from daycare.store.sqlite.store import Store
 from daycare.tools.context import SEARCHES_WITH
 
 

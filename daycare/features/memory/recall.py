@@ -40,9 +40,9 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Receipt, Turn, User
 from daycare.store.records_memories import Memory, Tier
+from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats

@@ -16,7 +16,6 @@ from daycare.actors.router import Router
 from daycare.agent.commands import Commands
 from daycare.agent.provenance import Provenance
 from daycare.agent.steps import Aside, Thinker, Thought
-from daycare.approvals.desk import Desk
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.events import EmbedderAway
@@ -25,6 +24,7 @@ from daycare.base.path import Kind
 from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.config import Config
 from daycare.feature import Feature
+from daycare.features.approvals.desk import Desk
 from daycare.features.memory.commands import MemoryCommands
 from daycare.features.memory.controls import MemoryControls
 from daycare.features.memory.documents.chunking import Chunking
@@ -52,10 +52,11 @@ from daycare.observe.metrics import Family, Gauge
 from daycare.plugin import Plugin, StructTool
 from daycare.rules.findings import findings_of
 from daycare.settings import Live
-from daycare.store.contract import SecretStore, Store
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
 from daycare.store.records_memories import Tier
+from daycare.store.sqlite.people import Secrets
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ class MemoryFeature(Feature):
 
 
 def loader(
-    home: Home, config: Config, plugins: Sequence[Plugin], secrets: SecretStore, vault: Vault
+    home: Home, config: Config, plugins: Sequence[Plugin], secrets: Secrets, vault: Vault
 ) -> Callable[[], Awaitable[Model]] | None:
     """Return what makes the embedder of the settings ready, None for none. Raises `BrokenError`."""
     name = config.memory.embedder

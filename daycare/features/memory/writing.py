@@ -15,8 +15,6 @@ from msgspec.structs import replace
 from daycare.actors.permits import Permits
 from daycare.agent.provenance import OTHERS, Provenance
 from daycare.agent.readings import RECALLING, recalled
-from daycare.approvals.desk import Ask
-from daycare.approvals.desk import Desk as ApprovalDesk
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
@@ -32,6 +30,8 @@ from daycare.base.path import Kind
 from daycare.base.permission import WRITE_MEMORY, Decision
 from daycare.base.sections import added
 from daycare.base.times import local_time
+from daycare.features.approvals.desk import Ask
+from daycare.features.approvals.desk import Desk as ApprovalDesk
 from daycare.features.memory.documents.records import Draft, LayerState
 from daycare.features.memory.documents.service import Documents, head_of
 from daycare.features.memory.log import is_echo
@@ -41,10 +41,10 @@ from daycare.rules.consent import Need, needed, within
 from daycare.rules.document_paths import DAILY, MEMORY, parse
 from daycare.rules.taint import Sources
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.records_approvals import Approval, ApprovalState, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, Place
+from daycare.store.sqlite.store import Store
 
 Verb = Literal["write", "append", "delete"]
 Scan = Callable[[str], Awaitable[Sequence[object]]]

@@ -23,6 +23,6 @@ class Models(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/models`."""
-        from daycare.api import routes_models
+        from daycare.features.models import routes
 
-        return routes_models.Models(self._pool, self._owner).routes()
+        return routes.Models(self._pool, self._owner).routes()

@@ -1,19 +1,20 @@
-"""Pairing: strangers who knocked are let in, or turned away."""
+"""Pairing: strangers are let in, or turned away."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from daycare.actors.directory import Directory
-from daycare.agent.commands import Commands
-from daycare.agent.newcomer_commands import NewcomerCommands
-from daycare.agent.newcomers import Newcomers
-from daycare.base.clock import Clock
 from daycare.feature import Feature
-from daycare.store.contract import Store
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
+
+    from daycare.actors.directory import Directory
+    from daycare.agent.commands import Commands
+    from daycare.base.clock import Clock
+    from daycare.features.pairing.commands import NewcomerCommands as NewcomerCommands
+    from daycare.features.pairing.newcomers import Newcomers as Newcomers
+    from daycare.store.sqlite.store import Store
 
 
 class Pairing(Feature):
@@ -21,17 +22,21 @@ class Pairing(Feature):
 
     name = "pairing"
 
-    def __init__(self, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
+    def __init__(self, store: "Store", directory: "Directory", clock: "Clock", owner: str) -> None:
+        from daycare.features.pairing.newcomers import Newcomers
+
         self._store = store
         self._clock = clock
         self.newcomers = Newcomers(store, directory, owner)
 
-    def add_to(self, commands: Commands) -> None:
+    def add_to(self, commands: "Commands") -> None:
         """Register the chat command."""
+        from daycare.features.pairing.commands import NewcomerCommands
+
         NewcomerCommands(self.newcomers, self._store.people).add_to(commands)
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/pairings`."""
-        from daycare.api.routes_pairings import Pairings
+        from daycare.features.pairing.routes import Pairings
 
         return Pairings(self.newcomers, self._store, self._clock).routes()

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
 
     from daycare.actors.permits import Permits
-    from daycare.store.contract import Store
+    from daycare.store.sqlite.store import Store
     from daycare.store.vault import Vault
 
 
@@ -27,8 +27,8 @@ class Household(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/users`, `/v1/keys` and `/v1/can`."""
-        from daycare.api.routes_people import Keys, People
-        from daycare.api.routes_permissions import Permissions
+        from daycare.features.people.routes import Keys, People
+        from daycare.features.people.routes_permissions import Permissions
 
         people, keys = People(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
         return [*people.routes(), *keys.routes(), *Permissions(self._permits).routes()]

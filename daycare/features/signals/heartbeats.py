@@ -21,8 +21,8 @@ from daycare.base.signal import HEART
 from daycare.features.signals.records import Heartbeat
 from daycare.features.signals.rows import HeartbeatRows
 from daycare.rules import budgets as rules
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 
 if TYPE_CHECKING:

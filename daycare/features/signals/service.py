@@ -23,8 +23,8 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.plugin import ToolContext
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, Commit
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 
 May = Callable[[str, str, str], Awaitable[object]]
@@ -114,7 +114,7 @@ class SignalControls:
             raise ForbiddenError(
                 "SIGNAL_SUBSCRIBER",
                 f"subscribing {path}: a {agent.kind} does not last",
-                hint="subscribe the agent that people talk with, or a lasting one",
+                hint="subscribe the agent that people talk with, or a permanent one",
             )
         return await self.rows.subscribe(agent, pattern, silent=silent, origin=origin)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
     from daycare.settings import Live
-    from daycare.store.contract import Store
     from daycare.store.records import Commit
+    from daycare.store.sqlite.store import Store
 
 
 class Tasks(Feature):

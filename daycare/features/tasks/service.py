@@ -31,8 +31,8 @@ from daycare.observe.keeper import SetAside
 from daycare.plugin import ToolContext
 from daycare.rules.taint import spoken_in
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, Commit, Delivery, NewAgent, Policy, Reply
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import Worker
 from daycare.tools.catalogue import TASKS_ONLY
 from daycare.tools.context import shortened

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from daycare.backups.engine import folder_of
-from daycare.backups.restoring import refuse_half
-from daycare.backups.shelf import scheduled_in
 from daycare.base.english import plural
 from daycare.base.limits import BACKUP_LATE
 from daycare.base.sizes import size
 from daycare.base.times import when
+from daycare.features.backups.engine import folder_of
+from daycare.features.backups.restoring import refuse_half
+from daycare.features.backups.shelf import scheduled_in
 from daycare.ops.doctor.finding import Finding, Level, Mend
 from daycare.ops.doctor.scene import Scene
 from daycare.ops.vanished import refuse_vanished

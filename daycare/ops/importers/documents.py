@@ -100,7 +100,7 @@ async def _document(taking: "Taking", it: Text, name: str, text: str, user: User
         notes.append("suspicious, so it is kept alongside: each prompt has MEMORY.md")
     elif name == IDENTITY and not taking.owner.operator:
         place, there = aside, await store.get(aside)
-        notes.append("kept alongside: who the agent is says the operator")
+        notes.append("kept alongside: the operator decides who the agent is")
     elif there is not None and not taking.replace and not _is_first(there.version):
         place, there = aside, await store.get(aside)
         notes.append("kept alongside, as there is one already; --replace takes its place")

@@ -11,15 +11,15 @@ import trio
 
 from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
-from daycare.backups.making import Making
-from daycare.backups.shelf import name_of, publish
 from daycare.base.clock import Clock, SystemClock
 from daycare.base.errors import ConflictError, InvalidError, NotFoundError
 from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
 from daycare.config import Config, load
-from daycare.exports.archive import anonymous
 from daycare.features import open_store
+from daycare.features.backups.making import Making
+from daycare.features.backups.shelf import name_of, publish
+from daycare.features.exports.archive import anonymous
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
 from daycare.ops.importers.found import Setting, Trove

@@ -26,9 +26,9 @@ from daycare.ops.importers.found import MAIN, OWNER, AgentFound, Found, Job, Per
 from daycare.ops.importers.report import Item, Outcome
 from daycare.ops.importers.words import free, slug
 from daycare.rules.findings import findings_of
-from daycare.store.contract import Store
 from daycare.store.records import Agent, AgentConfig, NewAgent, User
 from daycare.store.records_approvals import Finding
+from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, check_key_name
 
 AT_ONCE: Final = 32  # of documents: what is written at the same time is one commit

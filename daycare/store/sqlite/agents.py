@@ -31,7 +31,7 @@ _COUNTERS = {"sub": "next_sub_index", "search": "next_search_index"}
 
 
 class Agents:
-    """See `contract.AgentStore`."""
+    """Agents: at most one living (or parked) on a path; kind, user, role and parent never change."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, spawn: Spawn, change: Change) -> None:
         self._write = writer.write
@@ -39,22 +39,36 @@ class Agents:
         self._spawn, self._change = spawn, change  # handed in: they concern messages and turns, which know agents
 
     async def create(self, new: NewAgent) -> Agent:
-        """Create an agent, or return the living one on that path."""
+        """Create an agent, or return the living one on that path; so a repeat is harmless.
+
+        After a death the path gets a new incarnation. Raises `ConflictError` when another user's agent lives there.
+        """
         return await self._write(lambda tx: create(tx, new))
 
     async def create_lasting(self, new: NewAgent, at_most: int) -> Agent:
-        """Create an agent for another one, or return the one that this call has made."""
+        """Create an agent for another one, once for each `new.born`.
+
+        Raises `ConflictError` AGENT_EXISTS where one lives, `BusyError` LASTING_AGENTS_MAX where its user has `at_most`
+        of its kind.
+        """
         return await self._write(lambda tx: _create_lasting(tx, new, at_most))
 
     async def create_child(self, parent_id: str, kind: str, new: NewAgent) -> Agent:
-        """Create `<parent>/<kind>/<n>` with the parent's next index; `new.path` is the parent's path and is extended.
+        """Create `<new.path>/<kind>/<n>`, where `new.path` is the parent's path and n its next index of that kind.
 
-        Concurrent calls get distinct consecutive indexes. Raises `NotFoundError` when the parent is dead.
+        Not idempotent: each call makes another child. Concurrent calls get distinct, consecutive indexes; an index
+        at which an agent still lives is skipped. Raises `NotFoundError` when the parent is dead, `BusyError` at
+        `CHILDREN_MAX`, for helpers also where `SUBAGENTS_LIVING_MAX` live below the parent's root or
+        `SUBAGENTS_DAILY_MAX` were made there within a day.
         """
         return await self._write(lambda tx: create_child(tx, parent_id, kind, new))
 
     async def spawn(self, parent: Agent, kind: str, new: NewAgent, first: Envelope) -> Agent:
-        """Make a child with its first message, together; a repeat with the same `new.born` returns the first one."""
+        """Make a child as `create_child` does and post its first message, together; `first.to` is the child's path.
+
+        Idempotent on `new.born`: a repeat returns the first child, dead or not, and posts nothing. Raises `BusyError`
+        at `HELPERS_MAX`, for searches at `SEARCHES_MAX`.
+        """
         return await self._write(lambda tx: self._spawn(tx, parent, kind, new, first), len(first.text))
 
     async def children(self, path: str, *, busy: bool = False) -> list[Agent]:
@@ -78,7 +92,7 @@ class Agents:
         after: str = "",
         limit: int = 100,
     ) -> list[Agent]:
-        """Return agents in the order of their paths, beginning after the path `after`."""
+        """Return agents in the order of path and incarnation, beginning after the path `after`."""
         where, bindings = ["path > ?"], [after]
         if user is not None:
             where.append("user = ?")
@@ -105,7 +119,10 @@ class Agents:
         return found
 
     async def idle_children(self, before_ms: int, now_ms: int, limit: int) -> list[tuple[str, int]]:
-        """Return (id, last turn) of living subs and searches idle since `before_ms`, for whom nothing waits."""
+        """Return (id, last turn) of living helpers and searches, idle since `before_ms`, for whom nothing waits.
+
+        Of one whose turn ended later than now, by a clock that was ahead, nobody knows since when: it counts as idle.
+        """
         rows = self._reader.execute(
             "SELECT a.id, h.turn FROM agents a"
             " JOIN history h ON h.turn = (SELECT max(turn) FROM turns WHERE agent_id = a.id)"
@@ -117,23 +134,33 @@ class Agents:
         return [(str(agent_id), int(str(turn))) for agent_id, turn in rows]
 
     async def configure(self, agent_id: str, config: AgentConfig) -> Agent:
-        """Replace an agent's configuration."""
+        """Replace an agent's configuration; the last one wins. Raises `InvalidError` when it is too large."""
         return await self._write(lambda tx: _configure(tx, agent_id, config))
 
     async def set_state(self, agent_id: str, state: str, reason: str = "", *, untold: str | None = None) -> Agent:
-        """Park, unpark or bury an agent. Burying moves its waiting messages to the dead letters and frees its path."""
+        """Park, unpark or bury an agent.
+
+        Burying frees the path, ends its turns, deletes the timers, moves waiting messages to the dead letters, tells
+        those agents that asked (but the one with the id `untold`), and dismisses its children, together. Raises
+        `ConflictError` for one who is dead already.
+        """
         return await self._write(lambda tx: self._change(tx, agent_id, state, reason, untold))
 
     async def revive(self, path: str, since_ms: int) -> Agent:
-        """Let the last incarnation of a path live again."""
+        """Let the last incarnation of a path live again, with its history, settings and documents.
+
+        What waited for it has become dead letters and stays there; its helpers have ended. A dismissal that has the key
+        of one of its earlier lives is no repeat. Raises `ConflictError` when somebody lives at the path or it ended
+        before `since_ms`, `NotFoundError` when nobody ever lived there.
+        """
         return await self._write(lambda tx: _revive(tx, path, since_ms))
 
     async def new_session(self, agent_id: str, reason: str) -> int:
-        """End the current session and return the next one's number."""
+        """End the session and return the next one's number. Not idempotent: each call starts one."""
         return await self._write(lambda tx: new_session(tx, agent_id, reason))
 
     async def count(self) -> dict[str, int]:
-        """Return how many agents there are in each stored state, the daemon's own left out."""
+        """Return how many agents there are in each stored state, the daemon's own left out; states may be missing."""
         return counts_of_agents(self._reader)
 
 

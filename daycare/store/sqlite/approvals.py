@@ -38,32 +38,52 @@ _DONE: Final = (ApprovalState.APPROVED, ApprovalState.EDITED)
 
 
 class Approvals:
-    """See `contract_approvals.ApprovalStore`."""
+    """Requests of agents for something that a person decides.
+
+    `show` returns the message that shows a request to who decides; it is queued with the change, all or nothing.
+    Whoever asked is told of an end by a message to that incarnation of the agent, once, in the transaction of the end;
+    a dead one is not, which is counted. `NotFoundError` APPROVAL_UNKNOWN for a number that there is not.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def request(self, new: NewApproval, show: Show) -> tuple[Approval, bool]:
-        """Make a request, or find the one with its key."""
+        """Make a request, and return it with whether it is new.
+
+        Idempotent on `new.key`: a repeat returns the first and shows nothing. Where the decider granted this kind to
+        the agent, an unflagged one is approved and done at once, and not shown. Raises `ConflictError`
+        DOCUMENT_CHANGED if the base is another by now, `BusyError` APPROVALS_OPEN at `APPROVALS_OPEN_MAX` pending
+        ones of the agent and its helpers together, APPROVALS_HOURLY past `APPROVALS_PER_HOUR`.
+        """
         return await self._write(lambda tx: _request(tx, new, show), len(new.action.text))
 
     async def check_room(self, path: str, now_ms: int) -> None:
-        """Raise `BusyError` if an agent may ask for nothing more now."""
+        """Raise `BusyError` as `request` would, where work for a request that cannot be made is to be spared."""
         approval_room.check(self._reader, approval_room.root_of(path), now_ms)
 
     async def decide(
         self, no: int, verdict: Literal["approve", "reject"], *, seen: str, by: str, why: str = ""
     ) -> tuple[Approval, bool]:
-        """Decide a request and do what it asks for."""
+        """Decide a request, do what it asks for, and tell the agent, all or nothing; return whether it was new.
+
+        `seen` is the content hash that the decider saw, its first 8 characters at least; `by` is their connector key.
+        A repeat of the very same decision is no error. Raises `ConflictError` APPROVAL_DECIDED when it is decided
+        already or has expired, APPROVAL_CHANGED when `seen` is of other content, APPROVAL_BASE when the document was
+        changed meanwhile; and what writing a document may raise.
+        """
         return await self._write(lambda tx: _decide(tx, no, verdict, seen, by, why))
 
     async def revise(self, no: int, revision: Revision, *, seen: str) -> Approval:
-        """Give a pending request new content or a new base."""
+        """Give a pending request new content or a new base. What was seen before decides no more.
+
+        `seen` is the whole content hash that it has now. Raises `ConflictError` as `decide`, and DOCUMENT_CHANGED.
+        """
         return await self._write(lambda tx: _revise(tx, no, revision, seen), len(revision.action.text))
 
     async def outdate(self, no: int, *, seen: str, why: str) -> Approval:
-        """End a pending request that cannot be done any more."""
+        """End a pending request that cannot be done any more as stale. Raises `ConflictError` as `decide`."""
 
         def run(tx: Tx) -> Approval:
             it = _pending(tx, no, seen)
@@ -73,11 +93,14 @@ class Approvals:
         return await self._write(run)
 
     async def undo(self, no: int, *, by: str) -> tuple[Approval, bool]:
-        """Take back what an approved request did."""
+        """Take back what an approved request did to its document; idempotent; return whether it was new.
+
+        Raises `ConflictError` APPROVAL_NOT_DONE for one that did nothing, DOCUMENT_CHANGED if there are newer versions.
+        """
         return await self._write(lambda tx: _undo(tx, no, by))
 
     async def expire(self, limit: int = 100) -> list[Approval]:
-        """End pending requests whose time is over."""
+        """End pending requests whose time is over; return them."""
 
         def run(tx: Tx) -> list[Approval]:
             # None waits for longer than requests do from now, whatever the clock said when it was made.
@@ -107,7 +130,7 @@ class Approvals:
         before: int | None = None,
         limit: int = 100,
     ) -> list[Approval]:
-        """Return requests, the newest first."""
+        """Return requests, the newest first, beginning below number `before`."""
         among = f"AND state IN ({marks(states)})" if states else ""
         mine = "" if decider is None else "AND decider = ?"
         return rows.APPROVALS.find(
@@ -122,7 +145,7 @@ class Approvals:
         )
 
     async def shown_by(self, decider: str, connector: str, user: str, receipt: str) -> Approval | None:
-        """Return the pending request that a delivered message shows."""
+        """Return the pending request for a decider that a delivered message in a user's conversation shows."""
         found = self._reader.execute(
             "SELECT a.no, o.receipt FROM approvals a JOIN approval_messages m ON m.no = a.no"
             " JOIN outbox o ON o.seq = m.outbox"
@@ -142,7 +165,10 @@ class Approvals:
         return row is not None
 
     async def outlived(self, connectors: Sequence[str], after_ms: int, limit: int = 100) -> list[tuple[int, int]]:
-        """Return messages, delivered or on their way, that show a request which is decided."""
+        """Return (request, outbox row) of messages whose request is decided, the newest first.
+
+        Those that these connectors bring and that are younger than `after_ms`, until `settle` was called for them.
+        """
         found = self._reader.execute(
             "SELECT m.no, m.outbox FROM approval_messages m CROSS JOIN approvals a ON a.no = m.no"
             " CROSS JOIN outbox o ON o.seq = m.outbox WHERE m.content_hash <> '' AND m.created_at > ? AND o.state < 3"
@@ -161,7 +187,10 @@ class Approvals:
         await self._write(run)
 
     async def grant(self, grant: Grant) -> None:
-        """Let a kind of request be approved at once for a while."""
+        """Let a kind of request of an agent be approved at once for a while; the last one counts.
+
+        Raises `InvalidError` GRANT_REFUSED for a kind of which each is asked for.
+        """
         if grant.kind not in GRANTABLE:
             raise InvalidError("GRANT_REFUSED", f"granting {grant.kind} to an agent: each of these is asked for")
 
@@ -177,7 +206,7 @@ class Approvals:
         await self._write(run)
 
     async def grants(self, agent_id: str | None = None) -> list[Grant]:
-        """Return what was granted."""
+        """Return what was granted; `until` tells whether that is over."""
         found = self._reader.execute(
             "SELECT agent_id, kind, user, by, until FROM approval_grants WHERE ? IS NULL OR agent_id = ?"
             " ORDER BY agent_id, kind LIMIT 1000",

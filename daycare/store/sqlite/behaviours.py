@@ -8,13 +8,13 @@ from daycare.store.sqlite.writer import Tx, Writer
 
 
 class Behaviours:
-    """See `contract_upkeep.BehaviourStore`."""
+    """What agents with a behaviour keep; written by `Turns.finish`, with the turn."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._reader = reader
 
     async def kept(self, agent_id: str) -> Kept | None:
-        """Return what an agent keeps."""
+        """Return what an agent keeps, None before it has kept anything."""
         row = self._reader.execute(
             "SELECT state, at, turn FROM behaviour_states WHERE agent_id = ?", (agent_id,)
         ).fetchone()

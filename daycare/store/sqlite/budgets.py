@@ -61,7 +61,15 @@ _decode_raises = msgspec.json.Decoder(dict[str, dict[str, int]]).decode
 
 
 class Budgets:
-    """See `contract_budgets.BudgetStore`."""
+    """Limits, reservations, and sums by day and by month.
+
+    A reservation counts in full until `settle` charges the call. One that no call stands behind any more is *stranded*:
+    it goes on counting in full, as unsettled.
+    Opening a store strands all that it finds, as their calls died with whoever made them;
+    `Ledger.expire` strands what is older than any turn. A path counts what it spends
+    itself, what all below it spend, and what tasks do that these asked for; a user's path also what users below that
+    user do. A user below another one and their address `/ann/subuser/bob` are one.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
@@ -84,7 +92,7 @@ class Budgets:
         ]
 
     async def put(self, row: BudgetRow) -> None:
-        """Set what a path may use."""
+        """Set what a path may use; the last one wins."""
         values = (row.path, _encode(row.limits).decode(), _encode(row.raises).decode(), row.set_by)
         await self._write(
             lambda tx: tx.run(
@@ -96,7 +104,7 @@ class Budgets:
         )
 
     async def remove(self, path: str) -> bool:
-        """Forget what was set for a path."""
+        """Forget what was set for a path; idempotent, returns whether there was anything."""
 
         def run(tx: Tx) -> bool:
             tx.run("DELETE FROM budgets WHERE path = ?", (path,))
@@ -107,7 +115,10 @@ class Budgets:
     # -- reservations ------------------------------------------------------------------------------------------------
 
     async def reserve(self, new: NewReservation, ceilings: Sequence[Ceiling]) -> Reserved:
-        """Reserve unless the call may go above one of the ceilings."""
+        """Reserve unless one of the ceilings is reached. The look and the reservation are one transaction.
+
+        So calls side by side use at most one reservation more than a ceiling. Not idempotent.
+        """
 
         def run(tx: Tx) -> Reserved:
             standings = tuple(
@@ -132,7 +143,7 @@ class Budgets:
         return await self._write(run)
 
     async def release(self, no: int) -> None:
-        """Give back the reservation of a call that cost nothing."""
+        """Give back the reservation of a call that surely cost nothing; idempotent."""
 
         def run(tx: Tx) -> None:
             for row in tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall():
@@ -142,7 +153,7 @@ class Budgets:
         await self._write(run)
 
     async def strand(self, no: int) -> None:
-        """Let the reservation of a call whose end nobody knows count in full."""
+        """Let the reservation of a call whose end nobody knows count in full; idempotent."""
 
         def run(tx: Tx) -> None:
             strand(tx.db, tx.db.execute(f"SELECT {RESERVATION} FROM reservations WHERE no = ?", (no,)).fetchall())
@@ -151,11 +162,11 @@ class Budgets:
         await self._write(run)
 
     async def payer_of(self, path: str) -> str:
-        """Return for which other path a call at `path` counts, too: that of whoever asked for a task."""
+        """Return for which other path a call at `path` counts, too: that of whoever asked for a task; "" for none."""
         return payer_of(self._reader, path)
 
     async def settle(self, spend: Spend) -> None:
-        """Charge a call."""
+        """Charge a call, once for its reservation; without one it is charged each time."""
         await self._write(lambda tx: _charge(tx, spend))
 
     # -- sums --------------------------------------------------------------------------------------------------------
@@ -165,7 +176,7 @@ class Budgets:
         return list(_standings(self._reader, ceilings))
 
     async def mark(self, ceiling: Ceiling, share: int) -> bool:
-        """Remember that a share of a ceiling was reached; False if that was known."""
+        """Remember that `share` percent of a ceiling were reached; False if that was known."""
 
         def run(tx: Tx) -> bool:
             tx.run(
@@ -177,7 +188,10 @@ class Budgets:
         return await self._write(run)
 
     async def spent(self, first: str, last: str, *, path: str = EVERYTHING, limit: int = 10_000) -> list[Spent]:
-        """Return what was spent at or below a path, newest first."""
+        """Return what was spent at or below a path from one day or month to another, newest first.
+
+        Of days `2026-11-21`, of months `2026-11`: both ends have the same form.
+        """
         found: list[Spent] = []
         keys = self._reader.execute(
             f"{_KEYS} SELECT key FROM keys WHERE key BETWEEN ?1 AND ?2 AND length(key) = length(?1) ORDER BY key DESC",

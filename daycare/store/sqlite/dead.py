@@ -14,14 +14,18 @@ from daycare.store.sqlite.writer import Tx, Writer
 
 
 class DeadLetters:
-    """See `contract.DeadLetterStore`."""
+    """What was given up on, until it is replayed or pruned; at most `DEAD_LETTERS_MAX` in all.
+
+    Past that the oldest make room of whoever has most, a person or group with everybody below: nobody pushes out those
+    of others who have less.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def find(self, *, path: str | None = None, before: int | None = None, limit: int = 100) -> list[DeadLetter]:
-        """Return the newest dead letters first."""
+        """Return the newest dead letters first, beginning below number `before`."""
         at, bindings = ("", ()) if path is None else ("path = ? AND ", (path,))
         bindings = (*bindings, 2**63 - 1 if before is None else before, limit)
         return LETTERS.find(self._reader, f"{at}no < ? ORDER BY no DESC LIMIT ?", bindings)
@@ -31,15 +35,21 @@ class DeadLetters:
         return LETTERS.one(self._reader, "no = ?", (no,))
 
     async def replay(self, no: int) -> int:
-        """Queue a dead letter again, behind what waits now; return the new inbox or outbox number."""
+        """Queue it again, behind what waits now, and return its new inbox or outbox number.
+
+        Happens once: a repeat raises `ConflictError`. A refused one (`NotFoundError`, `BusyError`) may be tried again.
+        """
         return await self._write(lambda tx: _replay(tx, no))
 
     async def replay_turn(self, agent_id: str, turn: int) -> int:
-        """Queue again what was given up with a turn; return how many messages."""
+        """Queue again, in order, what an agent's turn was given up with and nobody has replayed; return how many.
+
+        All or nothing; raises as `replay` does. A repeat finds nothing more.
+        """
         return await self._write(lambda tx: _replay_turn(tx, agent_id, turn))
 
     async def prune(self, *, before_ms: int) -> int:
-        """Delete dead letters older than `before_ms`; return how many."""
+        """Delete dead letters older than `before_ms`, and what is known of those dropped before; return how many."""
 
         def run(tx: Tx) -> int:
             tx.run("DELETE FROM dropped_letters WHERE last_at < ?", (before_ms,))
@@ -51,7 +61,7 @@ class DeadLetters:
         return await self._write(run)
 
     async def dropped(self) -> list[DroppedLetters]:
-        """Return whose dead letters had to make room for others, those with most first."""
+        """Return whose dead letters made room, and how many since they were last pruned; those with most first."""
         rows = self._reader.execute(
             "SELECT user, letters, first_at, last_at FROM dropped_letters ORDER BY letters DESC, user LIMIT 100"
         )

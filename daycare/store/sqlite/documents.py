@@ -49,7 +49,14 @@ _sources = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class Documents:
-    """See `contract_documents.DocumentStore`."""
+    """Documents by place (layer, owner, name), each a line of versions whose numbers rise, deletions included.
+
+    What changes one raises `ConflictError` DOCUMENT_CHANGED when its newest version is not the one that `base_hash`
+    names; the message tells the hash it has now. `InvalidError` DOCUMENT_TOO_LARGE past `DOCUMENT_MAX_BYTES`,
+    DOCUMENT_TEXT or DOCUMENT_ATTRIBUTION for what cannot be kept; `BusyError` DOCUMENTS_FULL past `DOCUMENTS_MAX`
+    living ones of one (layer, owner), of an agent's daily logs (`daily/...`) past `DAILY_LOGS_MAX`. Idempotent on
+    (place, `new.key`), if there is a key: a repeat returns the first version.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
@@ -57,50 +64,66 @@ class Documents:
         self._readers = readers
 
     async def write(self, new: NewVersion) -> DocumentVersion:
-        """Append a version."""
+        """Append a version. The text that is there already makes none: the newest is returned, whatever the base.
+
+        Raises `NotFoundError` DOCUMENT_MISSING for the deletion of what is not there.
+        """
         return await self._write(lambda tx: write(tx, new), len(new.text or ""))
 
     async def append(self, new: NewVersion, head: str = "", section: str = "") -> DocumentVersion:
-        """Append a version with more text."""
+        """Append a version that has `new.text` behind the newest text, on a line of its own.
+
+        Where there is none, `head` stands before it. With a `section` it goes below that heading.
+        """
         return await self._write(lambda tx: append(tx, new, head, section), len(new.text or ""))
 
     async def undo(self, new: NewVersion, version: int | None = None) -> DocumentVersion:
-        """Append a version with the text before the newest."""
+        """Append a version with the text (or the absence) before the newest; `new.text` is not looked at.
+
+        It says of its words where they came from then; who took them back is `new.by`.
+        Raises `ConflictError` DOCUMENT_CHANGED unless the newest is number `version` (None: whichever it is),
+        `NotFoundError` DOCUMENT_MISSING for what never was.
+        """
         return await self._write(lambda tx: undo(tx, new, version))
 
     async def get(self, place: Place) -> Document | None:
-        """Return the newest version, unless it is a deletion."""
+        """Return the newest version, None if there is none or it is a deletion."""
         return get(self._reader, place)
 
     async def last(self) -> int:
-        """Return the number of the newest row, which is never deleted."""
+        """Return a number that grows with each new version of any document, and with nothing else."""
         return int(self._reader.execute("SELECT ifnull(max(no), 0) FROM documents").get)
 
     async def at(self, place: Place, version: int) -> Document | None:
-        """Return one version."""
+        """Return one version, None for a number that is not in the line."""
         return _at(self._reader, place, version)
 
     async def before(self, place: Place, version: int) -> Document | None:
-        """Return the version before one."""
+        """Return the version before one, None if there is none, or none any more."""
         return _before(self._reader, place, version)
 
     async def thin(self) -> int:
-        """Delete or make smaller some old versions."""
+        """Delete a bounded number of old versions, or let them take less space; return how many (0: all done).
+
+        Of each document there stay some dozens of the newest, the last of each day and later of each month, the newest
+        of each origin with and without a person behind it, those that requests for approval have written with
+        the ones before them, those that pending requests build on, that chunks are of, and that a turn may write again.
+        """
         return await self._write(document_versions.thin)
 
     async def once(self, place: Place, key: str) -> DocumentVersion | None:
-        """Return the version that was written under a key."""
+        """Return the version that was written under a key; as long as a turn that wrote it has not ended, it stays."""
         return _once(self._reader, place, key)
 
     async def history(self, place: Place, *, before: int | None = None, limit: int = 100) -> list[DocumentVersion]:
-        """Return versions, the newest first."""
+        """Return versions, the newest first, beginning below number `before`."""
         bindings = (*_key(place), 2**62 if before is None else before, limit)
         return _VERSIONS.find(self._reader, f"{_AT} AND version < ? ORDER BY version DESC LIMIT ?", bindings)
 
     async def find(
         self, layer: Layer, owner: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[DocumentVersion]:
-        """Return an owner's living documents in order of name."""
+        """Return the newest versions of an owner's living documents in order of name, beginning after `after`."""
         return _VERSIONS.find(
             self._reader,
             "no IN (SELECT no FROM living_documents WHERE layer = ? AND owner = ? AND name >= ? AND name < ?"
@@ -109,7 +132,10 @@ class Documents:
         )
 
     def search(self, scopes: Sequence[tuple[Layer, str]], words: Sequence[str], limit: int = 10) -> list[Document]:
-        """Return living documents of these owners with any of the words, the best first. Call it in a thread."""
+        """Return living documents of these (layer, owner) with any of the words, in any form, the best first.
+
+        At most `DOCUMENT_SEARCH_MAX`. Blocks for long over many or long documents: call it in a thread then.
+        """
         terms = list(dict.fromkeys(term for word in words for term in _TERM.findall(word)))
         if not terms or not scopes:
             return []
@@ -133,7 +159,7 @@ class Documents:
         return _totals(self._reader, layer, owner)
 
     async def owners(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[tuple[Layer, str]]:
-        """Return who has living documents."""
+        """Return who has living documents, in order, beginning after `after`."""
         rows = self._reader.execute(
             "SELECT DISTINCT layer, owner FROM living_documents WHERE (layer, owner) > (?, ?)"
             " ORDER BY layer, owner LIMIT ?",

@@ -76,7 +76,7 @@ INSERT INTO memory_places SELECT row_number() OVER (ORDER BY no), no FROM memori
 
 
 class Exports:
-    """See `contract_exports.ExportStore`."""
+    """Subtrees of agents as records."""
 
     def __init__(self, writer: Writer, readers: Readers, tables: Sequence[Table]) -> None:
         self._write = writer.write
@@ -86,7 +86,11 @@ class Exports:
 
     @contextmanager
     def snapshot(self, path: str, *, shared: bool = False) -> Iterator["Subtree"]:
-        """Open the subtree of a living agent as it is now."""
+        """Open the subtree of a living agent as it is now; `shared` adds what its person's agents have in common.
+
+        What is written meanwhile is not in it, and nothing waits for it. Raises `NotFoundError` when nobody lives
+        there.
+        """
         db = self._readers.open()
         try:
             db.execute("BEGIN")
@@ -95,20 +99,28 @@ class Exports:
             db.close()
 
     async def keep_files(self, key: str, user: str, files: Sequence[tuple[int, FileRecord, bytes]]) -> list[int]:
-        """Keep files of an import that nothing names yet."""
+        """Keep files (place, record, bytes) of an import in one commit; return their ids.
+
+        Nothing names them before `bring_in`; `sweep` removes them.
+        """
         size = sum(len(data) for *_, data in files)
         return await self._write(lambda tx: imports.keep_files(tx, key, user, files), size)
 
     async def bring_in(self, new: Incoming, records: Callable[[], Iterable[Anything]]) -> Brought:
-        """Let everything be there, in one commit."""
+        """Let everything be there, in one commit: checked records in their order, with paths as they are to be.
+
+        `records` may be called again when the commit has to be tried again. Raises, with nothing changed,
+        `ConflictError` PATH_TAKEN when somebody lives at one of the paths, or below the first; and what the rules of
+        documents and memories refuse.
+        """
         return await self._write(lambda tx: imports.bring_in(tx, new, records()))
 
     async def apart(self, work: Callable[[], T]) -> T:
-        """Run what blocks for long in a thread; in place, where everything is."""
+        """Run what blocks for long, such as the reading of a snapshot, where it holds up nobody."""
         return work() if self._inline else await trio.to_thread.run_sync(work)
 
     async def sweep(self) -> int:
-        """Remove files of imports that did not come to their end."""
+        """Remove what imports left that did not come to their end; return how many files. No import may run."""
         return await self._write(imports.sweep)
 
 

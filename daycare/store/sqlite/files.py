@@ -16,7 +16,7 @@ _AT_ONCE_BYTES: Final = 64 * 1024  # read in the loop's thread; a thread of its 
 
 
 class Files:
-    """See `contract.FileStore`."""
+    """Bytes beside the conversations; whose they are decides who reads them."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
@@ -25,7 +25,7 @@ class Files:
         self._readers = readers
 
     async def put(self, key: str, user: str, origin: Origin, name: str, media_type: str, data: bytes) -> File:
-        """Keep a file, or find the user's one with this key."""
+        """Keep a file; idempotent on (user, key): a repeat returns the first. Raises `InvalidError` FILE_TOO_LARGE."""
         if len(data) > FILE_MAX_BYTES:
             what = f"keeping {name}: {len(data)} bytes, at most {FILE_MAX_BYTES}"
             raise InvalidError("FILE_TOO_LARGE", what, hint="send a part of it")
@@ -37,11 +37,11 @@ class Files:
     async def announce(
         self, key: str, user: str, origin: Origin, name: str, media_type: str, size: int, remote: str
     ) -> File:
-        """Note a file that stays with its platform for now."""
+        """Note a file that stays with its platform for now; idempotent on (user, key). `remote` says where it is."""
         return await self._write(lambda tx: _insert(tx, key, user, origin, name, media_type, size, None, remote))
 
     async def fill(self, file_id: int, user: str, data: bytes) -> None:
-        """Keep the bytes of an announced file."""
+        """Keep the bytes of an announced file; idempotent. Raises `InvalidError` FILE_TOO_LARGE."""
         if len(data) > FILE_MAX_BYTES:
             what = f"keeping file {file_id}: {len(data)} bytes, at most {FILE_MAX_BYTES}"
             raise InvalidError("FILE_TOO_LARGE", what, hint="send a part of it")
@@ -54,14 +54,14 @@ class Files:
         )
 
     async def get(self, file_id: int, user: str) -> File | None:
-        """Return what is known of a user's file."""
+        """Return what is known of a user's file, None for another's, an unknown or an expired one."""
         row = self._reader.execute(
             "SELECT id, name, media_type, size FROM files WHERE id = ? AND user = ?", (file_id, user)
         ).fetchone()
         return None if row is None else File(id=row[0], name=row[1], media_type=row[2], size=row[3])
 
     async def read(self, file_id: int, user: str, offset: int = 0, length: int = FILE_MAX_BYTES) -> bytes | None:
-        """Return bytes of a user's file; None if there is none (any more), or if they are not here yet."""
+        """Return bytes of a user's file, of which no others are read; None as `get`, and for one still elsewhere."""
         if self._inline or length <= _AT_ONCE_BYTES:
             return _read(self._reader, file_id, user, offset, length)
 
@@ -72,7 +72,7 @@ class Files:
         return await trio.to_thread.run_sync(apart)
 
     async def remote(self, file_id: int, user: str) -> str | None:
-        """Return where a file is whose bytes are not here."""
+        """Return where a user's file is as long as its bytes are not here, else None."""
         row = self._reader.execute(
             "SELECT remote FROM files WHERE id = ? AND user = ? AND data IS NULL", (file_id, user)
         ).fetchone()

@@ -20,7 +20,7 @@ _STATES: tuple[Literal["waiting", "done", "stopped", "dead"], ...] = ("waiting",
 
 
 class Inbox:
-    """See `contract.InboxStore`."""
+    """Messages on their way to agents: once per (agent, key), in order, bounded."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
@@ -28,18 +28,24 @@ class Inbox:
         self._reader = reader
 
     async def post(self, envelope: Envelope, create: NewAgent | None = None) -> Receipt:
-        """Commit one message; `create` brings its agent into being in the same transaction if the path is free."""
+        """Commit one message; `create` brings its agent into being with it if nobody lives at the path.
+
+        Idempotent on (agent, key): a repeat returns the first row's receipt as `duplicate`, with its result once it
+        is done, also when the inbox is full. Raises `BusyError` (`INBOX_FULL`) when `INBOX_MAX_MESSAGES` wait, on the
+        control lane when `CONTROL_MAX_MESSAGES` more do; `NotFoundError` when nobody lives at the path
+        (`AGENT_UNKNOWN`), or not the incarnation that `envelope.agent_id` pins (`AGENT_DEAD`).
+        """
         return await self._write(lambda tx: post(tx, envelope, create), len(envelope.text))
 
     async def post_all(self, batch: Sequence[tuple[Envelope, NewAgent | None]]) -> list[Receipt]:
-        """Commit several messages together: all or none."""
+        """Commit several messages in this order, all or none; each as `post` would, receipts in the same order."""
         size = sum(len(envelope.text) for envelope, _ in batch)
         return await self._write(lambda tx: [post(tx, envelope, create) for envelope, create in batch], size)
 
     async def waiting(
         self, agent_id: str, lane: Lane | None = None, *, after: int = 0, limit: int = 64
     ) -> list[InboxRow]:
-        """Return waiting rows of one agent in order, beginning after seq `after`, of one lane or both."""
+        """Return waiting rows of one agent, of one lane or both, in order of seq, beginning after seq `after`."""
         of_lane = "agent_id = ? AND state = 0 AND seq > ? AND (? IS NULL OR lane = ?) ORDER BY seq LIMIT ?"
         return ROWS.find(self._reader, of_lane, (agent_id, after, lane, lane, limit))
 
@@ -53,7 +59,7 @@ class Inbox:
         return _RECEIPTS.one(self._reader, "seq = ?", (seq,))
 
     async def agents_with_work(self, *, after: str = "", limit: int = 256) -> list[str]:
-        """Return ids of agents that have waiting rows, in id order, beginning after `after`."""
+        """Return ids of agents that have waiting rows, in order of id, beginning after the id `after`."""
         # A loose index scan: one seek per agent, however many rows each has.
         found: list[str] = []
         while len(found) < limit:
@@ -69,7 +75,10 @@ class Inbox:
     async def conclude(
         self, agent: Agent, row: InboxRow, result: str, *, replies: Sequence[Reply] = (), new_session: str = ""
     ) -> None:
-        """Finish a message that needs no turn, with its replies; `new_session` is the reason to start one."""
+        """Finish a message that needs no turn, with its replies; `new_session` is the reason to start one.
+
+        All or nothing, and idempotent: for a row that no longer waits nothing happens.
+        """
 
         def run(tx: Tx) -> None:
             if not mailbox.complete(tx, agent.id, [row.seq], None, result):
@@ -84,7 +93,7 @@ class Inbox:
         await self._write(run)
 
     async def counts(self) -> dict[str, int]:
-        """Return how many rows wait, in all agents together."""
+        """Return how many rows wait (`waiting`), in all agents together."""
         return {"waiting": self._memory.unread}
 
 

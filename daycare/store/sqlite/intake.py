@@ -16,14 +16,18 @@ _CURSOR = "cursor"
 
 
 class Intake:
-    """See `contract_intake.IntakeStore`."""
+    """The way in, and the few values that a connector keeps over restarts."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def take(self, connector: str, entries: Sequence[Arrival | Knock | Scrap], cursor: str = "") -> list[Taken]:
-        """Commit a batch and the cursor, all or nothing; return what became of each."""
+        """Commit a batch in order together with the cursor, all or nothing; return what became of each.
+
+        Idempotent by the keys of messages and scraps. A message for a full inbox becomes a dead letter that can be
+        replayed. An edit of an answered message becomes a NOTE. Strangers are only counted.
+        """
 
         def run(tx: Tx) -> list[Taken]:
             taken = [_take(tx, connector, entry) for entry in entries]
@@ -35,14 +39,14 @@ class Intake:
         return await self._write(run, size + 512 * len(entries))
 
     async def recall(self, connector: str, name: str = _CURSOR) -> str:
-        """Return what a connector remembered last."""
+        """Return a remembered value, empty if there is none."""
         row = self._reader.execute(
             "SELECT value FROM connector_memory WHERE connector = ? AND name = ?", (connector, name)
         ).fetchone()
         return str(row[0]) if row else ""
 
     async def recall_all(self, connector: str, prefix: str) -> dict[str, str]:
-        """Return every remembered value whose name begins so."""
+        """Return every remembered value whose name begins with `prefix`, by name."""
         rows = self._reader.execute(
             "SELECT name, value FROM connector_memory WHERE connector = ? AND substr(name, 1, ?) = ?",
             (connector, len(prefix), prefix),
@@ -50,7 +54,7 @@ class Intake:
         return {str(name): str(value) for name, value in rows}
 
     async def remember(self, connector: str, name: str, value: str) -> None:
-        """Keep a value; an empty one is forgotten. Past the bound the oldest names are."""
+        """Keep a value, or forget it if it is empty; idempotent. Past `CONNECTOR_NAMES_MAX` the oldest names go."""
         if len(value) > CONNECTOR_VALUE_MAX_CHARS or len(name) > CONNECTOR_VALUE_MAX_CHARS:
             what = f"remembering {name[:80]} of {connector}: more than {CONNECTOR_VALUE_MAX_CHARS} characters"
             raise InvalidError("VALUE_TOO_LONG", what)

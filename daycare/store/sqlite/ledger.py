@@ -54,7 +54,7 @@ ORDER BY 1 LIMIT 1000
 
 
 class Ledger:
-    """See `contract.LedgerStore`."""
+    """What is kept for people to look at, and when it expires."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers) -> None:
         self._write = writer.write
@@ -62,7 +62,7 @@ class Ledger:
         self._readers = readers
 
     async def record(self, events: list[tuple[int, str, str, str, str]]) -> None:
-        """Append events: (wall ms, user, path, trace, JSON)."""
+        """Append events in order: (wall ms, user, path, trace, JSON). The newest `EVENTS_MAX_ROWS` are kept."""
 
         def run(tx: Tx) -> None:
             if not events:
@@ -85,7 +85,7 @@ class Ledger:
         return [str(row[0]) for row in rows]
 
     def trace(self, trace: str) -> list[TraceEntry]:
-        """Return what happened under a trace id. Reads whole tables: call it in a thread of its own."""
+        """Return what happened under a trace id, in order of time. Blocks for long: call it in a thread."""
         with self._readers.lent() as db:
             rows = db.execute(_TRACE, {"trace": trace}).fetchall()
         return [
@@ -103,7 +103,7 @@ class Ledger:
         return str(row[0]) if row else ""
 
     async def spent(self, user: str | None = None) -> dict[str, int]:
-        """Return tokens and micro-dollars spent so far, of one user or of all."""
+        """Return `input_tokens`, `output_tokens`, `cost_micros` spent so far, of one user or of all."""
         found = budgets.total(self._reader, user)
         return dict(zip(("input_tokens", "output_tokens", "cost_micros"), found, strict=True))
 

@@ -20,7 +20,7 @@ _AGENTS_MAX: Final = 1_000  # with a log that nobody has looked at
 
 
 class Gauges:
-    """See `contract_upkeep.GaugeStore`."""
+    """How much of everything there is."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._readers = readers
@@ -28,7 +28,7 @@ class Gauges:
         self._limiter = trio.CapacityLimiter(1)
 
     async def measures(self) -> Measures:
-        """Count."""
+        """Count, within a bound of time. Raises `UnavailableError` STORE_LATE."""
         if self._inline:
             return self._measured()
         return await trio.to_thread.run_sync(self._measured, limiter=self._limiter)

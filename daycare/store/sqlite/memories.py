@@ -10,4 +10,9 @@ from daycare.store.sqlite.memory_vectors import MemoryVectors
 
 
 class Memories(MemoryLog, MemoryCuration, MemoryChunks, MemorySearch, MemoryFilters, MemoryVectors, MemoryForgetting):
-    """See `contract_memories.MemoryStore`."""
+    """Memories by scope. A scope is whose they are, such as `ann` or `ann/subuser/bob`.
+
+    Every read but those of workers names its scopes, and returns nothing of others: the condition is part of the
+    query. What is not async blocks for long over many rows: call it in a thread. When an agent dies or a person is
+    removed, what is remembered of them stays until it expires or somebody forgets it.
+    """

@@ -31,7 +31,7 @@ class MemoryChunks(Part):
     """What is remembered of documents."""
 
     async def unchunked(self, limit: int) -> list[tuple[Place, int]]:
-        """Return (place, newest version) of documents whose chunks are not of that version."""
+        """Return (place, newest version) of documents whose chunks are not of that version; 0: it was deleted."""
         rows = self._reader.execute(
             "SELECT d.layer, d.owner, d.name, CASE WHEN d.hash = '' THEN 0 ELSE d.version END FROM documents d"
             f" WHERE d.no > ({_DONE}) AND {_IS_NEWEST} AND NOT {_IS_DONE} ORDER BY d.no LIMIT ?",
@@ -40,7 +40,7 @@ class MemoryChunks(Part):
         return [(Place(Layer(layer), str(owner), str(name)), int(str(version))) for layer, owner, name, version in rows]
 
     async def chunk(self, place: Place, version: int, chunks: Sequence[NewMemory]) -> bool:
-        """Replace a document's chunks, if the version is the newest."""
+        """Replace a document's chunks; False, with nothing changed, when `version` is not the newest any more."""
         return await self._write(lambda tx: _chunk(tx, place, version, chunks), sum(len(it.text) for it in chunks))
 
 

@@ -48,7 +48,10 @@ class MemoryCuration(Part):
     """How far workers have come, and what came of it."""
 
     async def uncurated(self, limit: int, *, after: str = "") -> list[Uncurated]:
-        """Return for each living agent with entries after its mark what waits for its worker."""
+        """Return for each living agent with entries after its mark what waits for its worker.
+
+        In order of the agents' ids, from the first that comes after `after`.
+        """
         rows = fetch(
             self._reader,
             "SELECT m.agent_id, m.through, m.newest, a.session FROM memory_marks m JOIN agents a ON a.id = m.agent_id"
@@ -59,7 +62,7 @@ class MemoryCuration(Part):
         return [_uncurated(self._reader, row) for row in rows]
 
     async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:
-        """Return log entries of one agent in order, without echoes, until they have `max_chars`."""
+        """Return log entries of one agent in order, without echoes, until they have `max_chars`; one at least."""
         found: list[Memory] = []
         chars = 0
         span = (agent_id, after, through, ECHO)
@@ -72,11 +75,14 @@ class MemoryCuration(Part):
         return found
 
     async def mark(self, agent_id: str) -> int:
-        """Return the number of the last log entry that an agent's worker has looked at."""
+        """Return the number of the last log entry that this agent's worker has looked at, 0 if none."""
         return _mark(self._reader, agent_id)
 
     async def comparable(self, scope: str, lesson: Comparable, *, before: int, limit: int) -> list[Memory]:
-        """Return older facts that hold and that new ones may end or repeat, the newest first."""
+        """Return facts with a lower number than `before` that hold and that new ones may end or repeat.
+
+        The newest first. Of attributes that have one value at a time these are all, whatever was learned since.
+        """
         there = span(self._reader, scope)
         if there is None:
             return []
@@ -102,11 +108,21 @@ class MemoryCuration(Part):
         )
 
     async def learn(self, lesson: Lesson) -> list[int] | None:
-        """Keep what was learned and advance the agent's mark, together."""
+        """Keep what was learned and advance the agent's mark from `after` to `through`, together.
+
+        Returns the numbers of `lesson.add`, or None, with nothing changed but the charge, when the mark is not at
+        `after`: somebody has done it already. Sources that were forgotten meanwhile take with them what was learned
+        from nothing else (number 0). What is `seen` without a new description counts as mentioned once for each
+        source. Memories of other scopes than the agent's are left alone.
+        """
         return await self._write(lambda tx: _learn(tx, lesson), sum(len(it.text) for it in lesson.add))
 
     async def expire(self, before_ms: int, limit: int) -> int:
-        """Delete curated log entries that are older than `before_ms`."""
+        """Delete curated log entries that were kept before `before_ms`; return how many (0: all done).
+
+        Those of an agent that is dead count as curated once the newest of them is as old. What was learned from them
+        stays, and from which turns.
+        """
         return await self._write(lambda tx: _expire(tx, before_ms, limit))
 
 

@@ -13,7 +13,11 @@ class MemoryFilters(Part):
     """What filters of a search know of memories."""
 
     async def speaking(self, scope: str, names: Mapping[str, Sequence[str]], limit: int) -> list[int]:
-        """Return the newest memories that are about one of these names, or have all of its words."""
+        """Return the newest `limit` memories that are about one of these names, and as many that are worded so.
+
+        `names` are without case, each with its words as `memory.analysis` has them; worded so is what has all of these,
+        in any order. Numbers rise.
+        """
         there = span(self._reader, scope)
         if there is None or not names:
             return []
@@ -35,7 +39,10 @@ class MemoryFilters(Part):
         return sorted({no for (no,) in (*about, *worded)})
 
     async def passages(self, scope: str, layers: Sequence[Layer], name: str) -> list[int]:
-        """Return the chunks of the documents of a name in some layers; of a folder's, if it ends with `/`."""
+        """Return the numbers of the chunks of documents of a name in some layers, whoever has them; numbers rise.
+
+        A name that ends with `/` is a folder, an empty one all there is.
+        """
         there = span(self._reader, scope)
         if there is None:
             return []

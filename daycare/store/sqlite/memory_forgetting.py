@@ -37,7 +37,17 @@ class MemoryForgetting(Part):
         turns: Sequence[tuple[str, int]] = (),
         versions: Sequence[tuple[Place, int]] = (),
     ) -> Forgotten:
-        """Remove memories, the words of turns and of versions of documents, for good and together."""
+        """Remove memories, the words of turns (agent id, turn) and of versions of documents, for good and together.
+
+        What is left of each is a hash. With memories goes what was learned from nothing else; with a turn the turns
+        that came of it (later ones of its trace), and of each its history, journal, log entries, files, results,
+        recorded events, letters, requests and reminders' words, and the summaries that cover it; a reply that was not
+        delivered yet is not any more. What workers and searches noted since then in the same words goes as well,
+        uncounted. With a version go others of this document with its text. Nothing of it is in the database's
+        files when this returns. Idempotent. Raises, with nothing changed, `ConflictError` for a turn that has not
+        ended, and for the newest version of a document; `BusyError` FORGET_UNFINISHED when it is forgotten, but
+        somebody reads the files so long that old pages of them could not be overwritten: a repeat does that.
+        """
         forgotten, pieces = await self._write(lambda tx: _forget(tx, scope, numbers, turns, versions))
         await scrub.clean(self._writer, self._reader, pieces)
         return forgotten

@@ -28,13 +28,19 @@ class MemoryLog(Part):
     """What becomes of turns that have ended."""
 
     async def unlogged(self, limit: int) -> list[EndedTurn]:
-        """Return ended turns that are not in the log."""
+        """Return ended turns that are not in the log, those of one agent in the order in which they ended."""
         return _unlogged(self._reader, limit)
 
     async def log(
         self, turns: Sequence[EndedTurn], entries: Sequence[NewMemory], vectors: NewVectors | None = None
     ) -> list[int]:
-        """Keep what was said in these turns and count them as logged, together."""
+        """Keep what was said in these turns and count them as logged, together; return the entries' numbers.
+
+        `vectors` are those of the entries, where they are known already. If they do not fit the model's others, the
+        entries are kept without. Idempotent: entries of a turn that is logged already, or whose words were forgotten
+        meanwhile, are left out (number 0). A turn may have no entries. Raises `ConflictError` for a turn that has not
+        ended.
+        """
         size = sum(len(it.text) for it in entries) + (sum(map(len, vectors.data)) if vectors else 0)
         return await self._write(lambda tx: _log(tx, turns, entries, vectors), size)
 

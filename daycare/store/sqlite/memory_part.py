@@ -8,7 +8,7 @@ from daycare.store.sqlite.writer import Writer
 
 
 class Part:
-    """A part of `contract_memories.MemoryStore`: it writes, reads in the loop's thread, and lends out to others."""
+    """A part of `Memories`: it writes, reads in the loop's thread, and lends out to others."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, readers: Readers, clock: Clock) -> None:
         self._writer = writer

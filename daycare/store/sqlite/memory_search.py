@@ -66,7 +66,11 @@ class MemorySearch(Part):
     # -- by words ----------------------------------------------------------------------------------------------------
 
     def postings(self, scope: str, terms: Sequence[str], *, postings_max: int) -> list[Postings]:
-        """Return where words are in a scope, the rarest first."""
+        """Return where words are in a scope, the rarest first, until there are `postings_max` numbers; at least one.
+
+        Words of one stem are one. Of a word that is in more memories than that, and looked for alone, these are the
+        newest, and `memories` is an estimate.
+        """
         with self._lent() as db:
             there = span(db, scope)
             return [] if there is None else self._postings(db, there, terms, postings_max)
@@ -74,7 +78,11 @@ class MemorySearch(Part):
     def found(
         self, scope: str, terms: Sequence[str], *, postings_max: int, limit: int, tiers: Sequence[Tier] = ()
     ) -> list[tuple[int, float]]:
-        """Return (number, BM25) of the best memories of one scope that have any of these words."""
+        """Return (number, score) of the best memories of one scope that have any of these words, in order of number.
+
+        The score is BM25, with each word counted once in a memory. Of the words those that `postings` would return; of
+        many memories only those with the rarest of them are weighed.
+        """
         with self._lent() as db:
             there = span(db, scope)
             if there is None or not there.living:
@@ -128,7 +136,7 @@ class MemorySearch(Part):
     # -- all of a scope ----------------------------------------------------------------------------------------------
 
     def shapes(self, scope: str, *, after: int = 0, limit: int = 100_000) -> list[Shape]:
-        """Return the memories of a scope in order of number."""
+        """Return the memories of a scope in order of number, beginning after `after`."""
         with self._lent() as db:
             there = span(db, scope)
             if there is None:
@@ -146,13 +154,16 @@ class MemorySearch(Part):
             return _shapes(fetch(db, _SHAPE + among, (those(numbers), there.first, there.last)))
 
     def latest(self, scope: str) -> tuple[int, int]:
-        """Return numbers that rise with each memory that is added, and with each that is changed or deleted."""
+        """Return numbers that rise with each memory that is added, and with each that is changed or deleted.
+
+        With nothing else; 0 before the first.
+        """
         with self._lent() as db:
             rows = fetch(db, "SELECT next - 1, changed FROM memory_scopes WHERE scope = ?", (scope,))
         return (0, 0) if not rows else (rows[0][0], rows[0][1])
 
     def gone_since(self, scope: str, gone: int) -> list[int] | None:
-        """Return the numbers of what was changed or deleted since."""
+        """Return what was changed or deleted since the second number of `latest` was `gone`; None: too much to tell."""
         with self._lent() as db:
             there = span(db, scope)
             return [] if there is None or there.changed == gone else changes(db, there.scope, gone)
@@ -181,14 +192,14 @@ class MemorySearch(Part):
             return [(no, text, stems(indexed or text)) for no, text, indexed in rows]
 
     def stems(self, words: Sequence[str]) -> list[list[str]]:
-        """Return each of these words as the index has it."""
+        """Return each of these words as the index has it: in parts if it cuts it, of none if it leaves it out."""
         with self._lent() as db:
             return [*map(stemmer(db), words)]
 
     # -- some --------------------------------------------------------------------------------------------------------
 
     async def get(self, scopes: Sequence[str], numbers: Sequence[int]) -> list[Memory]:
-        """Return those of the memories that are in these scopes."""
+        """Return those of the memories that are in these scopes, in the order of `numbers`."""
         if not numbers:
             return []
         rows = MEMORIES.find(
@@ -211,7 +222,11 @@ class MemorySearch(Part):
         before: int | None = None,
         limit: int = 100,
     ) -> list[Memory]:
-        """Return memories of one tier, the newest first."""
+        """Return memories of one tier, the newest first, beginning below number `before`.
+
+        `path` is the root of a subtree of agents; `living` leaves out facts that hold no longer; each of `words` must
+        stand in the text, without regard to case.
+        """
         there = span(self._reader, scope)
         found: list[Memory] = []
         wanted = words.casefold().split()
@@ -243,7 +258,10 @@ class MemorySearch(Part):
         return found
 
     async def about(self, scope: str, subjects: Sequence[str], names: Sequence[str], limit: int) -> list[Memory]:
-        """Return the facts that hold on these subjects, and the entities with one of these names."""
+        """Return the facts that hold on these subjects, and the entities with one of these names, the newest first.
+
+        Case does not count. Aliases are names.
+        """
         there = span(self._reader, scope)
         if there is None:
             return []
@@ -262,7 +280,7 @@ class MemorySearch(Part):
         return [] if there is None else derived(self._reader, there.scope, numbers)
 
     async def turns_of(self, scope: str, numbers: Sequence[int]) -> list[tuple[str, int]]:
-        """Return (agent id, turn) of the words that these memories come from."""
+        """Return (agent id, turn) of the words that these memories come from, also when the log has expired."""
         there = span(self._reader, scope)
         if there is None:
             return []
@@ -279,7 +297,7 @@ class MemorySearch(Part):
     # -- how much ----------------------------------------------------------------------------------------------------
 
     async def counts(self, scope: str | None = None) -> MemoryCounts:
-        """Return how much one scope, or all, remember."""
+        """Return how much one scope, or all, remember; how much has no vector is told by `pending`."""
         there = None if scope is None else span(self._reader, scope)
         if scope is not None and there is None:
             return MemoryCounts()

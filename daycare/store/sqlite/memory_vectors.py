@@ -79,13 +79,17 @@ class MemoryVectors(Part):
         return found
 
     async def embed(self, model: str, dimensions: int, vectors: Sequence[NewVector]) -> int:
-        """Keep vectors; those of memories that were changed or forgotten meanwhile are left out."""
+        """Keep vectors; those of memories that were changed or forgotten meanwhile are left out. Idempotent.
+
+        Returns how many were kept. Raises `ConflictError` EMBEDDING_DIMENSIONS when this model's vectors have others,
+        or these are not of `dimensions`.
+        """
         return await self._write(
             lambda tx: keep_vectors(tx, model, dimensions, vectors), sum(len(it.data) for it in vectors)
         )
 
     def vectors(self, scope: str, model: str, *, after: int = 0, page: int = 4_096) -> Iterator[VectorPage]:
-        """Yield a scope's vectors of one model, in order of number."""
+        """Yield a scope's vectors of one model, in order of number, beginning after `after`."""
         rows: list[tuple[int, bytes]] = []
         while not rows or len(rows) == page:
             with self._lent() as db:
@@ -106,7 +110,7 @@ class MemoryVectors(Part):
             after = numbers[-1]
 
     def vectors_of(self, model: str, numbers: Sequence[int]) -> VectorPage:
-        """Return the vectors of some memories in order of number."""
+        """Return the vectors of some memories in order of number; those without one are left out."""
         with self._lent() as db:
             high = _model(db, model) << MODEL_BITS
             rows = fetch(
@@ -118,7 +122,7 @@ class MemoryVectors(Part):
         return VectorPage(tuple(no for no, _ in rows), b"".join(data for _, data in rows))
 
     async def drop_vectors(self, keep: Sequence[str], limit: int) -> int:
-        """Delete vectors of models that are not to be kept."""
+        """Delete vectors of models that are not to be kept; return how many (0: all done)."""
         self._whole = {key: whole for key, whole in self._whole.items() if key[0] in keep}
         return await self._write(lambda tx: _drop(tx, keep, limit))
 

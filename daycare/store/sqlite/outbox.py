@@ -39,29 +39,32 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 
 
 class Outbox:
-    """See `contract.OutboxStore`."""
+    """Replies on their way out: in order per connector, until a receipt comes or they are given up on."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def waiting(self, connector: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
-        """Return undelivered rows of one connector in order."""
+        """Return undelivered rows of one connector in order of seq, beginning after seq `after`.
+
+        A row in the state `sending` was tried and may have arrived: the next try may be a duplicate.
+        """
         undelivered = "connector = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?"
         return _OUTBOX.find(self._reader, undelivered, (connector, after, limit))
 
     async def unread(self, path: str, *, after: int = 0, limit: int = 64) -> list[OutboxRow]:
-        """Return undelivered rows of one agent's path in order."""
+        """Return undelivered rows of one agent's path in order of seq, beginning after seq `after`."""
         return _OUTBOX.find(
             self._reader, "path = ? AND state < 2 AND seq > ? ORDER BY seq LIMIT ?", (path, after, limit)
         )
 
     async def get(self, seq: int) -> OutboxRow | None:
-        """Return one row."""
+        """Return one row, whatever its state."""
         return _OUTBOX.one(self._reader, "seq = ?", (seq,))
 
     async def add(self, agent: Agent, reply: Reply, trace: str) -> int:
-        """Queue words of an agent that belong to no turn; return their number."""
+        """Queue words of an agent that belong to no turn; return their number. Not idempotent."""
         key = (agent.id, agent.path, agent.user, str(agent.origin))
         return await self._write(lambda tx: insert(tx, key, None, trace, reply))
 
@@ -76,7 +79,7 @@ class Outbox:
         return await self._write(run)
 
     async def sent(self, seqs: list[int], receipt: str) -> int:
-        """Record that rows were delivered; return how many of them were still waiting."""
+        """Record that rows were delivered; idempotent, returns how many of them were undelivered until now."""
 
         def run(tx: Tx) -> int:
             changed = 0
@@ -92,7 +95,7 @@ class Outbox:
         return await self._write(run)
 
     async def part_sent(self, seq: int, parts: int, receipt: str) -> None:
-        """Record that so many parts arrived; the next one has all its tries."""
+        """Record that so many parts of an undelivered row arrived; the next one has all its tries. Idempotent."""
         await self._write(
             lambda tx: tx.run(
                 "UPDATE outbox SET state = 0, parts_sent = ?, attempts = 0, error = NULL, retry_at = 0,"
@@ -105,7 +108,10 @@ class Outbox:
     async def retry(
         self, seq: int, error: str, retry_at: int, *, untouched: bool = False, uncounted: bool = False
     ) -> None:
-        """Record a failed try. `untouched` says that the platform surely did not take it: no duplicate can arise."""
+        """Record a failed try of an undelivered row. `untouched`: surely not taken, no duplicate can arise.
+
+        `uncounted` takes the try back: nobody is to blame.
+        """
 
         def run(tx: Tx) -> None:
             state = 0 if untouched else 1
@@ -118,7 +124,10 @@ class Outbox:
         await self._write(run)
 
     async def give_up(self, seq: int, code: str, reason: str, *, untouched: bool = False) -> None:
-        """Move a row to the dead letters. `untouched` says that the platform surely took none of its tries."""
+        """Move an undelivered row to the dead letters, and leave its agent a note of it; idempotent.
+
+        `untouched`: surely not taken, in no try; a replay of another one that was tried goes on as "sending".
+        """
         await self._write(lambda tx: give_up(tx, seq, code, reason, untouched=untouched))
 
     async def count(self) -> int:

@@ -20,7 +20,7 @@ Remove = Callable[[Tx, str], list[str]]
 
 
 class People:
-    """See `contract.PeopleStore`."""
+    """Users and the connector keys that lead to them."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection, remove: Remove) -> None:
         self._write = writer.write
@@ -28,7 +28,10 @@ class People:
         self._remove = remove  # handed in: it concerns agents and all they have, which know people
 
     async def add(self, user: User, origin: Origin = Origin.SYSTEM) -> User:
-        """Create a user with its keys. Raises `ConflictError` when the id or a key is taken."""
+        """Create a user with its keys, or bring back one who was removed.
+
+        Not idempotent: raises `ConflictError` when the id or a key is taken, `NotFoundError` for an unknown parent.
+        """
 
         def run(tx: Tx) -> User:
             if _get(tx.db, user.id) is not None:
@@ -47,14 +50,14 @@ class People:
         return _get(self._reader, user_id)
 
     async def by_key(self, connector_key: str) -> User | None:
-        """Return the user a connector key leads to."""
+        """Return the user a connector key leads to, who was not removed."""
         row = self._reader.execute(
             "SELECT user FROM user_connector_keys WHERE connector_key = ?", (connector_key,)
         ).fetchone()
         return _get(self._reader, str(row[0])) if row else None
 
     async def find(self, *, after: str = "", limit: int = 1_000) -> list[User]:
-        """Return users who were not removed, in order of id."""
+        """Return users who were not removed, in order of id, from behind `after` on."""
         users = _USERS.find(self._reader, "id > ? AND removed_at IS NULL ORDER BY id LIMIT ?", (after, limit))
         keys: defaultdict[str, list[str]] = defaultdict(list)
         if users:
@@ -66,15 +69,15 @@ class People:
         return [replace(user, keys=tuple(keys[user.id])) for user in users]
 
     async def count_below(self, user_id: str) -> int:
-        """Return how many users are right below one."""
+        """Return how many users are right below one: topics of a group, sub-users of a person."""
         return _count_below(self._reader, user_id)
 
     async def operators(self) -> list[User]:
-        """Return those who own the installation."""
+        """Return those who own the installation, by id."""
         return operators(self._reader)
 
     async def change(self, user_id: str, *, name: str, zone: str) -> User:
-        """Let a user have another name and zone."""
+        """Let a user have another name and zone; idempotent. Raises `NotFoundError` for an unknown one."""
 
         def run(tx: Tx) -> User:
             must(tx, user_id)
@@ -84,7 +87,7 @@ class People:
         return await self._write(run)
 
     async def link(self, connector_key: str, user_id: str, origin: Origin = Origin.SYSTEM) -> User:
-        """Let a connector key lead to a user. Raises `ConflictError` when it leads to another one."""
+        """Let a key lead to a user; idempotent. Raises `ConflictError` when it leads to another one."""
 
         def run(tx: Tx) -> User:
             must(tx, user_id)
@@ -94,7 +97,10 @@ class People:
         return await self._write(run)
 
     async def unlink(self, connector_key: str) -> None:
-        """Forget a connector key, with the keys below it."""
+        """Forget a key, with the keys below it (`key:topic`): the doors of a chat close together.
+
+        Raises `NotFoundError` when nobody has it, so also on a repeat.
+        """
 
         def run(tx: Tx) -> None:
             tx.run("DELETE FROM user_connector_keys WHERE connector_key = ?", (connector_key,))
@@ -110,23 +116,33 @@ class People:
         await self._write(run)
 
     async def move(self, connector: str, old: str, new: str) -> bool:
-        """Let a chat's key be another one, with the keys below it and its waiting replies."""
+        """Let a chat's key be another one, with the keys below it (`old:topic`) and its waiting replies; idempotent.
+
+        Keys are whole, `telegram:-42`. Where the new key leads to somebody already, that stays and the old one is
+        forgotten. Returns whether anything changed.
+        """
         return await self._write(lambda tx: _move(tx, connector, old, new))
 
     async def remove(self, user_id: str) -> list[str]:
-        """Remove a user with everybody below, and end all that is theirs."""
+        """Remove a user and everybody below, all or nothing; return their ids, the user's first. The rows stay.
+
+        With them end their keys, agents, turns, jobs, tasks, timers, subscriptions, open requests (also those they were
+        to decide), undelivered replies, reservations and what was set as their budgets. Waiting messages become dead
+        letters; an agent of somebody else that asked one of theirs is answered. No agent of theirs comes into being
+        until they are let in again (`ForbiddenError` USER_REMOVED). Raises `ConflictError` for the last operator.
+        """
         return await self._write(lambda tx: self._remove(tx, user_id))
 
 
 class Secrets:
-    """See `contract.SecretStore`: tokens as the vault encrypted them."""
+    """Tokens as the vault encrypted them; the store never sees a plain one."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def put(self, name: str, user: str, token: bytes) -> None:
-        """Store or replace a token."""
+        """Store a token or replace it; idempotent."""
 
         def run(tx: Tx) -> None:
             tx.run(
@@ -144,12 +160,12 @@ class Secrets:
         return bytes(row[0]) if row else None
 
     async def find(self) -> list[tuple[str, int]]:
-        """Return (name, time it was stored) of every token, by name."""
+        """Return (name, wall time in ms it was stored) of every token, by name."""
         rows = self._reader.execute("SELECT name, created_at FROM secrets ORDER BY name")
         return [(str(name), int(str(stored_at))) for name, stored_at in rows]
 
     async def remove(self, name: str) -> bool:
-        """Delete a token; return whether there was one."""
+        """Delete a token; idempotent, returns whether there was one."""
 
         def run(tx: Tx) -> bool:
             tx.run("DELETE FROM secrets WHERE name = ?", (name,))
@@ -158,7 +174,7 @@ class Secrets:
         return await self._write(run)
 
     async def reseal(self, seal: Callable[[bytes], bytes]) -> None:
-        """Replace every token by what `seal` makes of it, all or none."""
+        """Replace every token by what `seal` makes of it, all of them or, if it raises, none."""
 
         def run(tx: Tx) -> None:
             for name, token in tx.run("SELECT name, token FROM secrets").fetchall():

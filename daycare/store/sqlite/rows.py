@@ -27,7 +27,7 @@ class Table(NamedTuple):
 
 
 class Rows:
-    """Reads and writes the tables of a capability; each store has one of a class, see `SqliteStore.of`.
+    """Reads and writes the tables of a capability; each store has one of a class, see `Store.of`.
 
     `followers` are what it does in the transactions of the core, made once for each store.
     """

@@ -1,4 +1,17 @@
-"""Opening a SQLite store: a file, or `memory:` for tests and trials."""
+"""The store, a file or `memory:` for tests and trials, and what it promises in all of its groups.
+
+- A write is durable when its call returns, and other calls see it from then on. The writes of one store take effect
+  in the order they were asked for; `seq`, `turn` and `no` are numbers that grow in the order of commit and are never
+  given out twice.
+- A cancelled write may still be carried out, never in part. Whoever needs to know repeats it under the same key.
+- A write that raises has changed nothing, and nothing of what was written beside it.
+- Any write may raise `BusyError` (too many writes wait; nothing was queued) or `UnavailableError` (the disk or the
+  server refuses; nothing was acknowledged, and the same call works again once the trouble is over). Stored data that
+  cannot be read raises `BrokenError`.
+- Reads change nothing, are bounded by their `limit` and return structs of `records`; numbers of rows are opaque.
+
+One process at a time owns a store's agents: the store does not arbitrate between two owners of one turn.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
@@ -40,8 +53,8 @@ from daycare.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SqliteStore:
-    """The store's groups over one writing and one reading connection; see `contract.Store`.
+class Store:
+    """Everything durable, in groups over one writing and one reading connection.
 
     `rows` are those of capabilities. Their followers are told of what becomes true in this order.
     """
@@ -100,13 +113,17 @@ class SqliteStore:
     def subscribe(
         self, listener: Callable[[Commit], None], trouble: Callable[[DaycareError | None], None] | None = None
     ) -> None:
-        """Have `listener` called after each commit, before its callers continue; `trouble` when commits fail."""
+        """Have `listener` called in the loop's thread after each commit, in order, before its writers continue.
+
+        A commit whose writers were all cancelled is announced, too. `trouble` is called with an error when a commit
+        fails and with None when one succeeds again. One subscriber; a second replaces the first.
+        """
         self._writer.listener = listener
         if trouble is not None:
             self._writer.trouble = trouble
 
     def of(self, kind: type[T]) -> T:
-        """Return what reads and writes the tables of a capability."""
+        """Return what reads and writes the tables of a capability, by its class."""
         rows = self._rows[kind]
         assert isinstance(rows, kind)
         return rows
@@ -126,11 +143,11 @@ class SqliteStore:
         return self._guard.is_gone and self._guard.tries == 0
 
     def doubt(self, damage: str) -> None:
-        """Hear that the database is damaged."""
+        """Hear of damage that was found in a copy's original: nothing is written any more."""
         self._guard.doubt(damage)
 
     def trusted(self) -> None:
-        """Raise `StoreAwayError` where the database is not to be trusted, nor any copy of it."""
+        """Raise `StoreAwayError` STORE_GONE or STORE_CORRUPT where nothing is written any more, and nothing to copy."""
         self._guard.look()
         self._guard.check()
 
@@ -173,13 +190,13 @@ async def open_store(
     *,
     inline: bool = False,
     vfs: str | None = None,
-) -> AsyncIterator[SqliteStore]:
+) -> AsyncIterator[Store]:
     """Open a store and serve it for the length of the block; what was written inside is durable at its end.
 
     `inline` commits in the calling task without a worker thread, for tests on virtual time, where a thread would let
     the clock jump. Raises `BrokenError` for a file that is corrupt or from a newer daycare.
     """
-    store = SqliteStore(location, clock or SystemClock(), rows, inline=inline, vfs=vfs)
+    store = Store(location, clock or SystemClock(), rows, inline=inline, vfs=vfs)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(store.run)

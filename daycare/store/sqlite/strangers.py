@@ -25,7 +25,7 @@ _FLOOD_MS = 60_000  # within which PAIR_NOTICES_MAX codes are shown
 
 
 class Strangers:
-    """See `contract_intake.StrangerStore`."""
+    """Those who knocked; at most `STRANGERS_MAX` a connector."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
@@ -36,12 +36,12 @@ class Strangers:
         return _STRANGERS.find(self._reader, "TRUE ORDER BY last_at DESC LIMIT ?", (limit,))
 
     async def by_code(self, code_hash: str) -> Stranger:
-        """Return who was shown a code; a wrong one counts against every code that is out."""
+        """Return who was shown a code. Raises `ForbiddenError` PAIR_CODE: it counts against every code that is out."""
         found = await self._write(lambda tx: _by_code(tx, code_hash))
         return _must(found)
 
     async def get(self, key: str) -> Stranger:
-        """Return who knocked from an address and was not turned away."""
+        """Return who knocked from an address and was not turned away. Raises `NotFoundError` STRANGER_UNKNOWN."""
         return _waiting(self._reader, key)
 
     async def admit(self, key: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
@@ -53,7 +53,11 @@ class Strangers:
         return await self._write(run)
 
     async def approve(self, code_hash: str, user: User, origin: Origin = Origin.PERSON) -> tuple[Stranger, User]:
-        """Let the stranger with this code be `user`, who is created if there is none of that id. Happens once."""
+        """Let the one with this code be `user`, created if there is none of that id.
+
+        Not idempotent: a code works once. Raises `ForbiddenError` PAIR_CODE as `by_code`, `ConflictError` when a
+        group would become a person or the other way round.
+        """
 
         def run(tx: Tx) -> tuple[Stranger, User] | None:
             stranger = _by_code(tx, code_hash)
@@ -72,7 +76,7 @@ class Strangers:
             stranger = _STRANGERS.one(tx.db, "connector_key = ?", (key,))
             if stranger is None:
                 raise NotFoundError(
-                    "STRANGER_UNKNOWN", f"denying {key}: nobody with that address knocked", hint="daycare pair list"
+                    "STRANGER_UNKNOWN", f"denying {key}: nobody wrote from that address", hint="daycare pair list"
                 )
             return stranger
 

@@ -21,14 +21,18 @@ _decode = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Summaries:
-    """See `contract.SummaryStore`."""
+    """Summaries of the older turns of a session, and the bounded reads that a prompt is made of."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def add(self, summary: Summary | None, step: Step | None) -> None:
-        """Record what a call for a summary came to, together."""
+        """Record what a call for a summary came to, together: the summary (None: it was no use), and its step.
+
+        Idempotent: of summaries that reach as far the first counts. Raises `ConflictError` if the step's turn has
+        ended.
+        """
 
         def run(tx: Tx) -> None:
             if step is not None:
@@ -51,7 +55,10 @@ class Summaries:
     async def newest(
         self, agent_id: str, session: int, *, after: int, before: int, max_chars: int, max_messages: int = _ALL
     ) -> Past:
-        """Return the newest ended turns between two numbers, oldest first, until they have `max_chars`."""
+        """Return the newest ended turns between two numbers, oldest first: as many as have `max_chars`, at least one.
+
+        None follows once there are `max_messages`. Turns without messages are left out.
+        """
         rows = self._reader.execute(
             "SELECT t.turn, t.session, h.messages FROM turns t LEFT JOIN history h USING (turn)"
             " WHERE t.agent_id = ? AND t.turn > ? AND t.turn < ? ORDER BY t.turn DESC",
@@ -70,7 +77,7 @@ class Summaries:
         return _until((row for row in rows), session, max_chars, after)
 
     async def spent(self, agent_id: str, session: int, limit: int) -> int:
-        """Return what the newest `limit` turns of a session have cost."""
+        """Return what the newest `limit` turns of a session have cost, in millionths of a US dollar."""
         row = self._reader.execute(
             "SELECT coalesce(sum(cost_micros), 0) FROM spend WHERE turn IN (SELECT turn FROM turns"
             " WHERE agent_id = ? AND session = ? ORDER BY turn DESC LIMIT ?)",

@@ -17,27 +17,37 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Timers:
-    """See `contract.TimerStore`."""
+    """Envelopes that are posted at a wall time, once."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def add(self, timer: NewTimer) -> int:
-        """Set a timer, or find the one with its key; return its number."""
+        """Set a timer and return its number; idempotent on (agent, key) while it has not fired.
+
+        Raises `BusyError` at `TIMERS_MAX_PER_AGENT`.
+        """
         return await self._write(lambda tx: add(tx, timer))
 
     async def next_due(self) -> int | None:
-        """Return the wall time of the earliest timer."""
+        """Return the wall time in ms of the earliest timer."""
         row = self._reader.execute("SELECT min(due_at) FROM timers").fetchone()
         return None if row is None or row[0] is None else int(row[0])
 
     async def fire(self, now_ms: int, limit: int) -> int:
-        """Post what is due by `now_ms` and delete it, together; return how many timers fired."""
+        """Post what is due by `now_ms`, soonest first, and delete it, together; return how many fired.
+
+        What its inbox refuses becomes a dead letter; so a timer never stands in the way of the next.
+        """
         return await self._write(lambda tx: _fire(tx, now_ms, limit))
 
     async def rewind(self, now_ms: int) -> int:
-        """Let deadlines that were set later than now have been set now; return how many."""
+        """Let what was set later than now, by a clock that was ahead, have been set now; return how many timers.
+
+        That is about deadlines, such as of an answer or a task, which wait for as long again. A message that somebody
+        wants at a time, such as a reminder, stays at that time.
+        """
         return await self._write(lambda tx: _rewind(tx, now_ms))
 
     async def find(self, agent_id: str | None = None, limit: int = 100) -> list[Timer]:

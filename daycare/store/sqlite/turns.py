@@ -33,14 +33,21 @@ _decode_history = msgspec.json.Decoder(tuple[Message, ...]).decode
 
 
 class Turns:
-    """See `contract.TurnStore`."""
+    """Turns and their journal: begun before they work, resumed after a crash, ended once.
+
+    A turn is open until `finish`, `split`, `park` or its agent's burial ends it. Whatever would change an ended one
+    raises `ConflictError` (`TURN_GONE`), or does nothing where that is said.
+    """
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._write = writer.write
         self._reader = reader
 
     async def begin(self, agent: Agent, rows: Sequence[InboxRow]) -> Turn:
-        """Journal that a turn starts on these rows, in the agent's current session."""
+        """Journal that a turn starts on these rows (at least one), in the agent's current session.
+
+        Its attempt is one more than the most tried of them. Raises `ConflictError` (`AGENT_DEAD`) after a burial.
+        """
         return await self._write(lambda tx: _begin(tx, agent, rows))
 
     async def open_turn(self, agent_id: str) -> Turn | None:
@@ -49,7 +56,11 @@ class Turns:
         return turn if turn is not None and turn.state == "open" else None
 
     async def recover(self) -> list[str]:
-        """Count which turns the death of a process has interrupted; return whose are to run alone, in that order."""
+        """Look after a start, before any turn is tried, which open turns were at work when the process before died.
+
+        That costs a turn no attempt, unless it ran alone: then two. Returns the agents whose turn was found so twice,
+        the least suspicious first: one of them may be what the process dies of.
+        """
 
         def run(tx: Tx) -> list[str]:
             rows: list[Any] = tx.db.execute(  # an open turn is its agent's newest, and has rows that wait
@@ -71,7 +82,10 @@ class Turns:
         return await self._write(run)
 
     async def resume(self, turn: int, *, alone: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
-        """Count a new attempt unless the last was interrupted; return the turn with its rows and its steps so far."""
+        """Count a new attempt unless the last was interrupted, then `load`. An ended turn is returned as it is.
+
+        `alone` says that no other turn runs meanwhile. Not idempotent.
+        """
 
         def run(tx: Tx) -> tuple[Turn, list[InboxRow], list[Step]]:
             tx.run(
@@ -83,7 +97,11 @@ class Turns:
         return await self._write(run)
 
     async def load(self, turn: int, *, unread: bool = False) -> tuple[Turn, list[InboxRow], list[Step]]:
-        """Return a turn as it is after every write asked for so far; with `unread` also what came for its calls."""
+        """Return a turn, those of its rows (steered ones included) that wait, and its steps in order.
+
+        With `unread` also the answers to its calls that have come and were not read: a turn that ends before it can
+        read them takes them along. It takes its place among the writes: all that were asked for before are seen.
+        """
         return await self._write(lambda tx: _load_ending(tx, turn) if unread else _load(tx, turn))
 
     async def journal(self, steps: Sequence[Step]) -> None:
@@ -106,10 +124,10 @@ class Turns:
         await self._write(run, 1024 * len(steps))
 
     async def finish(self, agent: Agent, turn: Turn, end: TurnEnd, following: Sequence[InboxRow] = ()) -> Turn | None:
-        """Commit everything a turn changes. Raises `ConflictError` if the turn is no longer open.
+        """Commit everything a turn changes, all or nothing; a second call raises `ConflictError`.
 
-        With `following` the next turn is journaled in the same transaction and returned: a queue that is worked off
-        needs one commit less a turn.
+        Posts that are refused become dead letters with the refusal as their reason; the turn still commits. With
+        `following` the agent's next turn begins on these rows in the same transaction and is returned.
         """
 
         def run(tx: Tx) -> Turn | None:
@@ -121,7 +139,12 @@ class Turns:
     async def set_aside(
         self, agent: Agent, turn: Turn, steps: Sequence[Step], following: Sequence[InboxRow] = ()
     ) -> Turn | None:
-        """Let a turn wait for the answers to these steps; `following` as for `finish`."""
+        """Let an open turn wait for the answers to these steps, without being the agent's open turn meanwhile.
+
+        Its rows are held. `begin` with a RESULT that names one of the steps' `wait` makes it go on: the new turn takes
+        over rows and steps. Past `wait_until` such a RESULT comes from a timer. `following` as for `finish`. Raises
+        `ConflictError` if the turn has ended.
+        """
 
         def run(tx: Tx) -> Turn | None:
             if _load(tx, turn.turn)[0].state != "open":
@@ -132,7 +155,7 @@ class Turns:
         return await self._write(run)
 
     async def aside(self, agent_id: str) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
-        """Return an agent's turns that were set aside, as `load` would."""
+        """Return an agent's turns that were set aside, as `load` with `unread`; `finish` as `stopped` ends one."""
 
         def run(tx: Tx) -> list[tuple[Turn, list[InboxRow], list[Step]]]:
             return [_load_ending(tx, number) for number in waits.turns_aside(tx, agent_id)]
@@ -140,7 +163,7 @@ class Turns:
         return await self._write(run)
 
     async def suspend(self, turn: int) -> None:
-        """Take back the attempt of a turn that an orderly stop interrupts."""
+        """Take back one attempt of an open turn, for an orderly stop; never below zero."""
         await self._write(
             lambda tx: tx.run(
                 f"UPDATE turns SET attempt = max(attempt - 1, 0), trying = 0 WHERE turn = ? AND {_OPEN}",
@@ -149,7 +172,10 @@ class Turns:
         )
 
     async def retry(self, turn: int, error: str, retry_at: int, *, uncounted: bool = False) -> None:
-        """Record why a try failed and when the next may start; `uncounted` takes its attempt back."""
+        """Record why a try of an open turn failed and when (wall ms) the next may start.
+
+        `uncounted` takes the attempt back: what failed had nothing to do with the turn.
+        """
         await self._write(
             lambda tx: tx.run(
                 "UPDATE turns SET error = ?, retry_at = ?, attempt = max(attempt - ?, 0), trying = 0"

@@ -59,7 +59,7 @@ def _newest_ms(reader: apsw.Connection, table: str, key: str, at: str) -> int:
 
 
 class Upkeep:
-    """See `contract_upkeep.UpkeepStore`."""
+    """Deletion of what belonged to the dead, the size of the store, and how things in it are."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:
         self._writer = writer
@@ -67,15 +67,24 @@ class Upkeep:
         self._newest_ms = max(_newest_ms(reader, *where) for where in _COMMITTED)
 
     def newest_ms(self) -> int:
-        """Return when the newest row was committed before the store was opened."""
+        """Return when the newest row was committed before the store was opened (wall ms), 0 for an empty one."""
         return self._newest_ms
 
     async def expire_agents(self, before_ms: int) -> int:
-        """Delete some of what belonged to agents that died before."""
+        """Delete a bounded number of rows of agents that died before `before_ms`; return how many (0: all done).
+
+        All that was an agent's own goes: history, journal, summaries, documents with what was kept of them in memory,
+        its log of what was said, undelivered replies, dead letters, rights, state, and at last its own row. What was
+        learned from its log is its person's and stays; so does what has a time of its own, such as money spent. An
+        agent with a child that lives stays, and so does the newest row of each kind until there is a newer one.
+        """
         return await self._writer.write(lambda tx: _expire_agents(tx, before_ms))
 
     async def expire_system(self, before_ms: int) -> int:
-        """Delete some old turns of the daemon's own agents."""
+        """Delete a bounded number of turns of the daemon's own agents that ended before `before_ms`; return how many.
+
+        Nobody reads on in their conversations.
+        """
 
         def run(tx: Tx) -> int:
             rows = fetch(
@@ -90,13 +99,13 @@ class Upkeep:
         return await self._writer.write(run)
 
     async def space(self) -> Space:
-        """Return the size of the file."""
+        """Return how large the store is."""
         page, free = (count(self._reader, f"PRAGMA {name}") for name in ("page_size", "freelist_count"))
         shrinks = count(self._reader, "PRAGMA auto_vacuum") == _INCREMENTAL
         return Space(count(self._reader, "PRAGMA page_count") * page, free * page, shrinks)
 
     async def shrink(self, max_bytes: int) -> int:
-        """Give some of what is free back to the disk."""
+        """Give back some of the space that is free, where the store can; return how many bytes."""
 
         def run(tx: Tx) -> int:
             page = count(tx.db, "PRAGMA page_size")
@@ -109,14 +118,17 @@ class Upkeep:
         return await self._writer.write(run)
 
     async def rewrite(self) -> None:
-        """Write the file anew."""
+        """Write the store anew without what is free; nothing else is written meanwhile.
+
+        Raises `UnavailableError` VACUUM_NO_ROOM where the disk has not enough room for a second copy.
+        """
         if file := self._reader.filename:
             space = await self.space()
             _refuse_no_room(Path(file).parent, space.bytes - space.free_bytes)
         await self._writer.alone(_rewrite)
 
     async def vitals(self, since_ms: int) -> Vitals:
-        """Return how things are."""
+        """Return how things are, of what happened only that since `since_ms`."""
         db = self._reader
         parked = fetch(db, "SELECT path FROM agents WHERE state = 'parked' ORDER BY path LIMIT ?", (_SHOWN,))
         runs = "(SELECT * FROM cron_runs ORDER BY no DESC LIMIT ?1)"
@@ -145,7 +157,7 @@ class Upkeep:
         )
 
     async def oldest_unread(self) -> Unread | None:
-        """Return the message that has waited longest."""
+        """Return the message that has waited longest for a living agent."""
         # By the index of what waits, which has it by agent; where much waits, the oldest is soon found by its number.
         few = self._writer.memory.unread <= _WAITING_FEW
         rows = fetch(

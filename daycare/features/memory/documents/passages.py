@@ -26,10 +26,10 @@ from daycare.features.memory.loading import WORDS, loaded
 from daycare.rules.chunks import Chunk, cut
 from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import Place
 from daycare.store.records_memories import Memory, Tier
+from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.embed.arrays import Floats

@@ -23,7 +23,6 @@ from daycare.features.memory.documents.views import agents_view, passage, tools_
 from daycare.plugin import ToolSpec
 from daycare.rules.document_paths import AGENTS, MEMORY, TOOLS, VIEWS, Address, folder, parse, spell
 from daycare.rules.lengthy import aside
-from daycare.store.contract import Store
 from daycare.store.home import MEMORY as MEMORY_STORE
 from daycare.store.records import Agent
 from daycare.store.records_documents import (
@@ -38,6 +37,7 @@ from daycare.store.records_documents import (
     check_text,
     digest,
 )
+from daycare.store.sqlite.store import Store
 
 SECTIONS: Final = ("User Facts", "Project Context", "Preferences", "Important Decisions")
 NEW_MEMORY: Final = "# Memory\n" + "".join(f"\n## {section}\n" for section in SECTIONS)

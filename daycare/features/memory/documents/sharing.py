@@ -26,9 +26,9 @@ from daycare.base.scope import is_subusers
 from daycare.features.memory.documents.folder import Folder, UnfitError
 from daycare.features.memory.documents.service import check_growth
 from daycare.rules.document_paths import Address, parse
-from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution, DocumentVersion, Layer, NewVersion, Place, digest
+from daycare.store.sqlite.store import Store
 
 T = TypeVar("T")
 

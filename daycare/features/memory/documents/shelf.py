@@ -14,9 +14,9 @@ from daycare.features.memory.documents.service import Documents
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
-from daycare.store.contract_documents import DocumentStore
 from daycare.store.records import Agent
 from daycare.store.records_documents import DocumentVersion, Place
+from daycare.store.sqlite.documents import Documents as DocumentStore
 
 
 class DocumentShelf:

@@ -27,8 +27,8 @@ from daycare.base.limits import (
 )
 from daycare.base.recollection import LOCAL_EMBEDDER
 from daycare.features.memory.loading import LOCAL, VECTORS, loaded
-from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import NewVector, NewVectors, VectorModel
+from daycare.store.sqlite.memories import Memories
 from daycare.store.worker import IDLE_S, Worker
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Embedding:
 
     def __init__(
         self,
-        store: MemoryStore,
+        store: Memories,
         name: str,
         load: Callable[[], Awaitable[Model]],
         on_trouble: Callable[[DaycareError | None], None] = lambda _: None,

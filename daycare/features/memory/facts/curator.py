@@ -33,10 +33,10 @@ from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Turn, User
 from daycare.store.records_memories import Comparable, Lesson, Memory
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.facts.distil import Request

@@ -22,8 +22,8 @@ from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import Kind, Path
 from daycare.base.recollection import IngestionSection
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import Uncurated
+from daycare.store.sqlite.store import Store
 from daycare.store.worker import IDLE_S, Worker
 
 _DAY_MS = 86_400_000

@@ -29,9 +29,9 @@ from daycare.features.memory.loading import WORDS, loaded
 from daycare.features.memory.search.queries import Hit, Query
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.rules.told import words_of
-from daycare.store.contract import Store
 from daycare.store.records import Agent
 from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
+from daycare.store.sqlite.store import Store
 
 Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 

@@ -15,8 +15,8 @@ from daycare.features.memory.search.queries import Query
 from daycare.features.memory.search.question import People, Question, read
 from daycare.features.memory.search.ranking import Nearness, Scored, Weights
 from daycare.features.memory.search.structure import Limits, Structure
-from daycare.store.contract_memories import MemoryStore
 from daycare.store.records_memories import Postings, Shape, Tier, VectorPage
+from daycare.store.sqlite.memories import Memories
 
 _AHEAD_ROWS: Final = 64  # texts looked at before others have a turn: a millisecond
 FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; past it the block is read anew
@@ -25,7 +25,7 @@ FRESH_MAX: Final = 20_000  # memories whose new vectors are not in a block yet; 
 class Scene:
     """The memories of one scope. `model` tells which vectors are used, "" for none yet."""
 
-    def __init__(self, store: MemoryStore, scope: str, model: Callable[[], str]) -> None:
+    def __init__(self, store: Memories, scope: str, model: Callable[[], str]) -> None:
         self._store = store
         self._scope = scope
         self._model = model

@@ -39,9 +39,9 @@ from daycare.features.memory.search.lookup import Lookup, label, line
 from daycare.plugin import InferRequest
 from daycare.rules.taint import sources_of
 from daycare.rules.told import documents_in, labels_in, origins_in, paths_in, words_of
-from daycare.store.contract import Store
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
+from daycare.store.sqlite.store import Store
 from daycare.tools.context import SEARCHES_WITH, searching, told_of
 
 PROMPT: Final = f"""\

@@ -25,8 +25,8 @@ from daycare.features.memory.loading import SEARCH, loaded
 from daycare.features.memory.search.queries import Hit, Query
 from daycare.features.memory.search.traits import words_in
 from daycare.settings import Live
-from daycare.store.contract import Store
 from daycare.store.records_memories import ECHO, EVERYBODY, Memory, Tier
+from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
     from daycare.features.memory.search.ranking import Scored

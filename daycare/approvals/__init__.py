@@ -1,1 +1,0 @@
-"""Approvals: what agents ask people for, shown, decided and carried out."""

@@ -1,1 +1,0 @@
-"""Backups of a home: made while it is in use, checked before they count, and put back."""

@@ -1,0 +1,179 @@
+"""What agents ask for: listed, shown as a diff, decided, undone, and granted for a while."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.actors.directory import Directory
+from daycare.api.documents import Document, Number, answer, body, query, segment
+from daycare.base.clock import Clock
+from daycare.base.errors import DaycareError, InvalidError
+from daycare.base.limits import (
+    APPROVALS_PAGE,
+    DOCUMENT_MAX_BYTES,
+    DOCUMENT_REASON_MAX_CHARS,
+    GRANT_MAX_S,
+    KEY_MAX_CHARS,
+)
+from daycare.features.approvals.desk import Desk, Person
+from daycare.features.approvals.views import View, flags, name_of, title
+from daycare.rules.lengthy import aside
+from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
+from daycare.store.sqlite.store import Store
+
+_Text = Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)]
+_Seen = Annotated[str, msgspec.Meta(min_length=SEEN_MIN_CHARS, max_length=64)]
+_Why = Annotated[str, msgspec.Meta(max_length=DOCUMENT_REASON_MAX_CHARS)]
+_BATCH_MAX = 100
+
+
+class ApprovalsQuery(Document, frozen=True, kw_only=True):
+    """Whose, and whether decided ones too; the newest first, below the number `before`."""
+
+    user: str | None = None
+    all: bool = False
+    before: Number | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=APPROVALS_PAGE)] = APPROVALS_PAGE
+
+
+class Decision(Document, frozen=True, kw_only=True):
+    """A decision on what was seen: `seen` is the content hash or its beginning; `text` is the new one of an edit."""
+
+    verdict: Literal["approve", "edit", "reject"]
+    seen: _Seen
+    text: Annotated[str, msgspec.Meta(max_length=DOCUMENT_MAX_BYTES)] = ""
+    why: _Why = ""
+    user: str | None = None
+
+
+class Item(Document, frozen=True, kw_only=True):
+    """One of several."""
+
+    no: Number
+    seen: _Seen
+
+
+class Batch(Document, frozen=True, kw_only=True):
+    """Several unflagged requests of one kind."""
+
+    items: Annotated[tuple[Item, ...], msgspec.Meta(min_length=1, max_length=_BATCH_MAX)]
+    user: str | None = None
+
+
+class Undoing(Document, frozen=True, kw_only=True):
+    """Who takes it back."""
+
+    user: str | None = None
+
+
+class Granting(Document, frozen=True, kw_only=True):
+    """What is approved at once for so many hours; 0 ends it."""
+
+    path: _Text
+    kind: _Text = "memory"
+    hours: Annotated[float, msgspec.Meta(ge=0, le=GRANT_MAX_S / 3600)]
+    user: str | None = None
+
+
+class Approvals:
+    """`/v1/approvals`."""
+
+    def __init__(self, desk: Desk, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
+        self._desk = desk
+        self._store = store
+        self._directory = directory
+        self._clock = clock
+        self._owner = owner
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/approvals", self.find),
+            Route("/v1/approvals/approve", self.approve, methods=["POST"]),
+            Route("/v1/approvals/auto", self.auto, methods=["POST"]),
+            Route("/v1/approvals/{no}", self.show),
+            Route("/v1/approvals/{no}/decide", self.decide, methods=["POST"]),
+            Route("/v1/approvals/{no}/undo", self.undo, methods=["POST"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List requests, without their texts; and what is granted."""
+        wish = query(request, ApprovalsQuery)
+        states = () if wish.all else (ApprovalState.PENDING,)
+        found = await self._store.approvals.find(decider=wish.user, states=states, before=wish.before, limit=wish.limit)
+        now_ms = self._clock.now_ms()
+        granted = [await self._grant(each) for each in await self._store.approvals.grants() if each.until > now_ms]
+        return answer({"approvals": [_listed(it) for it in found], "granted": granted})
+
+    async def show(self, request: Request) -> Response:
+        """Show a request with its text and what it would change."""
+        return answer(await _shown(await self._desk.show(segment(request, "no", Number))))
+
+    async def decide(self, request: Request) -> Response:
+        """Decide a request; an edited one is pending still, and shown as it is now."""
+        no = segment(request, "no", Number)
+        wish = await body(request, Decision)
+        it = await self._desk.decide(
+            no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
+        )
+        return answer(await _shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
+
+    async def approve(self, request: Request) -> Response:
+        """Approve several; each is decided by itself."""
+        wish = await body(request, Batch)
+        items = [(item.no, item.seen) for item in wish.items]
+        done = await self._desk.approve_each(items, await self._person(wish.user))
+        return answer({"results": [_result(it, error) for it, error in done]})
+
+    async def undo(self, request: Request) -> Response:
+        """Take back what a request did."""
+        no = segment(request, "no", Number)
+        wish = await body(request, Undoing)
+        return answer(_listed(await self._desk.undo(no, await self._person(wish.user))))
+
+    async def auto(self, request: Request) -> Response:
+        """Let a kind of request of an agent be approved at once for a while."""
+        wish = await body(request, Granting)
+        agent = await self._directory.at(wish.path)
+        grant = await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
+        return answer(await self._grant(grant))
+
+    async def _grant(self, grant: Grant) -> dict[str, Any]:
+        agent = await self._store.agents.get(grant.agent_id)
+        fields: dict[str, Any] = msgspec.to_builtins(grant)
+        return fields | {"path": agent.path if agent else ""}
+
+    async def _person(self, user: str | None) -> Person:
+        """Whoever reaches the socket is the operator, and may speak for a user they name, as everywhere."""
+        user = user or self._owner
+        if await self._store.people.get(user) is None:
+            raise InvalidError("USER_UNKNOWN", f"deciding as {user}: no such user", hint="daycare users list")
+        return Person(user, f"direct:{user}")
+
+
+def _listed(it: Approval) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(it)
+    del fields["salt"], fields["key"]
+    action = fields.pop("action")
+    return fields | {
+        "title": title(it),
+        "document": name_of(it),
+        "verb": it.action.verb,
+        "place": action.get("place"),
+        "flags": flags(it),
+    }
+
+
+async def _shown(view: View) -> dict[str, Any]:
+    it, diff = view.approval, await aside(lambda: view.diff, view.old, view.new)
+    return _listed(it) | {"text": it.action.text, "diff": diff, "warnings": view.warnings}
+
+
+def _result(it: Approval, error: DaycareError | None) -> dict[str, Any]:
+    if error is None:
+        return {"no": it.no, "approved": _listed(it), "error": None}
+    refusal = {"code": error.code, "message": error.message, "hint": error.hint}
+    return {"no": it.no, "approved": None, "error": refusal}

@@ -1,0 +1,89 @@
+"""Budgets: what paths may spend, and what was spent."""
+
+from typing import Annotated
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, PathQuery, answer, body, query
+from daycare.base.budget import EVERYTHING, Period, read_amount
+from daycare.base.limits import PATH_MAX_CHARS, SPEND_DAYS_MAX
+from daycare.features.budgets.controls import BudgetControls
+
+_Path = Annotated[str, msgspec.Meta(max_length=PATH_MAX_CHARS)]
+
+
+class NewLimits(Document, frozen=True, kw_only=True):
+    """Limits of a path by name, `day.usd`, in whole units: millionths of a dollar, milliseconds. -1 lifts a default."""
+
+    path: _Path
+    limits: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=10**15)]]
+
+
+class More(Document, frozen=True, kw_only=True):
+    """What to add to a limit for this day or month: `2usd`, `100k tokens`."""
+
+    path: _Path
+    amount: Annotated[str, msgspec.Meta(max_length=100)]
+    period: Period = "day"
+
+
+class Days(Document, frozen=True, kw_only=True):
+    """So many days up to today, at and below a path."""
+
+    path: _Path = EVERYTHING
+    days: Annotated[int, msgspec.Meta(ge=1, le=SPEND_DAYS_MAX)] = 7
+
+
+class BudgetRoutes:
+    """`/v1/budgets`, `/v1/budget` and `/v1/spend`."""
+
+    def __init__(self, controls: BudgetControls, owner: str) -> None:
+        self._controls = controls
+        self._owner = owner
+
+    def routes(self) -> list[Route]:
+        """Return the routes of this file."""
+        return [
+            Route("/v1/budgets", self.find),
+            Route("/v1/budget", self.explain),
+            Route("/v1/budget", self.put, methods=["PUT"]),
+            Route("/v1/budget", self.remove, methods=["DELETE"]),
+            Route("/v1/budget/raise", self.allow_more, methods=["POST"]),
+            Route("/v1/spend", self.spent),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List the budgets of the installation, of everybody, and of all paths for which something was set."""
+        return answer({"budgets": await self._controls.listed()})
+
+    async def explain(self, request: Request) -> Response:
+        """Return all budgets that bind what is done at a path, the nearest first."""
+        wish = query(request, PathQuery)
+        return answer({"budgets": await self._controls.explained(wish.path)})
+
+    async def put(self, request: Request) -> Response:
+        """Set some limits of a path."""
+        wish = await body(request, NewLimits)
+        return answer(await self._controls.put(wish.path, wish.limits, by=self._owner))
+
+    async def remove(self, request: Request) -> Response:
+        """Forget what was set for a path, so that the default holds."""
+        wish = query(request, PathQuery)
+        return answer({"removed": await self._controls.remove(wish.path)})
+
+    async def allow_more(self, request: Request) -> Response:
+        """Raise a limit for this day or month; what was given up for want of it is queued again."""
+        wish = await body(request, More)
+        view, replayed = await self._controls.allow_more(
+            wish.path, *read_amount(wish.amount), wish.period, by=self._owner
+        )
+        return answer({"budget": view, "replayed": replayed})
+
+    async def spent(self, request: Request) -> Response:
+        """Return what was spent by day, path and model, newest first."""
+        wish = query(request, Days)
+        found = await self._controls.spent(wish.days, wish.path)
+        return answer({"today": await self._controls.today(wish.path), "days": wish.days, "spent": found})

@@ -1,0 +1,174 @@
+"""People with their addresses, and the installation's secrets."""
+
+from typing import Annotated
+
+import msgspec
+import trio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from daycare.api.documents import Document, Limit, answer, body, query
+from daycare.base.errors import InvalidError, NotFoundError
+from daycare.base.limits import KEY_MAX_CHARS, SECRET_MAX_CHARS
+from daycare.base.messages import Origin
+from daycare.base.path import check_user_id
+from daycare.base.zones import zone_of
+from daycare.features.people.subusers import check_owner
+from daycare.observe.redact import hide
+from daycare.store.records import User
+from daycare.store.rotation import rotate_key
+from daycare.store.sqlite.people import People as PeopleStore
+from daycare.store.sqlite.people import Secrets
+from daycare.store.vault import Vault, check_key_name
+
+
+class UsersQuery(Document, frozen=True, kw_only=True):
+    """A page of users, in the order of their ids."""
+
+    after: str = ""
+    limit: Limit = 100
+
+
+class NewUser(Document, frozen=True, kw_only=True):
+    """A person to add. `zone` is an IANA time zone; `under` makes them a sub-user of that person."""
+
+    id: str
+    name: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS)] = ""
+    zone: str = "UTC"
+    operator: bool = False
+    under: str | None = None
+
+
+class Change(Document, frozen=True, kw_only=True):
+    """What is to be another for a person; what is left out stays."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=KEY_MAX_CHARS)] | None = None
+    zone: str | None = None
+
+
+class Link(Document, frozen=True, kw_only=True):
+    """A connector key, `telegram:42`."""
+
+    key: Annotated[str, msgspec.Meta(max_length=KEY_MAX_CHARS, pattern=r"^[a-z0-9][a-z0-9_-]*:\S+$")]
+
+
+class NewSecret(Document, frozen=True, kw_only=True):
+    """A secret to store."""
+
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=SECRET_MAX_CHARS)]
+
+
+class People:
+    """`/v1/users` and `/v1/links`."""
+
+    def __init__(self, people: PeopleStore) -> None:
+        self._people = people
+
+    def routes(self) -> list[Route]:
+        """Return the routes of people."""
+        return [
+            Route("/v1/users", self.find),
+            Route("/v1/users", self.add, methods=["POST"]),
+            Route("/v1/users/{id}", self.change, methods=["PATCH"]),
+            Route("/v1/users/{id}", self.remove, methods=["DELETE"]),
+            Route("/v1/users/{id}/links", self.link, methods=["POST"]),
+            Route("/v1/links/{key:path}", self.unlink, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List people and groups."""
+        wish = query(request, UsersQuery)
+        return answer({"users": await self._people.find(after=wish.after, limit=wish.limit)})
+
+    async def add(self, request: Request) -> Response:
+        """Add a person, who can be spoken for in a terminal from now on."""
+        wish = await body(request, NewUser)
+        if wish.under is not None:
+            if wish.operator:
+                raise InvalidError("SUBUSER_OPERATOR", f"adding {wish.id}: a sub-user does not operate anything")
+            await check_owner(self._people, wish.under)
+        user = User(
+            id=check_user_id(wish.id),
+            name=wish.name or wish.id,
+            zone=_known_zone(wish.zone),
+            operator=wish.operator,
+            parent=wish.under,
+            keys=(f"direct:{wish.id}",),
+        )
+        return answer(await self._people.add(user, Origin.PERSON), 201)
+
+    async def change(self, request: Request) -> Response:
+        """Give a person another name or time zone."""
+        wish = await body(request, Change)
+        id_ = request.path_params["id"]
+        known = await self._people.get(id_)
+        if known is None:
+            raise NotFoundError("USER_UNKNOWN", f"changing {id_}: no user has this id", hint="daycare users list")
+        zone = known.zone if wish.zone is None else _known_zone(wish.zone)
+        return answer(await self._people.change(id_, name=wish.name or known.name, zone=zone))
+
+    async def remove(self, request: Request) -> Response:
+        """Remove a person with everybody below, and end all that is theirs; what was said and told stays."""
+        user, *below = await self._people.remove(request.path_params["id"])
+        return answer({"removed": user, "below": below})
+
+    async def link(self, request: Request) -> Response:
+        """Say that an address is a person's."""
+        key = (await body(request, Link)).key
+        return answer(await self._people.link(key, request.path_params["id"], Origin.PERSON))
+
+    async def unlink(self, request: Request) -> Response:
+        """Make an address a stranger's again."""
+        key = request.path_params["key"]
+        await self._people.unlink(key)
+        return answer({"unlinked": key})
+
+
+class Keys:
+    """`/v1/keys`: values go in and never come out."""
+
+    def __init__(self, secrets: Secrets, vault: Vault, owner: str) -> None:
+        self._secrets = secrets
+        self._vault = vault
+        self._owner = owner
+        self._one_at_a_time = trio.Lock()  # what is sealed with a key is stored before that key goes
+
+    def routes(self) -> list[Route]:
+        """Return the routes of secrets."""
+        return [
+            Route("/v1/keys", self.find),
+            Route("/v1/keys/rotate", self.rotate, methods=["POST"]),
+            Route("/v1/keys/{name}", self.put, methods=["PUT"]),
+            Route("/v1/keys/{name}", self.remove, methods=["DELETE"]),
+        ]
+
+    async def find(self, request: Request) -> Response:
+        """List names and when each was stored."""
+        found = await self._secrets.find()
+        return answer({"keys": [{"name": name, "created_at": at_ms} for name, at_ms in found]})
+
+    async def put(self, request: Request) -> Response:
+        """Store a secret, or replace it."""
+        name = check_key_name(request.path_params["name"])
+        value = (await body(request, NewSecret)).value
+        hide(value)
+        async with self._one_at_a_time:
+            await self._secrets.put(name, self._owner, self._vault.seal(value))
+        return answer({"stored": name})
+
+    async def rotate(self, request: Request) -> Response:
+        """Seal every secret with a new key, and forget the older ones."""
+        async with self._one_at_a_time:
+            return answer({"resealed": await rotate_key(self._vault, self._secrets)})
+
+    async def remove(self, request: Request) -> Response:
+        """Delete a secret."""
+        name = request.path_params["name"]
+        if not await self._secrets.remove(name):
+            raise NotFoundError("SECRET_UNKNOWN", f"removing the key {name}: there is none", hint="daycare keys list")
+        return answer({"removed": name})
+
+
+def _known_zone(name: str) -> str:
+    return zone_of(name).key

@@ -1,1 +1,0 @@
-"""What happens by itself at a time."""
