@@ -43,9 +43,14 @@ class Recovery:
         for lane in self._awake.values():
             lane.nudge()
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a suspect runs alone, so that nobody else is woken for what waits since before the start."""
+        return bool(self._suspects)
+
     def holds(self, lane: Activation) -> bool:
         """Return whether a lane has to wait before it tries a turn."""
-        return bool(self._suspects) and not lane.alone
+        return self.under_way and not lane.alone
 
     def tried(self, lane: Activation) -> None:
         """A try of a lane has ended, or there is nothing it could try."""

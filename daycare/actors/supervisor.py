@@ -73,11 +73,11 @@ class Supervisor:
         self._suspended: list[int] = []  # turns that were journaled ahead and not tried when their lanes ended
         self.awake: dict[str, Activation] = {}
         self.failures = Failures(store, endings, bus, clock, self.awake)
-        self._recovery = Recovery(store, self.awake)
+        self.recovery = Recovery(store, self.awake)
 
     async def run(self) -> None:
         """Work off what waits, then whatever is posted, until `stop`; returns when every lane has ended."""
-        await self._recovery.begin()
+        await self.recovery.begin()
         if self._stopping:
             return
         try:
@@ -169,7 +169,7 @@ class Supervisor:
                 await self._work(lane)
             finally:
                 del self.awake[lane.agent_id]
-                self._recovery.tried(lane)
+                self.recovery.tried(lane)
                 if lane.life is not Life.IDLE:
                     self._less_busy()
             agent = await self._agent(lane)
@@ -219,7 +219,7 @@ class Supervisor:
         return await with_retry(lambda: self._directory.get(lane.agent_id))
 
     async def _idle(self, lane: Activation) -> None:
-        self._recovery.tried(lane)
+        self.recovery.tried(lane)
         if lane.life is not Life.IDLE:
             lane.move(Life.IDLE)
             lane.idle_since = trio.current_time()
@@ -243,7 +243,7 @@ class Supervisor:
             await self._collect(lane)
         if lane.turn is not None and not lane.begun and await self.failures.backing_off(lane):
             return
-        while self._recovery.holds(lane) and not lane.control:
+        while self.recovery.holds(lane) and not lane.control:
             await lane.rest()
         if self._stopping:
             return
@@ -260,7 +260,7 @@ class Supervisor:
             error = await self._try_turn(agent, lane)
         finally:
             self.room.release()
-            self._recovery.tried(lane)
+            self.recovery.tried(lane)
         if error is not None:
             lane.reread()
             await self.failures.failed(agent, lane, error, changes)
@@ -358,7 +358,7 @@ class Supervisor:
 
     async def _wake_backlog(self) -> None:
         """After a start: wake agents with waiting rows, a page at a time, and let each sleep when it is done."""
-        await self._recovery.run(self.wake)
+        await self.recovery.run(self.wake)
         after = ""
         read = self._store.inbox.agents_with_work
         while page := await with_retry(partial(read, after=after, limit=WAKE_PAGE_AGENTS)):

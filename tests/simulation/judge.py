@@ -349,6 +349,8 @@ async def compare(store: Store, supervisor: Supervisor, agents: Iterable[str]) -
         waiting = [row.seq for row in await store.inbox.waiting(agent_id, limit=2_000)]
         agent = await store.agents.get(agent_id)
         lane = supervisor.awake.get(agent_id)
+        if lane is None and supervisor.recovery.under_way:
+            continue  # what it has is tried after the suspects
         if lane is None or lane.life is Life.IDLE:
             idle = lane is None or not (lane.rows or lane.control or (lane.life is Life.IDLE and lane.sleeper is None))
             if idle and waiting and agent is not None and agent.state == "living":
