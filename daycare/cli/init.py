@@ -27,60 +27,78 @@ PLAIN: Final = {"agent_name", "user_name", "user", "tone", "personality", "zone"
 KEY_MAX_CHARS: Final = 16 * 1024
 
 
+# -- the options -------------------------------------------------------------------------------------------------------
+
+AgentName = Annotated[str | None, typer.Option(metavar="NAME", help="What your agent is called.")]
+UserName = Annotated[str | None, typer.Option(metavar="NAME", help="What it calls you.")]
+UserId = Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: made of your name.")]
+Tone = Annotated[str | None, typer.Option(help="How it speaks, in a few words.")]
+Personality = Annotated[
+    str | None, typer.Option(metavar="NAME", help="How it is: default, professional, casual or creative.")
+]
+Zone = Annotated[str | None, typer.Option(help="Your IANA time zone; default: the machine's.")]
+Model = Annotated[str | None, typer.Option(metavar="PROVIDER/MODEL", help="Which model answers, or `offline`.")]
+ModelUrl = Annotated[str | None, typer.Option(metavar="URL", help="Its server, where daycare does not know it.")]
+KeyVariable = Annotated[
+    str | None, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
+]
+KeyInput = Annotated[bool, typer.Option("--model-key-stdin", help="Read its key from stdin.")]
+Embedder = Annotated[
+    str | None, typer.Option(metavar="NAME", help="What finds memories by meaning: local, PROVIDER/MODEL or none.")
+]
+Connect = Annotated[
+    list[str] | None, typer.Option(metavar="PLUGIN", help="A messenger to connect, such as telegram; repeatable.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PLUGIN.KEY=VALUE", help="A setting of one, as in config.toml; repeatable."),
+]
+SecretVariable = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=VARIABLE", help="The environment variable that holds a secret; repeatable."),
+]
+Service = Annotated[str | None, typer.Option(metavar="KIND", help="Install a systemd unit: user, system or none.")]
+From = Annotated[
+    Path | None, typer.Option("--from", metavar="FILE", help="Take answers from a TOML file; doc/use/setup.md.")
+]
+NoTest = Annotated[bool, typer.Option("--no-test", help="Store keys without trying them.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
+New = Annotated[bool, typer.Option("--new", help="Begin with an empty database in a home whose database is gone.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")]
+
+
 def init(
     cli: Cli,
     *,
-    agent_name: Annotated[str | None, typer.Option(metavar="NAME", help="What your agent is called.")] = None,
-    user_name: Annotated[str | None, typer.Option(metavar="NAME", help="What it calls you.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Your user id; default: made of your name.")] = None,
-    tone: Annotated[str | None, typer.Option(help="How it speaks, in a few words.")] = None,
-    personality: Annotated[
-        str | None, typer.Option(metavar="NAME", help="How it is: default, professional, casual or creative.")
-    ] = None,
-    zone: Annotated[str | None, typer.Option(help="Your IANA time zone; default: the machine's.")] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="PROVIDER/MODEL", help="Which model answers, or `offline`.")
-    ] = None,
-    model_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Its server, where daycare does not know it.")
-    ] = None,
-    model_key_env: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
-    ] = None,
-    model_key_stdin: Annotated[bool, typer.Option("--model-key-stdin", help="Read its key from stdin.")] = False,
-    embedder: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What finds memories by meaning: local, PROVIDER/MODEL or none."),
-    ] = None,
-    connect: Annotated[
-        list[str] | None, typer.Option(metavar="PLUGIN", help="A messenger to connect, such as telegram; repeatable.")
-    ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PLUGIN.KEY=VALUE", help="A setting of one, as in config.toml; repeatable."),
-    ] = None,
-    secret_env: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VARIABLE", help="The environment variable that holds a secret; repeatable."),
-    ] = None,
-    service: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Install a systemd unit: user, system or none.")
-    ] = None,
-    from_: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Take answers from a TOML file; doc/use/setup.md.")
-    ] = None,
-    no_test: Annotated[bool, typer.Option("--no-test", help="Store keys without trying them.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
-    new: Annotated[
-        bool, typer.Option("--new", help="Begin with an empty database in a home whose database is gone.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Ask nothing, take defaults.")] = False,
+    agent_name: AgentName = None,
+    user_name: UserName = None,
+    user: UserId = None,
+    tone: Tone = None,
+    personality: Personality = None,
+    zone: Zone = None,
+    model: Model = None,
+    model_url: ModelUrl = None,
+    model_key_env: KeyVariable = None,
+    model_key_stdin: KeyInput = False,
+    embedder: Embedder = None,
+    connect: Connect = None,
+    set_: Set = None,
+    secret_env: SecretVariable = None,
+    service: Service = None,
+    from_: From = None,
+    no_test: NoTest = False,
+    dry_run: DryRun = False,
+    new: New = False,
+    yes: Yes = False,
 ) -> None:
     """Set up a home directory: you and your agent, a model, messengers. In one that is there, change that.
 
     In a terminal, asks for what the options leave open; what there is already stands in brackets. Keys are tried with
     one small call, everything is shown, and nothing is written before you agree.
     """
+    if new:
+        _tell(cli, begin_again(cli.home))
+        return
     given: Json = {
         "agent_name": agent_name,
         "user_name": user_name,
@@ -100,26 +118,30 @@ def init(
     }
     given = {name: value for name, value in given.items() if value not in (None, (), {})}
     asks = not yes and not cli.json and asking.terminal()
-    anything = bool(given or from_ or model_key_stdin)
-    if new:
-        made = begin_again(cli.home)
-        cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
-        return
-    if not is_new(cli.home) and not asks and not anything:
-        raise ConflictError(
-            "HOME_EXISTS",
-            f"set up {cli.home}: it has a configuration already",
-            hint="daycare init in a terminal, or with options, changes it",
-        )
-    if not asks and not dry_run and not from_ and not model_key_stdin and given.keys() <= PLAIN and is_new(cli.home):
-        made = initialise_plainly(cli.home, given, ask=False)
-        cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
+    plain_only = not from_ and not model_key_stdin and given.keys() <= PLAIN
+    if not is_new(cli.home):
+        if plain_only and not given and not asks:
+            raise ConflictError(
+                "HOME_EXISTS",
+                f"set up {cli.home}: it has a configuration already",
+                hint="daycare init in a terminal, or with options, changes it",
+            )
+    elif plain_only and not asks and not dry_run:
+        _tell(cli, initialise_plainly(cli.home, given, ask=False))
         if not cli.json:
             print("\nnext: daycare chat")
         return
-    setup = _Setup(cli, asks=asks, dry_run=dry_run)
+    _set_up(_Setup(cli, asks=asks, dry_run=dry_run), given, from_, _read_key() if model_key_stdin else None)
+
+
+def _tell(cli: Cli, made: Json) -> None:
+    cli.out(made, lambda facts: pairs((name.replace("_", " "), fact) for name, fact in facts.items()))
+
+
+def _set_up(setup: "_Setup", given: Json, file: Path | None, key: str | None) -> None:
+    """Run the wizard; who leaves it is told what that means."""
     try:
-        setup.run(given, from_, key=_read_key() if model_key_stdin else None)
+        setup.run(given, file, key=key)
     except (KeyboardInterrupt, EOFError, typer.Abort):
         raise _stopped(setup) from None
     except BaseExceptionGroup as group:  # of the call that was under way
