@@ -8,7 +8,7 @@ import trio
 from daycare.agent.status_commands import StatusCommands
 from daycare.api.services import Services
 from daycare.config import Config
-from daycare.feature import Feature
+from daycare.feature import Core, Feature
 from daycare.features.agents import Lasting
 from daycare.features.agents.rights import Granting
 from daycare.features.approvals import Approving
@@ -57,20 +57,15 @@ class Daemon(Kernel):
     def _build_features(self) -> None:
         """Build what agents and people can do, and what looks after the daemon."""
         store, bus, clock, live, owner = self.store, self.bus, self.clock, self.live, self.owner
-        directory, router, may = self.directory, self.router, self.permits.check
+        directory, router = self.directory, self.router
+        core = Core(store, directory, router, bus, clock, live, self.permits.check, owner)
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
         granting = Granting(store.people, self.permits, self.budgets, self.pool, self.prompts.check)
         lasting = Lasting(store, directory, router, granting, self.supervisor, bus, clock, live)
-        self.cron = Cron(
-            *(store, directory, router, bus, clock, may, tell),
-            folder=self.home.cron,
-            live=live,
-            owner=owner,
-        )
-        self.tasks = Tasks(store, self.deliveries, router, may, bus, clock, live, owner)
-        documents = self.memory.documents
-        self.signals = Signals(store, directory, router, may, self.budgets, documents, bus, clock, live, owner)
+        self.cron = Cron(core, tell, self.home.cron)
+        self.tasks = Tasks(core, self.deliveries)
+        self.signals = Signals(core, self.budgets, self.memory.documents)
         outcomes = Outcomes(store, self.approvals, bus, clock, self.connectors, self.sending.address)
         self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)

@@ -6,18 +6,41 @@ core is a `Follower` of the store.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
+    from daycare.actors.directory import Directory
+    from daycare.actors.router import Router
     from daycare.agent.behaviours import Part
     from daycare.agent.commands import Commands
+    from daycare.base.clock import Clock
     from daycare.base.health import Finding
+    from daycare.observe.bus import Bus
     from daycare.observe.metrics import Family
     from daycare.plugin import StructTool
+    from daycare.settings import Live
     from daycare.store.records import Commit
+    from daycare.store.sqlite.store import Store
+
+
+class Core(NamedTuple):
+    """What a feature that keeps something and talks to agents stands on.
+
+    `may(subject, action, object)` raises what keeps somebody from something; `owner` has what programs do for nobody
+    else.
+    """
+
+    store: "Store"
+    directory: "Directory"
+    router: "Router"
+    bus: "Bus"
+    clock: "Clock"
+    live: "Live"
+    may: Callable[[str, str, str], Awaitable[object]]
+    owner: str
 
 
 class Feature:

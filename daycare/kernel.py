@@ -11,6 +11,7 @@ import trio
 
 from daycare.actors.directory import Directory
 from daycare.actors.helpers import Helpers
+from daycare.actors.needs import Work
 from daycare.actors.permits import Permits
 from daycare.actors.postbox import Postbox
 from daycare.actors.router import Router
@@ -212,9 +213,8 @@ class Kernel:
         self.control = Control(
             store, self.directory, self.router, self.commands, self.endings, bus, clock, self.connectors
         )
-        self.supervisor = Supervisor(
-            store, self.directory, self.turns, self.endings, self.control, bus, clock, self.keeper, self.live
-        )
+        work = Work(self.turns, self.endings, self.control)
+        self.supervisor = Supervisor(store, self.directory, work, bus, clock, self.keeper, self.live)
         self.timers = TimerService(store, clock)
         self.record = Record(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
         ContextCommands(self.contexts, self.prompts, self.catalogue.specs).add_to(self.commands)

@@ -1,6 +1,6 @@
 """What the supervisor needs of the floor above, handed in from the composition root."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from daycare.actors.lifecycle import Activation
 from daycare.base.errors import BudgetError, DaycareError
@@ -52,3 +52,11 @@ class Obedience(Protocol):
     def may_overtake(self, row: InboxRow) -> bool:
         """Return whether one can be obeyed beside a running turn: neither knows of the other."""
         ...
+
+
+class Work(NamedTuple):
+    """What a lane does: it takes turns, ends those that do not end by themselves, and obeys."""
+
+    turns: TurnTaker
+    endings: TurnEndings
+    control: Obedience

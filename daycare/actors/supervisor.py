@@ -13,7 +13,7 @@ from daycare.actors import mailbox
 from daycare.actors.directory import Directory
 from daycare.actors.failures import Failures
 from daycare.actors.lifecycle import Activation, Life
-from daycare.actors.needs import Obedience, TurnEndings, TurnTaker
+from daycare.actors.needs import Work
 from daycare.actors.recovery import Recovery
 from daycare.base.clock import Clock
 from daycare.base.errors import BusyError, DaycareError, UnavailableError
@@ -48,18 +48,14 @@ class Supervisor:
         self,
         store: Store,
         directory: Directory,
-        turns: TurnTaker,
-        endings: TurnEndings,
-        control: Obedience,
+        work: Work,
         bus: Bus,
         clock: Clock,
         keeper: Keeper,
         live: Live,
     ) -> None:
         self._store, self._directory = store, directory
-        self._turns = turns
-        self._endings = endings
-        self._control = control
+        self._turns, self._endings, self._control = work
         self._bus, self._clock, self._keeper = bus, clock, keeper
         self._settings = live
         self.room = trio.CapacityLimiter(live.now.daemon.turns_max_running)
@@ -72,7 +68,7 @@ class Supervisor:
         self._stopping = False
         self._suspended: list[int] = []  # turns that were journaled ahead and not tried when their lanes ended
         self.awake: dict[str, Activation] = {}
-        self.failures = Failures(store, endings, bus, clock, self.awake)
+        self.failures = Failures(store, work.endings, bus, clock, self.awake)
         self.recovery = Recovery(store, self.awake)
 
     async def run(self) -> None:

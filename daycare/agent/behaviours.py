@@ -23,7 +23,7 @@ from daycare.base.messages import EnvelopeKind, Message, Origin, Text
 from daycare.base.path import Kind, Path
 from daycare.store.records import Agent, AgentConfig, InboxRow, Turn, User
 from daycare.store.sqlite.store import Store
-from daycare.tools.context import Context, Reach
+from daycare.tools.context import Call, Context, Reach
 
 FAILED: Final = "BEHAVIOUR_FAILED"
 _NOTICES: Final = (EnvelopeKind.NOTICE, EnvelopeKind.RESULT, EnvelopeKind.NOTE)
@@ -122,7 +122,8 @@ class Behaviours:
         kept = await self.store.behaviours.kept(agent.id)
         now_ms = self.clock.now_ms()
         chains = chains_of(rows)
-        stage = Stage(self.reach, agent, user, turn, 0, "behaviour", now_ms, chains, (), lambda _: None)
+        call = Call(agent, user, turn, 0, "behaviour")
+        stage = Stage(self.reach, call, now_ms, chains, (), lambda _: None)
         stage.state = kept.value() if kept is not None else None
         reply = await part.act(stage, [_heard(row) for row in rows])
         reply = (reply or "").replace("\x00", "").strip()[:REPLY_MAX_CHARS]

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -44,22 +44,29 @@ class Reach(msgspec.Struct, frozen=True):
     origins: Callable[[Agent, User, Turn, int], Awaitable[tuple[Origin, ...]]]
 
 
+class Call(NamedTuple):
+    """Which call of which turn a tool runs for; `id` is the model's."""
+
+    agent: Agent
+    user: User
+    turn: Turn
+    step: int
+    id: str
+
+
 class Context:
     """A `ToolContext`: collects effects instead of carrying them out, so that a failed turn leaves nothing behind."""
 
     def __init__(
         self,
         reach: Reach,
-        agent: Agent,
-        user: User,
-        turn: Turn,
-        step: int,
-        call_id: str,
+        call: Call,
         now_ms: int,
         chains: Chains,
         allowed: tuple[str, ...],
         progress: Callable[[str], None],
     ) -> None:
+        agent, user, turn, step, call_id = call
         self.path = agent.path
         self.user = agent.user
         self.zone = user.zone
@@ -78,7 +85,7 @@ class Context:
         self.allowed = allowed
         self.progress = progress
         self.memory = reach.memory(agent, user, turn, step)
-        self._call = (agent, user, turn, step)
+        self._call = call
         self._session = turn.session
         self._asked = 0
         self.waits: set[str] = set()  # the keys of what it asked, which alone may be waited for
@@ -151,7 +158,7 @@ class Context:
 
     async def origins(self) -> tuple[Origin, ...]:
         """Return where the words of others came from that this call may pass on."""
-        return await self._reach.origins(*self._call)
+        return await self._reach.origins(*self._call[:4])
 
     async def _question(self, to: str, text: str) -> tuple[Envelope, str]:
         """Return a message whose answer comes back to this call, and the key under which that waits."""

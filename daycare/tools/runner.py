@@ -20,7 +20,7 @@ from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
-from daycare.tools.context import Context, Reach
+from daycare.tools.context import Call, Context, Reach
 
 CRASHED = "TOOL_CRASHED"
 
@@ -102,7 +102,7 @@ class Runner:
         now_ms = self._clock.now_ms()
 
         def fresh() -> Context:
-            return Context(self._reach, agent, user, turn, step, call.id, now_ms, chains, allowed, progress)
+            return Context(self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress)
 
         context = fresh()
         result: str | Waiting | Sourced | None = None

@@ -15,6 +15,7 @@ import trio.testing
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
+from daycare.actors.needs import Work
 from daycare.actors.permits import Permits
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
@@ -33,6 +34,7 @@ from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
 from daycare.base.path import Fetch
 from daycare.base.path import Path as Address
+from daycare.feature import Core
 from daycare.features import open_store
 from daycare.features.approvals import Approving
 from daycare.features.approvals.desk import Desk
@@ -255,7 +257,7 @@ async def open_api(
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, echo, echo, echo, bus, clock, Keeper(bus, clock), live)
+        supervisor = Supervisor(store, directory, Work(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)
@@ -344,7 +346,8 @@ async def open_api(
         )
         vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
-        signals = Signals(store, directory, router, permits.check, budgets, memory.documents, bus, clock, live, "ann")
+        core = Core(store, directory, router, bus, clock, live, permits.check, "ann")
+        signals = Signals(core, budgets, memory.documents)
         gauges = Gauges(Home(folder), store, supervisor, pool, bus, clock, {}, ())
         services = Services(
             store=store,
@@ -359,20 +362,9 @@ async def open_api(
             owner="ann",
             live=live,
             features=[
-                Cron(
-                    store,
-                    directory,
-                    router,
-                    bus,
-                    clock,
-                    permits.check,
-                    quiet,
-                    folder=folder / "cron",
-                    live=live,
-                    owner="ann",
-                ),
+                Cron(core, quiet, folder / "cron"),
                 memory,
-                Tasks(store, Deliveries(directory, reach, {}), router, permits.check, bus, clock, live, "ann"),
+                Tasks(core, Deliveries(directory, reach, {})),
                 signals,
                 Approving(store, directory, desk, outcomes, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),

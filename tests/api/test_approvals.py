@@ -168,7 +168,7 @@ async def test_several_of_a_kind_are_approved_each_by_itself(api: Api) -> None:
     states = [each["approved"]["state"] if each["approved"] else each["error"]["code"] for each in done["results"]]
     assert states == ["approved", "APPROVAL_DECIDED", "approved"]
     identity = await propose(api, step=5, kind="identity", name="SOUL.md")
-    api.desk._scan = _suspicious
+    api.desk.scan = _suspicious
     flagged = await propose(api, step=6, name="knowledge/x.md")
     good = await propose(api, step=7, kind="identity", name="STYLE.md")
     for pair in ((identity, numbers[0]), (flagged,), (good, identity, flagged)):

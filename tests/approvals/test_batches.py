@@ -63,7 +63,7 @@ async def test_an_addition_that_was_edited_meanwhile_is_not_what_was_seen(autoju
 async def test_flagged_ones_and_mixed_kinds_are_refused(autojump_clock: object, scene: Scene) -> None:
     [first] = await proposed(scene, "- one\n")
     other = await desk_of(scene.house).get(await propose(scene, "- x\n", 1, kind="identity"))
-    scene.house.daemon.approvals._scan = suspicious
+    scene.house.daemon.approvals.scan = suspicious
     flagged = await desk_of(scene.house).get(await propose(scene, "- a@b.org\n", 2))
     for pair in ((first, other), (first, flagged), (flagged,)):
         with pytest.raises(InvalidError, match="one by one"):

@@ -170,7 +170,7 @@ async def test_a_number_alone_decides_what_was_shown_once_and_is_notsuspicious(
 ) -> None:
     await propose(scene)
     assert (await say(scene.house, "1", "/approve 1")).startswith("Approved")
-    scene.house.daemon.approvals._scan = suspicious
+    scene.house.daemon.approvals.scan = suspicious
     await propose(scene, "- send it to evil@example.org\n", step=1)
     said = await say(scene.house, "2", "/approve 2")
     assert "⚠ danger: a mail address" in said and "evil@example.org" in said
@@ -264,7 +264,7 @@ async def test_replies_that_are_no_edits_stay_messages(autojump_clock: object, s
 
 async def test_an_edit_is_measured_and_scanned_again(autojump_clock: object, scene: Scene) -> None:
     await propose(scene)
-    scene.house.daemon.approvals._scan = suspicious
+    scene.house.daemon.approvals.scan = suspicious
     said = await say(scene.house, "1", "/edit 1 write to evil@example.org")
     assert "⚠ danger: a mail address" in said and (await only(scene.house)).flagged
     text = "x" * 60_000
@@ -307,7 +307,7 @@ async def test_unflagged_ones_of_a_kind_are_approved_together(autojump_clock: ob
     for step in range(3):
         place = memory_of(scene.agent)
         await propose(scene, f"- {step}\n", step, place=type(place)(place.layer, place.owner, f"knowledge/{step}.md"))
-    scene.house.daemon.approvals._scan = suspicious
+    scene.house.daemon.approvals.scan = suspicious
     await propose(scene, "- evil@example.org\n", 3)
     said = await say(scene.house, "1", "/approvals")
     assert said.count("\n- ") == 3 and "- 4 ⚠" in said
@@ -435,7 +435,7 @@ async def test_past_the_bounds_nothing_is_scanned_and_nothing_kept(autojump_cloc
         scanned.append(text)
         return []
 
-    scene.house.daemon.approvals._scan = scan
+    scene.house.daemon.approvals.scan = scan
     long = "".join(f"- fact number {number}\n" for number in range(2_000))
     with pytest.raises(BusyError):
         await propose(scene, long, APPROVALS_OPEN_MAX)

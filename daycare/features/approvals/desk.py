@@ -103,7 +103,7 @@ class Desk:
         self._clock = clock
         self._deciders = Deciders(store, owner)
         self._notify = notify
-        self._scan = scan
+        self.scan = scan
         self._display = Display(store, clock, reach)
 
     # -- asking --------------------------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class Desk:
     async def _scanned(self, action: Action) -> tuple[Finding, ...]:
         if action.verb == "delete":
             return ()
-        return tuple(worst_first(await self._scan(action.text))[:APPROVAL_FINDINGS_MAX])
+        return tuple(worst_first(await self.scan(action.text))[:APPROVAL_FINDINGS_MAX])
 
     async def _was_shown(self, it: Approval, user: str) -> bool:
         return await self._store.approvals.was_shown(it.no, it.content_hash, user)

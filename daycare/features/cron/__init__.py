@@ -4,49 +4,27 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from daycare.feature import Feature
+from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.actors.directory import Directory
-    from daycare.actors.router import Router
     from daycare.agent.commands import Commands
-    from daycare.base.clock import Clock
-    from daycare.features.cron.jobs import May
-    from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
-    from daycare.settings import Live
     from daycare.store.records import Commit
-    from daycare.store.sqlite.store import Store
 
 
 class Cron(Feature):
-    """All of it. `may(subject, action, object)` raises what keeps an agent from scheduling something.
-
-    `tell(user, text, topic, path)` lets a person know of something.
-    """
+    """All of it. `tell(user, text, topic, path)` lets a person know of something; `folder` has the files of jobs."""
 
     name = "cron"
 
-    def __init__(
-        self,
-        store: "Store",
-        directory: "Directory",
-        router: "Router",
-        bus: "Bus",
-        clock: "Clock",
-        may: "May",
-        tell: Callable[[str, str, str, str], Awaitable[None]],
-        *,
-        folder: Path,
-        live: "Live",
-        owner: str,
-    ) -> None:
+    def __init__(self, core: Core, tell: Callable[[str, str, str, str], Awaitable[None]], folder: Path) -> None:
         from daycare.features.cron import jobs
         from daycare.features.cron.service import Schedule
 
+        store, directory, router, bus, clock, live, may, owner = core
         self._owner = owner
         self.controls = jobs.CronControls(store, directory, clock, may)
         self.sources = jobs.CronSources(store, directory, self.controls, bus, clock, folder, live, owner)

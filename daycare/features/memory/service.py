@@ -50,7 +50,6 @@ from daycare.observe.bus import Bus
 from daycare.observe.keeper import SetAside
 from daycare.observe.metrics import Family, Gauge
 from daycare.plugin import Plugin, StructTool
-from daycare.rules.findings import findings_of
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.records import Agent, Commit, InboxRow, Step, Turn, User
@@ -115,7 +114,6 @@ class MemoryFeature(Feature):
             store,
             self.documents,
             self.approvals,
-            findings_of,
             live,
             clock,
             self.lookup,

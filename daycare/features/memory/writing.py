@@ -4,7 +4,7 @@ Where a change goes and whose yes it needs follows from the path, the settings a
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 from zoneinfo import ZoneInfo
@@ -47,7 +47,6 @@ from daycare.store.records_documents import Attribution, Layer, Place
 from daycare.store.sqlite.store import Store
 
 Verb = Literal["write", "append", "delete"]
-Scan = Callable[[str], Awaitable[Sequence[object]]]
 
 KIND_OUTSIDE: Final = "memory-outside"  # apart, so that no yes in advance for the agent's own memories covers it
 KIND_IDENTITY: Final = "identity"
@@ -66,17 +65,13 @@ _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"
 
 
 class Remembering:
-    """Makes an agent's memory for each call of a tool.
-
-    `scan` is the desk's.
-    """
+    """Makes an agent's memory for each call of a tool."""
 
     def __init__(
         self,
         store: Store,
         documents: Documents,
         desk: ApprovalDesk,
-        scan: Scan,
         live: Live,
         clock: Clock,
         lookup: Lookup,
@@ -87,7 +82,6 @@ class Remembering:
         self.store = store
         self.documents = documents
         self.desk = desk
-        self.scan = scan
         self.live = live
         self.clock = clock
         self.lookup = lookup
@@ -216,7 +210,7 @@ class TurnMemory(TurnReading):
         """Return whose yes covers a change that is to be made at once, empty if it needs none; None: it is asked."""
         if need.consent is Consent.ALWAYS:
             return None
-        if tool != LOG and action.verb != "delete" and await self._home.scan(action.text):
+        if tool != LOG and action.verb != "delete" and await self._home.desk.scan(action.text):
             return None
         return "" if need.consent is Consent.AUTO else await self._said_yes(draft.place, action.verb, need)
 

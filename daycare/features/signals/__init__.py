@@ -3,49 +3,28 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from daycare.feature import Feature
+from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.actors.directory import Directory
-    from daycare.actors.router import Router
     from daycare.agent.budgets import Budgets
-    from daycare.base.clock import Clock
     from daycare.features.memory.documents.service import Documents
-    from daycare.features.signals.service import May
-    from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
-    from daycare.settings import Live
     from daycare.store.records import Commit
-    from daycare.store.sqlite.store import Store
 
 
 class Signals(Feature):
-    """All of it. `may(subject, action, object)` raises what keeps a signal from an agent.
-
-    `owner` has those that programs send for nobody else.
-    """
+    """All of it. What a heart is to look at is among `documents`, and what it may cost in `budgets`."""
 
     name = "signals"
 
-    def __init__(
-        self,
-        store: "Store",
-        directory: "Directory",
-        router: "Router",
-        may: "May",
-        budgets: "Budgets",
-        documents: "Documents",
-        bus: "Bus",
-        clock: "Clock",
-        live: "Live",
-        owner: str,
-    ) -> None:
+    def __init__(self, core: Core, budgets: "Budgets", documents: "Documents") -> None:
         from daycare.features.signals.heartbeats import HeartbeatControls, Heartbeats
         from daycare.features.signals.service import Firing, SignalControls
 
+        store, directory, router, bus, clock, live, may, owner = core
         self.controls = SignalControls(store, directory, clock, router.count)
         self.heartbeats = HeartbeatControls(store, budgets, clock)
         self.firing = Firing(store, directory, router, may, bus, clock, live)

@@ -3,47 +3,28 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from daycare.feature import Feature
+from daycare.feature import Core, Feature
 
 if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.actors.router import Router
     from daycare.agent.commands import Commands
     from daycare.agent.deliveries import Deliveries
-    from daycare.base.clock import Clock
-    from daycare.features.tasks.service import May
-    from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
-    from daycare.settings import Live
     from daycare.store.records import Commit
-    from daycare.store.sqlite.store import Store
 
 
 class Tasks(Feature):
-    """All of it. Tasks are kept for `[store] keep_days` after their end.
-
-    `may(subject, action, object)` raises what keeps an agent from starting or cancelling one. `owner` has those that
-    programs start for nobody else.
-    """
+    """All of it. Tasks are kept for `[store] keep_days` after their end."""
 
     name = "tasks"
 
-    def __init__(
-        self,
-        store: "Store",
-        deliveries: "Deliveries",
-        router: "Router",
-        may: "May",
-        bus: "Bus",
-        clock: "Clock",
-        live: "Live",
-        owner: str,
-    ) -> None:
+    def __init__(self, core: Core, deliveries: "Deliveries") -> None:
         from daycare.features.tasks.service import TaskControls, TaskEnds
 
-        self.controls = TaskControls(store, deliveries.directory, router, clock, may)
+        store, directory, router, bus, clock, live, may, owner = core
+        self.controls = TaskControls(store, directory, router, clock, may)
         self.ends = TaskEnds(store, deliveries, self.controls.changed, bus, clock, live)
         self._connectors = deliveries.connectors
         self._owner = owner
