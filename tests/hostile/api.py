@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -14,10 +15,7 @@ import trio
 from starlette.routing import Route
 
 from daycare.api.app import build
-from daycare.features.cron.faces import CronRoutes
-from daycare.features.signals.faces import SignalRoutes
-from daycare.features.tasks.faces import TaskRoutes
-from daycare.testing.house import House
+from daycare.testing.house import House, open_house
 from tests.hostile import schemas, texts, values
 from tests.hostile.messages import echo
 from tests.hostile.stage import PEOPLE, Streaming, opened
@@ -44,6 +42,7 @@ _HEADERS: Final = (
     ("Host", ""),
     ("Cookie", ";" * 1_000),
 )
+_OBEYED: Final = ("/v1/shutdown", "/v1/handover")  # they end the daemon, as they are meant to
 _LIMIT_S: Final = 200_000.0  # of virtual time: a stream or a wait ends before
 
 
@@ -68,25 +67,15 @@ def _schema(found: list[str], names: Mapping[str, Any]) -> dict[str, Any] | None
     return schema
 
 
-class _Nobody:
-    """Stands for services, and for each feature, while routes are listed."""
-
-    uploads = ()
-
-    @property
-    def features(self) -> "list[_Nobody]":
-        """Those that bring routes."""
-        return [self]
-
-    def routes(self, closing: object) -> list[Route]:
-        """Return what they bring."""
-        return [*CronRoutes(self, "").routes(), *TaskRoutes(self, "", self).routes(), *SignalRoutes(self, "").routes()]  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> "_Nobody":
-        return self
+async def _doors() -> list[Door]:
+    """Return every route of a daemon, of its core and of each feature."""
+    with TemporaryDirectory() as folder:
+        async with open_house(Path(folder), work=False) as house:
+            routes = build(house.daemon.services).routes
+            return [Door(each) for each in routes if isinstance(each, Route) and each.path not in _OBEYED]
 
 
-DOORS: Final = [Door(each) for each in build(_Nobody()).routes if isinstance(each, Route)]  # type: ignore[arg-type]
+DOORS: Final = trio.run(_doors)
 
 
 class Api(Prepared):
