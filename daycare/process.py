@@ -5,20 +5,20 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import Literal, NoReturn, Self, TypeVar
 
 import trio
 
 from daycare.agent.prompt import Persona
 from daycare.agent.sections import introduce
 from daycare.base.clock import Clock, SystemClock
-from daycare.base.errors import BusyError, DaycareError, UnavailableError
-from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S
+from daycare.base.errors import BusyError, DaycareError, StoreAwayError, UnavailableError
+from daycare.base.limits import HANDOVER_S, SHUTDOWN_GRACE_S, STORE_RETRY_S
 from daycare.config import Config, load
 from daycare.daemon import Daemon
 from daycare.features import open_store
@@ -31,10 +31,14 @@ from daycare.ops.run import Run
 from daycare.ops.setup import initialise
 from daycare.store.home import Home, HomeLock
 from daycare.store.records import User
+from daycare.store.retry import with_retry
 from daycare.store.sqlite import mark
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import open_vault
 
+T = TypeVar("T")
+
+_DISK = ("DISK_FULL", "STORE_IO")  # what passes by itself; any other refusal needs a person
 _START_S = 60.0  # a large database may have to be recovered and migrated first
 _SWITCH_S = 0.0005  # the writer thread must not wait 5 ms for the interpreter at each statement
 _GC_YOUNG = (
@@ -156,9 +160,10 @@ async def open_daemon(
     location = home.database(config.store.location)
     refuse_damage(location, whole=bool(mark.read(location).damage))
     async with open_store(location, clock, inline=inline) as store:
-        owner = await owner_of(store, config)
-        operator = await store.people.get(owner) or User(id=owner, name=owner)
-        await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
+        owner = await with_retry(partial(owner_of, store, config))
+        operator = await with_retry(partial(store.people.get, owner)) or User(id=owner, name=owner)
+        persona = Persona(config.agent.name, config.agent.tone)
+        await with_retry(partial(introduce, store.documents, persona, operator))
         yield Daemon(Run(home, mode, owner, clock), config, store, vault, ())
 
 
@@ -209,8 +214,27 @@ def _ask_to_give_way(home: Home) -> bool:
         return False
 
 
+async def when_possible(
+    opened: AsyncExitStack,
+    attempt: Callable[[], AbstractAsyncContextManager[T]],
+    waits: Callable[[StoreAwayError], bool],
+) -> T:
+    """Enter what `attempt` returns in `opened`; while the disk is full or fails, try again every second.
+
+    `waits` hears of each refusal; where it returns False, and for any other error, that is raised.
+    """
+    while True:
+        try:
+            return await opened.enter_async_context(attempt())
+        except StoreAwayError as refusal:
+            if refusal.code not in _DISK or not waits(refusal):
+                raise
+        await trio.sleep(STORE_RETRY_S)
+
+
 async def _foreground(home: Home, config: Config, life: Life) -> Daemon:
-    async with open_daemon(home, config, mode="run") as daemon:
+    async with AsyncExitStack() as opened:
+        daemon = await when_possible(opened, lambda: open_daemon(home, config, mode="run"), life.waits)
         async with trio.open_nursery() as nursery:
             await nursery.start(life.attend, daemon.standing, daemon.live, daemon.hold, daemon.extensions.ended)
             await daemon.run(partial(life.ready, daemon.standing), work=True)

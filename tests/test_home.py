@@ -1,5 +1,6 @@
 """The home: private, of one user, short enough for a socket, and used by one process at a time."""
 
+import errno
 import os
 import signal
 import socket
@@ -202,3 +203,17 @@ def test_lock_that_is_no_file_is_refused(tmp_path: Path, make: str) -> None:
     with pytest.raises(UnavailableError) as caught:
         HomeLock(home).acquire("run", 0)
     assert caught.value.code == "LOCK_FAILED"
+
+
+def test_a_full_disk_does_not_keep_anybody_from_taking_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    home = Home(tmp_path)
+    monkeypatch.setattr(os, "pwrite", full)
+    with HomeLock(home) as lock, HomeLock(home) as other:
+        lock.acquire("run", 0)
+        with pytest.raises(BusyError):
+            other.acquire("run", 0)

@@ -9,8 +9,8 @@ from typing import Final
 import trio
 
 from daycare.base.clock import Clock
-from daycare.base.errors import DaycareError
-from daycare.base.limits import CLOSE_MAX_S, SHUTDOWN_REST_S
+from daycare.base.errors import DaycareError, StoreAwayError
+from daycare.base.limits import CLOSE_MAX_S, SHUTDOWN_REST_S, START_EXTEND_S
 from daycare.observe import log
 from daycare.ops.holding import Holding
 from daycare.ops.leaving import Leaving
@@ -48,6 +48,7 @@ class Life:
         self._again = again
         self._early = early
         self._served = False
+        self._refused = ""  # why the store could not be opened at the last try
         self._notify = Notify.found(environment)
         wanted = breaker and environment.get(BREAKER) != "off"
         self._starts = Starts(home.starts_file, clock) if wanted else None
@@ -129,6 +130,16 @@ class Life:
                 await ended.wait()
                 self._leaving.arm(CLOSE_MAX_S)  # what is left takes no longer, but for plugins that ignore their end
                 await trio.sleep_forever()
+
+    def waits(self, refusal: StoreAwayError) -> bool:
+        """Tell that the start waits for the disk, and ask for the time; return False once a signal has come."""
+        if refusal.message != self._refused:
+            self._refused = refusal.message
+            log.logger().warning("start.waits", reason=refusal.message, hint=refusal.hint)
+            self._notify.status(f"waiting for the disk: {refusal.message}")
+        self._notify.extend(START_EXTEND_S)
+        self._notify.alive()  # of a restart, during which the watchdog goes on
+        return not self._early
 
     def ready(self, standing: Standing) -> None:
         """The API answers."""

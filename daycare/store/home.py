@@ -170,8 +170,9 @@ class HomeLock:
                     hint="daycare status",
                 )
             holder = Holder(pid=os.getpid(), mode=mode, since_ms=now_ms, version=__version__)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, msgspec.json.encode(holder), 0)
+            with suppress(OSError):  # a full disk costs the name of the holder, and no start
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, msgspec.json.encode(holder), 0)
         except OSError as error:
             os.close(fd)
             raise self._unusable(error) from error

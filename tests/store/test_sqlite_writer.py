@@ -14,6 +14,8 @@ from daycare.base.messages import Lane
 from daycare.features import open_store
 from daycare.store.records import Effects
 from daycare.store.sqlite.store import Store
+from daycare.store.sqlite.watch import LOOK_S
+from daycare.testing.clock import patient_clock
 from daycare.testing.powercut_disk import RecordingVFS
 from tests.store.samples import PATH, HandClock, answer, begin, commits, conclude, end, letter, new_agent, post
 
@@ -297,3 +299,33 @@ async def test_recording_nothing_forgets_nothing(sqlite: Store, monkeypatch: pyt
     await sqlite.inbox.post_all([(letter(f"k{n}"), new_agent()) for n in range(20)])
     await sqlite.ledger.record([])
     assert await sqlite.ledger.events() == ["c", "b"]
+
+
+def test_a_disk_that_refuses_a_look_at_the_file_does_not_end_the_store(tmp_path: Path, clock: HandClock) -> None:
+    bad = True
+
+    def traced(_cursor: apsw.Cursor, _sql: str, _bindings: object) -> bool:
+        if bad:
+            raise apsw.IOError("disk I/O error")
+        return True
+
+    async def live() -> None:
+        nonlocal bad
+        async with open_store(str(tmp_path / "daycare.db"), clock) as store:
+            store._db.exec_trace = traced
+            with pytest.raises(UnavailableError):  # and what the writer remembers cannot be read again
+                await store.agents.create(new_agent())
+            await trio.sleep(3 * LOOK_S)
+            bad = False
+            await store.agents.create(new_agent())
+
+    trio.run(live, clock=patient_clock())
+
+
+async def test_a_look_at_the_file_that_finds_too_many_writes_waiting_does_not_end_the_store(
+    file: Store, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.testing.MockClock
+) -> None:
+    monkeypatch.setattr("daycare.store.sqlite.writer.WRITE_QUEUE_MAX", 0)
+    await trio.sleep(3 * LOOK_S)
+    monkeypatch.undo()
+    await file.agents.create(new_agent())

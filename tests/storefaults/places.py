@@ -75,7 +75,8 @@ class Disk:
 
         def traced(_cursor: apsw.Cursor, sql: str, _bindings: Any) -> bool:
             if self.on and (reads or sql == "COMMIT" or not (db.in_transaction or sql.startswith("BEGIN"))):
-                place = _place("read" if reads else "write", sys._getframe(1))
+                kind: Literal["read", "write"] = "read" if reads or sql.startswith("SELECT") else "write"
+                place = _place(kind, sys._getframe(1))
                 if place is not None:
                     self.use(place)
             return True

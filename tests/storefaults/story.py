@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,7 +17,8 @@ from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.exports.engine import Progress
 from daycare.features.tasks.records import TaskSpec
-from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent
+from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent, TextDelta
+from daycare.process import when_possible
 from daycare.store.records import AgentConfig, Receipt, User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import OWNER, House, open_house
@@ -30,7 +31,9 @@ T = TypeVar("T")
 CLERK: Final = f"/{OWNER}/agent/clerk"
 FLAKY: Final = "flaky"  # a reply with this word does not get through the first time
 SLOW: Final = "slow"  # a message with this word is thought about
-THINKS_S: Final = 30.0
+THINKS_S: Final = 300.0  # longer than all spells of bad weather together: /stop always comes in time
+WORD_S: Final = 30.0  # between signs that it still thinks; it would count as silent
+STOP_S: Final = 15.0  # after which /stop is said
 SETTLED_S: Final = 400.0  # after which nothing is left to do
 IDLE_S: Final = 700.0  # after which helpers are dismissed, and quiet conversations looked at
 ANSWER_S: Final = 1_800.0
@@ -98,7 +101,9 @@ class SlowModel(Scripted):
         async with aclosing(super().infer(request)) as events:
             async for event in events:
                 if isinstance(event, Completion) and SLOW in request.messages[-1].text:
-                    await trio.sleep(THINKS_S)
+                    for _ in range(round(THINKS_S / WORD_S)):
+                        await trio.sleep(WORD_S)
+                        yield TextDelta("")
                 yield event
 
 
@@ -147,7 +152,8 @@ class Story(msgspec.Struct, kw_only=True):
                     watch.cancel_scope.cancel()
                 await self._leave(house)
             self.disk.on = True
-            async with self._house() as house:
+            async with AsyncExitStack() as opened:
+                house = await when_possible(opened, self._house, lambda _: True)
                 await self._say(house, "left", "hello slow left")  # its platform does not know that it was taken
                 await self._say(house, "again", "hello again")
                 await trio.sleep(SETTLED_S)
@@ -200,7 +206,7 @@ class Story(msgspec.Struct, kw_only=True):
         await trio.sleep(IDLE_S)
         await say_(house, "whose", "sister of mine?")
         slow = await self._repeat(lambda: self._post(house, "slow", "hello slow"))
-        await trio.sleep(THINKS_S / 2)
+        await trio.sleep(STOP_S)
         await say_(house, "stop", "/stop")
         await self._heard(house, "slow", slow)
 

@@ -1,14 +1,17 @@
 """A slice of the store-faults campaign: some places each day, all of them with `WHOLE=1`; and the judge sees harm."""
 
 from collections import Counter
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
 
+from daycare.actors.supervisor import Supervisor
 from daycare.base.errors import StoreAwayError
 from daycare.ops.alarm import Alarm
+from daycare.process import when_possible
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.house import open_house
 from tests.chance import SEED, WHOLE
@@ -56,6 +59,32 @@ BAD = {
 def test_the_judge_sees_harm(kind: str) -> None:
     assert not judge(GOOD, GOOD)
     assert getattr(judge(GOOD, BAD[kind]), kind)
+
+
+async def test_a_start_waits_until_the_disk_can_be_read_again(tmp_path: Path, autojump_clock: object) -> None:
+    refusals: list[str] = []
+    clock = VirtualClock()
+    disk = Weather(clock, (Spell("failing", EPOCH_MS, EPOCH_MS + 30_000),), seed=1)
+    disk.on = True
+    with disk.watched():
+        async with AsyncExitStack() as opened:
+            house = await when_possible(
+                opened,
+                lambda: open_house(tmp_path, location="daycare.db", clock=clock),
+                lambda refusal: refusals.append(refusal.code) is None,
+            )
+            disk.on = False
+            assert await house.talk("hello") == "echo: hello"
+    assert 20 < len(refusals) <= 31 and set(refusals) == {"STORE_IO"}
+
+
+async def test_a_start_does_not_wait_for_the_disk_when_it_is_to_end(tmp_path: Path, autojump_clock: object) -> None:
+    disk = Weather(VirtualClock(), (Spell("failing", EPOCH_MS, 2 * EPOCH_MS),), seed=1)
+    disk.on = True
+    with disk.watched():
+        async with AsyncExitStack() as opened:
+            with pytest.raises(StoreAwayError):
+                await when_possible(opened, lambda: open_house(tmp_path, location="daycare.db"), lambda _: False)
 
 
 async def test_health_is_told_of_a_disk_that_cannot_be_read(tmp_path: Path, autojump_clock: object) -> None:
@@ -119,6 +148,15 @@ def test_a_store_that_says_nothing_of_a_full_disk_is_found(monkeypatch: pytest.M
     assert told.met["full"] > 0 and told.silent == []
     monkeypatch.setattr(Alarm, "troubled", lambda self, error: None)
     assert live(partial(Weather, spells=spells, seed=1)).silent
+
+
+def test_a_turn_that_goes_on_after_stop_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = live(Disk)
+    assert not good.ended
+    monkeypatch.setattr(Supervisor, "_disturb", lambda self, lane, row: None)
+    harm = judge(good, live(Disk))
+    assert any("echo: hello slow" in each for each in harm.doubled)
+    assert any(each.startswith("slow:") for each in harm.wrong_answers)
 
 
 PLACE = Place("read", "flow.py:1 deliver", "sqlite/outbox.py get")

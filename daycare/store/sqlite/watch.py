@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import trio
 
-from daycare.base.errors import DaycareError
+from daycare.base.errors import BusyError, DaycareError, UnavailableError
 from daycare.base.limits import START_CHECK_MAX_BYTES
 from daycare.store.sqlite.guard import Guard
 from daycare.store.sqlite.readers import Readers
@@ -53,7 +53,8 @@ class Watch:
                 nursery.start_soon(self._check)
                 while self._guard.rescued is None:  # after that nothing changes any more
                     await trio.sleep(LOOK_S)
-                    await self._look()
+                    with suppress(UnavailableError, BusyError):  # the store refuses for now: the next look is soon
+                        await self._look()
 
     def close(self) -> None:
         """Let `run` end."""
