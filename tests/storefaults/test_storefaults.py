@@ -63,6 +63,11 @@ def test_the_judge_sees_harm(kind: str) -> None:
 
 async def test_a_start_waits_until_the_disk_can_be_read_again(tmp_path: Path, autojump_clock: object) -> None:
     refusals: list[str] = []
+
+    def waits(refusal: StoreAwayError) -> bool:
+        refusals.append(refusal.code)
+        return True
+
     clock = VirtualClock()
     disk = Weather(clock, (Spell("failing", EPOCH_MS, EPOCH_MS + 30_000),), seed=1)
     disk.on = True
@@ -71,7 +76,7 @@ async def test_a_start_waits_until_the_disk_can_be_read_again(tmp_path: Path, au
             house = await when_possible(
                 opened,
                 lambda: open_house(tmp_path, location="daycare.db", clock=clock),
-                lambda refusal: refusals.append(refusal.code) is None,
+                waits,
             )
             disk.on = False
             assert await house.talk("hello") == "echo: hello"
