@@ -177,12 +177,6 @@ class Endings:
             return
         lane.drop({row.seq for row in rows})
         thought, text, untold = self._cut_short(agent, lane, rows, steps, reason)
-        parent = agent.path.rsplit("/", 2)[0]
-        by_parent = any(
-            row.envelope.kind is EnvelopeKind.DISMISS and row.envelope.sender == parent for row in lane.control
-        )
-        if by_parent:  # it does not want to hear what it has said itself
-            untold = {*untold, agent.parent}
         lane.turn = await self._commit(agent, turn, thought, text, stopped=True, untold=untold)
         lane.begun = []
 

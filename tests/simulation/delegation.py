@@ -121,12 +121,23 @@ def _is_answered(case: Case, errand: Errand) -> None:
     if question["state"] in OPEN:
         if result is not None:
             case.problem(f"{errand.name} is not answered, and has the result {result}")
-    elif result is None and not _asker_is_dead(case, question) and not case.is_dead(question["agent_id"]):
+    elif result is None and not (
+        _asker_is_dead(case, question) or case.is_dead(question["agent_id"]) or _was_dismissed(case, question)
+    ):
         case.problem(f"{errand.name} ended in state {question['state']}, and nobody told who asked: {question}")
 
 
 def _asker_is_dead(case: Case, question: dict[str, Any]) -> bool:
     return all(agent["state"] == "dead" for agent in case.agents.values() if agent["path"] == question["sender"])
+
+
+def _was_dismissed(case: Case, question: dict[str, Any]) -> bool:
+    """Tell whether who asked has told the helper to end, and the helper was killed before it could die of that."""
+    return any(
+        row["kind"] == "dismiss" and row["state"] == WAITING and row["sender"] == question["sender"]
+        for row in case.inbox
+        if row["agent_id"] == question["agent_id"]
+    )
 
 
 def _nobody_works_in_vain(case: Case, errands: dict[str, Errand]) -> None:

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from daycare.base.causes import Question
 from daycare.base.errors import ConflictError
 from daycare.base.limits import TIMERS_MAX_PER_AGENT
-from daycare.base.messages import Message, Text, ToolResult
+from daycare.base.messages import EnvelopeKind, Lane, Message, Origin, Text, ToolResult
 from daycare.store.records import Agent, Effects, Reply
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, begin, commits, end, letter, new_agent, post, said, timer, tool_step
@@ -35,6 +36,25 @@ async def test_a_turn_is_open_with_its_rows_until_it_is_finished(store: Store) -
     await store.turns.finish(agent, turn, end(turn))
     assert await store.turns.open_turn(agent.id) is None
     assert await store.inbox.waiting(agent.id) == []
+
+
+@pytest.mark.parametrize("by", ["parent", "nobody", "somebody else"])
+async def test_who_has_told_a_helper_to_end_hears_nothing_of_a_turn_that_was_faster(store: Store, by: str) -> None:
+    """Its lane had not seen the dismissal yet: the turn's end was on its way into the store."""
+    helper = f"{PATH}/sub/1"
+    parent = await begin(store, "a")
+    asked = Question(asker=parent[0].id, wait="turn:1:0:ask0")
+    await post(store, "task", helper, origin=Origin.AGENT, sender=PATH, cause=asked)
+    agent, turn, rows = await begin(store, to=helper)
+    said_by = {"parent": PATH, "somebody else": "system"}
+    if by in said_by:
+        await post(store, "stop", helper, sender=said_by[by], kind=EnvelopeKind.DISMISS, lane=Lane.CONTROL)
+    told = rows[0].envelope.answer("done", "ok", ())
+    assert told is not None
+    await store.turns.finish(agent, turn, end(turn, effects=Effects(posts=(told,))))
+    heard = [row.envelope.text for row in await store.inbox.waiting(parent[0].id) if row.envelope.sender == helper]
+    assert heard == ([] if by == "parent" else ["done"])
+    assert await store.dead.find() == []
 
 
 async def test_a_turn_begins_in_the_current_session_even_if_the_caller_knows_an_older_one(store: Store) -> None:

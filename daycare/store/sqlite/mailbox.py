@@ -101,6 +101,15 @@ def waiting_rows(tx: Tx, seqs: Sequence[int], *, held: bool = False) -> list[Inb
     return [row for row in found if row is not None]
 
 
+def told_to_end_by(tx: Tx, agent_id: str, sender: str) -> bool:
+    """Return whether a dismissal by the agent at the path `sender` waits for an agent."""
+    found = tx.one(
+        "SELECT 1 FROM inbox WHERE agent_id = ? AND state = 0 AND kind = ? AND sender = ?",
+        (agent_id, str(EnvelopeKind.DISMISS), sender),
+    )
+    return found is not None
+
+
 def bury_message(tx: Tx, seq: int, code: str, reason: str, attempts: int) -> Envelope | None:
     """Move one waiting inbox row to the dead letters and return it; None if it no longer waits."""
     rows = waiting_rows(tx, [seq])

@@ -356,6 +356,8 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
         except DaycareError as refused:
             letters.bury(tx, "timer", number, agent.id, timer.envelope, refused.code, refused.message, 1)
     for number, envelope in enumerate(effects.posts):
+        if envelope.kind is EnvelopeKind.RESULT and _ended_by_parent(tx, agent, envelope.to):
+            continue
         try:
             inbox.post(tx, envelope)
         except DaycareError as refused:
@@ -364,6 +366,11 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
                 continue
             letters.bury(tx, "post", number, agent.id, envelope, refused.code, refused.message, 1)
     return sent
+
+
+def _ended_by_parent(tx: Tx, agent: Agent, asker: str) -> bool:
+    """Return whether who asked a helper has told it to end: it waits for no word of it, also if the turn was faster."""
+    return asker == agent.path.rsplit("/", 2)[0] and mailbox.told_to_end_by(tx, agent.id, asker)
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
