@@ -349,15 +349,17 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
     """Queue what a turn says and sends; return the numbers of its replies."""
     key = (agent.id, agent.path, agent.user, str(agent.origin))
     sent = [outbox.insert(tx, key, turn.turn, turn.trace, reply) for reply in replies]
+    # Asked before anything is posted: a search agent's turn ends it in its parent's name, and answers it all the same.
+    posts = [
+        each for each in effects.posts if each.kind is not EnvelopeKind.RESULT or not _ended_by_parent(tx, agent, each.to)
+    ]
     # What is refused becomes a dead letter: the turn still commits, and what could not be sent stays visible.
     for number, timer in enumerate(effects.timers):
         try:
             timers.add(tx, timer)
         except DaycareError as refused:
             letters.bury(tx, "timer", number, agent.id, timer.envelope, refused.code, refused.message, 1)
-    for number, envelope in enumerate(effects.posts):
-        if envelope.kind is EnvelopeKind.RESULT and _ended_by_parent(tx, agent, envelope.to):
-            continue
+    for number, envelope in enumerate(posts):
         try:
             inbox.post(tx, envelope)
         except DaycareError as refused:
