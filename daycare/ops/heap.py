@@ -1,7 +1,12 @@
 """What the C library does with memory that was freed."""
 
 import ctypes
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
+
+import trio
+
+from daycare.base.limits import TRIM_EVERY_S
 
 _M_MMAP_THRESHOLD: Final = -3  # of <malloc.h>
 _M_ARENA_MAX: Final = -8
@@ -17,9 +22,28 @@ def give_back_memory() -> None:
     of its own, of 4 to 10 MB after an hour, though one lock lets these threads run by turns. To be called before there
     are threads.
     """
+    mallopt = _of_c_library("mallopt")
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, _ARENAS)
+
+
+async def trimming() -> None:
+    """Give back the free pages between smaller pieces, every `TRIM_EVERY_S`, until cancelled. See malloc_trim(3).
+
+    By itself glibc gives back only what lies at the end of a heap. Under the load of thirty people, pieces of 8 to
+    200 KB left 46 MB of such holes in two hours, while what was in use stayed the same. Holes of 180 MB take 4 ms.
+    """
+    trim = _of_c_library("malloc_trim")
+    while trim is not None:
+        await trio.sleep(TRIM_EVERY_S)
+        await trio.to_thread.run_sync(trim, 0)
+
+
+def _of_c_library(name: str) -> Callable[..., Any] | None:
+    """Return a function of glibc; None with another C library, which has ways of its own."""
     try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):  # another C library: it has ways of its own
-        return
-    mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-    mallopt(_M_ARENA_MAX, _ARENAS)
+        found: Callable[..., Any] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None
+    return found

@@ -12,6 +12,7 @@ from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import CLOSE_MAX_S, SHUTDOWN_REST_S, START_EXTEND_S
 from daycare.observe import log
+from daycare.ops.heap import trimming
 from daycare.ops.holding import Holding
 from daycare.ops.leaving import Leaving
 from daycare.ops.notify import Notify
@@ -117,6 +118,7 @@ class Life:
         with self._obeying_signals(standing, live):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(holding.run)
+                nursery.start_soon(trimming)
                 if self._notify:
                     nursery.start_soon(Watchdog(self._notify, standing.pulses, standing.line).run)
                 task_status.started()

@@ -351,7 +351,9 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
     sent = [outbox.insert(tx, key, turn.turn, turn.trace, reply) for reply in replies]
     # Asked before anything is posted: a search agent's turn ends it in its parent's name, and answers it all the same.
     posts = [
-        each for each in effects.posts if each.kind is not EnvelopeKind.RESULT or not _ended_by_parent(tx, agent, each.to)
+        each
+        for each in effects.posts
+        if each.kind is not EnvelopeKind.RESULT or not _ended_by_parent(tx, agent, each.to)
     ]
     # What is refused becomes a dead letter: the turn still commits, and what could not be sent stays visible.
     for number, timer in enumerate(effects.timers):
