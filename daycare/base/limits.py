@@ -408,7 +408,6 @@ BACKUP_MANIFEST_MAX_BYTES: Final = 32 * 1024 * 1024  # 600 bytes for each of the
 
 WATCHDOG_STALLED_S: Final = 15.0  # without getting on: three rounds of SWEEP_S, or a disk that takes no commit
 STATUS_EVERY_S: Final = 10.0  # between two looks at what `systemctl status` shows, where no watchdog is asked for
-TRIM_EVERY_S: Final = 120.0  # between two times that free pages of memory go back to the system
 START_LOOK_S: Final = 10.0  # between two looks whether a start is at work
 START_EXTEND_S: Final = 60.0  # more, for a start that is
 START_MAX_S: Final = 3_600.0  # ... and in all: a migration of the largest database takes minutes

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 import trio
 
-from daycare.base.limits import TRIM_EVERY_S
-
 _M_MMAP_THRESHOLD: Final = -3  # of <malloc.h>
 _M_ARENA_MAX: Final = -8
 _LARGE_BYTES: Final = 256 * 1024
 _ARENAS: Final = 2
+_TRIM_EVERY_S: Final = 120.0
 
 
 def give_back_memory() -> None:
@@ -29,14 +28,14 @@ def give_back_memory() -> None:
 
 
 async def trimming() -> None:
-    """Give back the free pages between smaller pieces, every `TRIM_EVERY_S`, until cancelled. See malloc_trim(3).
+    """Give back the free pages between smaller pieces, every two minutes until cancelled. See malloc_trim(3).
 
     By itself glibc gives back only what lies at the end of a heap. Under the load of thirty people, pieces of 8 to
     200 KB left 46 MB of such holes in two hours, while what was in use stayed the same. Holes of 180 MB take 4 ms.
     """
     trim = _of_c_library("malloc_trim")
     while trim is not None:
-        await trio.sleep(TRIM_EVERY_S)
+        await trio.sleep(_TRIM_EVERY_S)
         await trio.to_thread.run_sync(trim, 0)
 
 

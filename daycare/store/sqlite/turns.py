@@ -350,11 +350,7 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
     key = (agent.id, agent.path, agent.user, str(agent.origin))
     sent = [outbox.insert(tx, key, turn.turn, turn.trace, reply) for reply in replies]
     # Asked before anything is posted: a search agent's turn ends it in its parent's name, and answers it all the same.
-    posts = [
-        each
-        for each in effects.posts
-        if each.kind is not EnvelopeKind.RESULT or not _ended_by_parent(tx, agent, each.to)
-    ]
+    posts = [each for each in effects.posts if not _unheard(tx, agent, each)]
     # What is refused becomes a dead letter: the turn still commits, and what could not be sent stays visible.
     for number, timer in enumerate(effects.timers):
         try:
@@ -372,9 +368,10 @@ def _send(tx: Tx, agent: Agent, turn: Turn, replies: Sequence[Reply], effects: E
     return sent
 
 
-def _ended_by_parent(tx: Tx, agent: Agent, asker: str) -> bool:
-    """Return whether who asked a helper has told it to end: it waits for no word of it, also if the turn was faster."""
-    return asker == agent.path.rsplit("/", 2)[0] and mailbox.told_to_end_by(tx, agent.id, asker)
+def _unheard(tx: Tx, agent: Agent, it: Envelope) -> bool:
+    """Return whether it answers who has told this helper to end and waits for no word of it: the turn was faster."""
+    parent = agent.path.rsplit("/", 2)[0]
+    return it.kind is EnvelopeKind.RESULT and it.to == parent and mailbox.told_to_end_by(tx, agent.id, parent)
 
 
 def _turn(row: tuple[Any, ...]) -> Turn:
