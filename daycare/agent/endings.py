@@ -352,5 +352,5 @@ def _answers(thought: Thought, text: str, status: Literal["ok", "error"], origin
             if not work.waits:
                 continue
             said = "[nothing to tell]"
-        found.append(row.envelope.answer(said, status, origins))
+        found.append(row.envelope.answer(said, status, origins, thought.told))
     return [answer for answer in found if answer is not None]

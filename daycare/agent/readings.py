@@ -4,15 +4,15 @@ Of a turn little is kept, and its words are not. All is read again when turns ch
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
-from daycare.base.messages import Message, Origin, ToolResult
+from daycare.base.messages import Message, Origin, Told, ToolResult
 from daycare.rules.taint import Source, sources_in
-from daycare.rules.told import origins_in, paths_in
+from daycare.rules.told import told_by
 from daycare.store.records import Commit
 from daycare.store.sqlite.summaries import Summaries
 
@@ -82,14 +82,14 @@ class Readings:
 
 def look(messages: Sequence[Message], trusted: Collection[str]) -> Looked:
     """Return what messages have read."""
-    results = recalled(messages)
+    told = list(told_in(messages))
     return Looked(
         messages=len(messages),
         at_ms=messages[0].at_ms if messages else 0,
         told=any(message.role == "assistant" and message.origins is not None for message in messages),
         sources=sources_in(messages, trusted).read,
-        paths=tuple(path for result in results for path in paths_in(result)),
-        origins=tuple(origin for result in results for origin in origins_in(result)),
+        paths=tuple(path for each in told for path in each.all_paths),
+        origins=tuple(origin for each in told for origin in each.origins),
     )
 
 
@@ -105,10 +105,23 @@ def together(turns: Sequence[Looked]) -> Looked:
     )
 
 
+def told_in(messages: Sequence[Message]) -> Iterator[Told]:
+    """Yield what results have told out of memory; of results that earlier versions kept, what their texts say."""
+    for part in _results(messages):
+        if part.told is not None:
+            yield part.told
+        elif part.name in RECALLING:
+            yield told_by(part.text)
+
+
 def recalled(messages: Sequence[Message]) -> list[str]:
     """Return what the tools of memory answered."""
+    return [part.text for part in _results(messages) if part.name in RECALLING]
+
+
+def _results(messages: Sequence[Message]) -> Iterator[ToolResult]:
     parts = (part for message in messages if message.role == "tool" for part in message.parts)
-    return [part.text for part in parts if isinstance(part, ToolResult) and part.name in RECALLING]
+    return (part for part in parts if isinstance(part, ToolResult))
 
 
 def _enough(turns: list[Looked]) -> list[Looked]:

@@ -24,7 +24,7 @@ from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.events import ModelFailed, ToolFinished, ToolProgress, ToolStarted, TurnDelta
 from daycare.base.limits import MODEL_STEPS_MAX, PROGRESS_MAX_CHARS, TOOL_CALLS_MAX
-from daycare.base.messages import Chains, Message, Origin, Text, ToolCall, Usage
+from daycare.base.messages import Chains, Message, Origin, Text, Told, ToolCall, Usage
 from daycare.inference.pool import Answer, Choice, Failure, Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
@@ -42,7 +42,8 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn came to: its messages for the history, the words for the sender, and what else it changes.
 
     `answers` are rows that hold the results of calls: they belong to the turn and are no messages of it. `recalled` is
-    where the memories came from that stood in the prompt, as far as the journal does not say so.
+    where the memories came from that stood in the prompt, as far as the journal does not say so; `told` is what of the
+    reply is out of memory.
     """
 
     rows: tuple[InboxRow, ...]
@@ -53,6 +54,7 @@ class Thought(msgspec.Struct, frozen=True, kw_only=True):
     effects: Effects = Effects()
     usage: Usage = Usage()
     recalled: tuple[Origin, ...] = ()
+    told: Told | None = None
 
 
 class Aside(msgspec.Struct, frozen=True):
@@ -344,7 +346,7 @@ class Thinker:
                     step, state="waiting", wait=done.waiting.key, wait_until=until, effects=done.effects
                 )
             else:
-                result = tool_message(call, done.text, done.status, self._clock.now_ms(), done.origins)
+                result = tool_message(call, done.text, done.status, self._clock.now_ms(), done.origins, done.told)
                 finished = replace(step, state="done", message=result, effects=done.effects)
             await with_retry(lambda finished=finished: self._store.turns.journal([finished]))  # type: ignore[misc]
             course.open_calls.pop(0)

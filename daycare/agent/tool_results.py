@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from daycare.base.messages import Message, Origin, Origins, ToolCall, ToolResult
+from daycare.base.messages import Message, Origin, Origins, Told, ToolCall, ToolResult
 from daycare.store.records import InboxRow, Step
 
 
-def tool_message(call: ToolCall, text: str, status: str, at_ms: int, origins: Origins = None) -> Message:
+def tool_message(
+    call: ToolCall, text: str, status: str, at_ms: int, origins: Origins = None, told: Told | None = None
+) -> Message:
     """Return a tool's result as a message."""
-    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status, origins=origins)  # type: ignore[arg-type]
+    result = ToolResult(call_id=call.id, name=call.name, text=text, status=status, origins=origins, told=told)  # type: ignore[arg-type]
     return Message("tool", (result,), at_ms, Origin.AGENT)
 
 
@@ -45,7 +47,7 @@ def answer_to(call: ToolCall, step: Step, rows: Sequence[InboxRow], at_ms: int) 
         return None
     it, answer = min(found, key=lambda each: each[0].late)  # one that came goes before the word that none came in time
     status = "ok" if it.ok else "error"
-    return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins), status
+    return tool_message(call, f"{answer.sender}: {answer.text}", status, at_ms, answer.origins, answer.told), status
 
 
 def is_answer(row: InboxRow, step: Step) -> bool:

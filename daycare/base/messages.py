@@ -58,7 +58,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     with the first one's result. `chain` lists the agents that wait for this answer, outermost first; `via` those by
     whose turns it came about since a person, a timer or a schedule began it. `cause` says what came about.
     `origins` is the daemon's own note of what others said that went into the words of an agent: none of it, or None
-    where nobody knows.
+    where nobody knows. `told` is what of a result is out of memory.
     """
 
     to: str
@@ -77,6 +77,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_target: str | None = None  # connector-side thread the answer goes to, when not the user's default
     cause: causes.Cause | None = None
     origins: Origins = None
+    told: "Told | None" = None
 
     @property
     def person(self) -> causes.Person:
@@ -94,7 +95,9 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Which call it answers, of a result."""
         return self.cause if isinstance(self.cause, causes.Answer) else None
 
-    def answer(self, text: str, status: Literal["ok", "error"], origins: Origins) -> "Envelope | None":
+    def answer(
+        self, text: str, status: Literal["ok", "error"], origins: Origins, told: "Told | None" = None
+    ) -> "Envelope | None":
         """Return what tells the asker the answer, or None if nobody asked for one with a `Question`."""
         asked = self.question
         if self.origin is not Origin.AGENT or self.kind is not EnvelopeKind.TEXT or asked is None:
@@ -113,6 +116,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             via=(*self.via, self.to),
             cause=causes.Answer(asked.wait, ok=status == "ok", session=asked.session),
             origins=origins,
+            told=told,
         )
 
 
@@ -188,10 +192,41 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call"):
     arguments: dict[str, Any]
 
 
+class ToldDocument(msgspec.Struct, frozen=True):
+    """A document of which a tool told something: its path as it was named, the layer it is in, and its version."""
+
+    path: str
+    layer: str
+    version: int
+
+
+class Told(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was told out of memory: the memories with these `labels`, and `documents`, whole or by a passage.
+
+    `paths` names other documents of which a passage was told, `origins` where all these words came from.
+    """
+
+    labels: tuple[str, ...] = ()
+    documents: tuple[ToldDocument, ...] = ()
+    paths: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+    def __add__(self, more: "Told") -> "Told":
+        return Told(
+            *(tuple(dict.fromkeys((*getattr(self, name), *getattr(more, name)))) for name in self.__struct_fields__)
+        )
+
+    @property
+    def all_paths(self) -> tuple[str, ...]:
+        """The paths of all documents of which something was told."""
+        return (*(document.path for document in self.documents), *self.paths)
+
+
 class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", kw_only=True):
     """What a tool answered to the call with the same id. `status` tells the model how far to trust that it ran.
 
-    `origins` says whose words are in it, where it is a tool of the daemon's own that tells.
+    `origins` says whose words are in it, where it is a tool of the daemon's own that tells. `told` is what of it is out
+    of memory; earlier versions left that to the text.
     """
 
     call_id: str
@@ -199,6 +234,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", kw_only=True):
     text: str
     status: Literal["ok", "error", "uncertain"] = "ok"
     origins: Origins = None
+    told: Told | None = None
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -10,7 +10,7 @@ from daycare.base import foreign
 from daycare.base.causes import Question
 from daycare.base.errors import ConflictError, ForbiddenError, InvalidError, NotFoundError
 from daycare.base.limits import ASK_CHAIN_MAX, BEGINS_ANEW_S, CHOICES_MAX, FILE_MAX_BYTES, FILES_MAX, WAIT_MAX_S
-from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin
+from daycare.base.messages import Chains, Choice, Envelope, EnvelopeKind, File, Origin, Told
 from daycare.base.path import PEOPLES, Kind
 from daycare.base.times import is_moment
 from daycare.plugin import Memory, Waiting
@@ -18,6 +18,12 @@ from daycare.store.records import Agent, AgentConfig, Effects, NewTimer, Policy,
 from daycare.tools import lengthy
 
 SEARCHES_WITH: Final = ("memory_search", "memory_read")  # the only tools of a search agent
+
+
+class CallMemory(Memory, Protocol):
+    """An agent's memory for one call, and what that call was told out of it so far."""
+
+    told: Told | None
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -39,7 +45,7 @@ class Reach(msgspec.Struct, frozen=True):
     file: Callable[[int, str], Awaitable[File | None]]
     read: Callable[[int, str, int, int], Awaitable[bytes | None]]
     keep: Callable[[str, str, Origin, str, str, bytes], Awaitable[File]]
-    memory: Callable[[Agent, User, Turn, int], Memory]
+    memory: Callable[[Agent, User, Turn, int], CallMemory]
     reactable: Callable[[Agent, User, Turn], Awaitable[None]]
     origins: Callable[[Agent, User, Turn, int], Awaitable[tuple[Origin, ...]]]
 

@@ -13,7 +13,7 @@ from daycare.base.blame import blamed
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
-from daycare.base.messages import Chains, File, Origin, Origins, ToolCall
+from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
 from daycare.base.secrecy import without_known
 from daycare.base.tool import Sourced, outlasts
 from daycare.plugin import Tool, ToolSpec, Waiting
@@ -28,7 +28,8 @@ CRASHED = "TOOL_CRASHED"
 class Done(msgspec.Struct, frozen=True):
     """What came of a call, and what it wants changed when the turn commits. With `waiting` its result comes later.
 
-    `origins` are those of the words of others in it: none where the daemon itself says why there is no result.
+    `origins` are those of the words of others in it: none where the daemon itself says why there is no result. `told`
+    is what of it is out of memory.
     """
 
     text: str
@@ -36,6 +37,7 @@ class Done(msgspec.Struct, frozen=True):
     effects: Effects = Effects()
     waiting: Waiting | None = None
     origins: Origins = None
+    told: Told | None = None
 
 
 Permit = Callable[[Agent, User, ToolSpec, Any], Awaitable[str]]
@@ -142,7 +144,8 @@ class Runner:
         origins = result.origins if isinstance(result, Sourced) else None
         # What a tool read or was told goes to a provider, to people and into memory.
         text = without_known(result.text if isinstance(result, Sourced) else str(result))
-        return Done(await self._bounded(turn, step, call, user, text), "ok", effects, origins=origins)
+        bounded = await self._bounded(turn, step, call, user, text)
+        return Done(bounded, "ok", effects, origins=origins, told=context.memory.told)
 
     async def _bounded(self, turn: Turn, step: int, call: ToolCall, user: User, text: str) -> str:
         """Keep what is too long for a prompt where the model can read on."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.agent import readings
 from daycare.agent.readings import Looked, Readings, look
 from daycare.base.limits import SESSION_LOOKED_AT_MAX
-from daycare.base.messages import Message, Origin, Text, ToolResult
+from daycare.base.messages import Message, Origin, Text, Told, ToolResult
 from daycare.features import open_store
 from daycare.store.records import Turn
 from daycare.testing.house import open_house
@@ -77,6 +77,9 @@ def anything(dice: random.Random) -> Message:
             return Message("assistant", (Text(words),), at_ms, origins=(dice.choice(list(Origin)),))
         case "tool" | "memory":
             name = "memory_search" if kind == "memory" else dice.choice(("now", "fetch"))
-            return Message("tool", (ToolResult(call_id="c1", name=name, text=words),), at_ms)
+            result = ToolResult(call_id="c1", name=name, text=words)
+            if kind == "memory" and dice.random() < 0.5:  # as earlier versions kept it otherwise
+                result = replace(result, text="", told=Told(paths=("a.md",), origins=(Origin.FILE,)))
+            return Message("tool", (result,), at_ms)
     origin = Origin.FORWARD if kind == "forward" else Origin.PERSON
     return replace(said(words), at_ms=at_ms, origin=origin)

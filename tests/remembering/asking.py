@@ -80,6 +80,14 @@ async def ask(house: House, question: str, **where: str) -> str:
     return said[-1]
 
 
+async def asked_for(house: House) -> ToolResult:
+    """Return the result of the newest question that the model put to memory, as the conversation keeps it."""
+    agent = await house.agent("/ann/direct")
+    history = await house.store.turns.history(agent.id, agent.session, 100)
+    parts = (part for message in history for part in message.parts)
+    return [part for part in parts if isinstance(part, ToolResult) and part.name == "memory_ask"][-1]
+
+
 async def number_of(house: House, text: str, path: str = "/ann/direct") -> int:
     agent = await house.daemon.directory.at(path)
     return next(each.no for each in await house.daemon.memory.controls.search(agent, text) if each.text == text)

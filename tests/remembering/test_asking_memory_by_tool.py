@@ -10,7 +10,7 @@ import trio.testing
 from daycare.base.clues import SEARCHER
 from daycare.base.fence import fence
 from daycare.base.limits import SEARCH_CALLS_MAX
-from daycare.base.messages import Envelope, Origin
+from daycare.base.messages import Envelope, Origin, Told
 from daycare.base.path import Kind
 from daycare.plugin import Completion, InferRequest
 from daycare.testing.house import open_house
@@ -19,6 +19,7 @@ from tests.remembering.asking import (
     CLARA,
     SEARCH,
     ask,
+    asked_for,
     by,
     looking,
     model,
@@ -37,7 +38,8 @@ async def test_a_search_agent_answers_a_call_with_its_sources(tmp_path: Path, au
         no = await number_of(house, CLARA)
         answer = await house.talk("recall where Clara lives")
         assert answer.startswith(f"I looked: {SEARCH}: She lives in Bern [{no}].\n\nSources:\n[{no}] log 2027-01-01 ")
-        assert f"{CLARA}\n\nLooked at " in answer and "words of: agent, person" in answer
+        assert answer.endswith(CLARA)
+        assert (await asked_for(house)).told == Told(origins=(Origin.PERSON, Origin.AGENT))
         first, second = (each for each in house.model.history if each.system.startswith(SEARCHER))
         assert [tool.name for tool in first.tools] == ["memory_read", "memory_search"], "it only reads"
         assert first.messages[-1].text.endswith(fence("message", "recall where Clara lives"))
@@ -131,7 +133,9 @@ async def test_words_from_outside_that_a_search_reads_taint_who_asked(tmp_path: 
         )
         await house.hear(receipt)
         await remembered(house)
-        assert "words of: forward" in await house.talk("recall gold")
+        await house.talk("recall gold")
+        told = (await asked_for(house)).told
+        assert told is not None and told.origins == (Origin.FORWARD,)
         await house.talk("/new")
         agent = await house.daemon.directory.at("/ann/direct")
         user = await house.store.people.get("ann")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from daycare.base.causes import Person
 from daycare.base.errors import BusyError, DaycareError, NotFoundError
 from daycare.base.limits import CONTROL_MAX_MESSAGES, INBOX_MAX_MESSAGES
-from daycare.base.messages import EnvelopeKind, Lane
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Told, ToldDocument
 from daycare.store.records import Receipt, Reply
 from daycare.store.sqlite.store import Store
 from tests.store.samples import PATH, answer, commits, conclude, letter, new_agent, post
@@ -25,10 +25,19 @@ async def test_a_posted_message_waits_exactly_as_it_was_sent(store: Store) -> No
         kind=EnvelopeKind.COMMAND,
         lane=Lane.CONTROL,
         chain=("/u1/agent/a",),
+        via=("/u1/agent/b",),
+        files=(File(id=1, name="a.txt", media_type="text/plain", size=3),),
+        origins=(Origin.FILE,),
+        told=Told(("1", "g2"), (ToldDocument("a.md", "agent", 7),), ("b.md",), (Origin.FORWARD,)),
         reply_target="42/7",
         cause=Person(name="é\U0001f600\0", more={"file": "é"}),
         text="",
     )
+    plain = Envelope(
+        to=sent.to, user=sent.user, origin=sent.origin, sender=sent.sender, key=sent.key, text="x", trace=sent.trace
+    )
+    same = {name for name in sent.__struct_fields__ if getattr(sent, name) == getattr(plain, name)}
+    assert same <= {"to", "user", "origin", "sender", "key", "trace", "agent_id"}, "a field that this test does not set"
     receipt = await store.inbox.post(sent, new_agent())
     [row] = await store.inbox.waiting(receipt.agent_id)
     assert (row.seq, row.attempts) == (receipt.seq, 0)

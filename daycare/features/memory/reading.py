@@ -7,10 +7,21 @@ from daycare.actors.permits import Permits
 from daycare.agent.blocks import block
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.limits import LOOKUP_DOCUMENTS_MAX, LOOKUP_MAX, SEARCH_CALLS_MAX
+from daycare.base.messages import Told, ToldDocument
 from daycare.base.path import Kind
 from daycare.base.permission import READ_MEMORY
 from daycare.features.memory.documents.service import Documents
-from daycare.features.memory.search.lookup import Filters, Lookup, day_ms, label_in, missing, told, told_whole, where
+from daycare.features.memory.search.lookup import (
+    Filters,
+    Lookup,
+    day_ms,
+    label_in,
+    missing,
+    telling,
+    told,
+    told_whole,
+    where,
+)
 from daycare.rules.document_paths import parse, spell
 from daycare.store.records import Agent, Turn, User
 from daycare.store.records_documents import Layer
@@ -41,6 +52,10 @@ class TurnReading:
         self._user = user
         self._turn = turn
         self._step = step
+        self.told: Told | None = None
+
+    def _tell(self, told: Told) -> None:
+        self.told = told if self.told is None else self.told + told
 
     async def read(self, path: str) -> str:
         """Return a document, or a memory by its number, for the model, between marks."""
@@ -50,8 +65,10 @@ class TurnReading:
             if not memories:
                 raise missing(wanted)
             sources = await self._lookup.sources(reader, memories[0])
+            self._tell(telling([*memories, *sources]))
             return told_whole(memories[0], sources, self._user.zone)
         found = await self._documents.read(reader, path)
+        self._tell(Told(documents=(ToldDocument(found.path, found.layer, found.version),)))
         return f"{found.path}: {found.layer}, version {found.version}\n{block('memory', found.text)}"
 
     async def listing(self, prefix: str = "") -> str:
@@ -83,13 +100,15 @@ class TurnReading:
         )
         hits = await self._lookup.find(reader, query, filters)
         parts = [told(hits, zone)] if hits else []
+        self._tell(telling([hit.memory for hit in hits]))
         if filters == Filters(limit=filters.limit):
             there = {where(hit.memory) for hit in hits if hit.memory.place is not None}
             found = await self._documents.search(reader, query)
             beside = [hit for hit in found if spell(Layer(hit.layer), parse(hit.path).name) not in there]
+            beside = beside[:LOOKUP_DOCUMENTS_MAX]
+            self._tell(Told(documents=tuple(ToldDocument(hit.path, hit.layer, hit.version) for hit in beside)))
             parts += [
-                f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}"
-                for hit in beside[:LOOKUP_DOCUMENTS_MAX]
+                f"{hit.path}: {hit.layer}, version {hit.version}\n{block('memory', hit.passage)}" for hit in beside
             ]
         return "\n\n".join(parts) or told((), zone)
 

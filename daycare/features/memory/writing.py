@@ -3,7 +3,6 @@
 Where a change goes and whose yes it needs follows from the path, the settings and what the store knows of the turn.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, Literal
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from daycare.actors.permits import Permits
 from daycare.agent.provenance import OTHERS, Provenance
-from daycare.agent.readings import RECALLING, recalled
+from daycare.agent.readings import RECALLING, recalled, told_in
 from daycare.base import foreign
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY, IDENTITY_DOCUMENTS, LOG, REQUEST, Consent, chosen
@@ -59,7 +58,6 @@ _PREFIXES: Final = {
     Layer.WORKSPACE: "workspace/",
     Layer.PROJECT: "project/",
 }
-_HEADER: Final = re.compile(r"^(\S+): ([a-z]+), version (\d+)$", re.MULTILINE)
 _SECTION_MAX_CHARS: Final = 120  # of a heading: a line of its own
 _DOING: Final = {"write": "writing", "append": "adding to", "delete": "deleting"}
 
@@ -301,11 +299,10 @@ def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], la
         return
     for step in reversed(list(_recalls(steps))):
         if step.name == "memory_read" and step.arguments.get("path") == path:
-            read = [_HEADER.match(result) for result in _results(step)]
-            if not read or read[0] is None:
+            read = [document for told in told_in([step.message] if step.message else []) for document in told.documents]
+            if not read:
                 return
-            _, layer, version = read[0].groups()
-            if int(version) < newest.version if layer == draft.place.layer else draft.old is not None:
+            if read[0].version < newest.version if read[0].layer == draft.place.layer else draft.old is not None:
                 raise ConflictError(
                     "DOCUMENT_CHANGED",
                     f"writing {path}: it was changed since it was read in this turn",

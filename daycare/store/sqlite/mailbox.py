@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from daycare.base.causes import NOBODY_IN_PARTICULAR, Cause, of_earlier
-from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Origins
+from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Origin, Origins, Told
 from daycare.store.records import InboxRow, Receipt
 from daycare.store.sqlite import letters
 from daycare.store.sqlite.facts import MessageEnded
@@ -26,6 +26,7 @@ class _Extra(msgspec.Struct, omit_defaults=True):
     reply_target: str | None = None
     cause: Cause | None = None
     origins: Origins = None
+    told: Told | None = None
     meta: dict[str, str] = {}  # what earlier versions kept instead of a cause
 
 
@@ -37,7 +38,9 @@ _decode_extra = msgspec.json.Decoder(_Extra).decode
 def insert(tx: Tx, agent_id: str, envelope: Envelope) -> Receipt | None:
     """Insert a message whose agent lives; None if its key is known."""
     cause = envelope.cause if envelope.cause != NOBODY_IN_PARTICULAR else None
-    more = _Extra(envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins)
+    more = _Extra(
+        envelope.chain, envelope.via, envelope.files, envelope.reply_target, cause, envelope.origins, envelope.told
+    )
     extra = _encode(more).decode() if more != _PLAIN else None
     tx.run(
         "INSERT INTO inbox (agent_id, key, lane, kind, path, user, origin, sender, trace, created_at, text, extra)"
@@ -141,6 +144,7 @@ def _row(row: tuple[Any, ...]) -> InboxRow:
         reply_target=more.reply_target,
         cause=of_earlier(more.meta, origin, kind, sender) if more.meta else more.cause,
         origins=more.origins,
+        told=more.told,
     )
     return InboxRow(seq, agent_id, envelope, attempts, created_at)
 

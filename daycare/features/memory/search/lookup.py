@@ -22,13 +22,12 @@ from daycare.base.limits import (
     LOOKUP_NAMES_MAX,
     LOOKUP_SPEAKING_MAX,
 )
-from daycare.base.messages import Origin
+from daycare.base.messages import Origin, Told
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.loading import WORDS, loaded
 from daycare.features.memory.search.queries import Hit, Query
 from daycare.rules.document_paths import folder, parse, spell
-from daycare.rules.told import words_of
 from daycare.store.records import Agent
 from daycare.store.records_memories import EVERYBODY, OWN_BITS, Memory, Tier
 from daycare.store.sqlite.store import Store
@@ -204,6 +203,15 @@ def told_whole(memory: Memory, sources: Sequence[Memory], zone: str) -> str:
     return f"{head([memory, *sources])}\n{block('memory', chr(10).join(lines))}"
 
 
+def telling(memories: Sequence[Memory]) -> Told:
+    """Return what a result tells in which these memories stand."""
+    return Told(
+        labels=tuple(map(label, memories)),
+        paths=tuple(where(each) for each in memories if each.tier is Tier.CHUNK),
+        origins=tuple(dict.fromkeys(each.origin for each in memories)),
+    )
+
+
 def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = LOOKUP_LINE_MAX_CHARS) -> str:
     """Return a memory on a line: its label, tier, time, where it is from, who said what."""
     at = local_time(memory.at_ms, ZoneInfo(zone))
@@ -219,10 +227,11 @@ def line(memory: Memory, zone: str, *, score: float | None = None, chars: int = 
 
 
 def head(memories: Sequence[Memory]) -> str:
-    """Return the line by which what was told is known again: labels, and where the words came from."""
+    """Return a line that says what follows: labels, and where the words came from."""
     labels = dict.fromkeys(map(label, memories))
+    origins = ", ".join(sorted({each.origin for each in memories}))
     many = "memory" if len(labels) == 1 else "memories"
-    return f"{len(labels)} {many}: {', '.join(labels)}; {words_of(each.origin for each in memories)}"
+    return f"{len(labels)} {many}: {', '.join(labels)}; words of: {origins}"
 
 
 def day_ms(text: str, zone: str) -> int | None:

@@ -7,6 +7,8 @@ model's one (`memory_ask`) the turn that asks. Both wait for `<agent>/search/<n>
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -16,6 +18,7 @@ from msgspec.structs import replace
 from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
+from daycare.agent.readings import told_in
 from daycare.agent.recollection import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
@@ -29,8 +32,8 @@ from daycare.base.messages import (
     Message,
     Origin,
     Text,
+    Told,
     ToolCall,
-    ToolResult,
     dismissal,
 )
 from daycare.base.path import Kind
@@ -38,11 +41,10 @@ from daycare.base.times import local_time
 from daycare.features.memory.search.lookup import Lookup, label, line
 from daycare.plugin import InferRequest
 from daycare.rules.taint import sources_of
-from daycare.rules.told import documents_in, labels_in, origins_in, paths_in, words_of
 from daycare.store.records import Agent, InboxRow, Step, Turn, User
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
-from daycare.tools.context import SEARCHES_WITH, searching, told_of
+from daycare.tools.context import searching, told_of
 
 PROMPT: Final = f"""\
 {SEARCHER} You are given one question. Answer it from memory, and from nothing else.
@@ -63,7 +65,6 @@ _TOOL: Final = "memory_ask"
 _SOURCE: Final = r"(?:memory )?#?(?:g?\d{1,10}|[\w/-]+\.(?:md|json))"
 _CITED: Final = re.compile(rf"(?<![ \t])([ \t]*+)\[({_SOURCE}(?:\s*+[,;]\s*+{_SOURCE})*)\]")
 _SOURCES: Final = "\n\nSources:"
-_LOOKED_AT: Final = "\n\nLooked at "
 _SHOWN_CHARS: Final = 200  # of a source below an answer
 _WORDS_MAX: Final = 60  # of a question, looked up as names
 _NAME_WORDS: Final = 3
@@ -109,7 +110,7 @@ class Searcher:
         thought = await self.thinker.think(agent, user, turn, rows, steps, prompting, None)
         if isinstance(thought, Aside):
             return thought
-        reply = await self._checked(parent, user, thought)
+        reply, told = await self._checked(parent, user, thought)
         end = dismissal(
             agent.path,
             agent.id,
@@ -121,7 +122,7 @@ class Searcher:
         )
         said = replace(thought.history[-1], parts=(Text(reply),))
         effects = replace(thought.effects, posts=(*thought.effects.posts, end))
-        return replace(thought, reply=reply, history=(*thought.history[:-1], said), effects=effects)
+        return replace(thought, reply=reply, history=(*thought.history[:-1], said), effects=effects, told=told)
 
     async def _put(self, agent: Agent, turn: Turn, rows: Sequence[InboxRow], steps: Sequence[Step]) -> Thought | Aside:
         """Hand a person's question on to a search agent, or its answer to them. The journal is as if a model had."""
@@ -135,9 +136,9 @@ class Searcher:
         questions = tuple(row for row in rows if row is not answer)
         status = "ok" if envelope.answers and envelope.answers.ok else "error"
         call = ToolCall(asked.call_id, _TOOL, asked.arguments)
-        said = tool_message(call, envelope.text, status, now_ms, envelope.origins)
+        said = tool_message(call, envelope.text, status, now_ms, envelope.origins, envelope.told)
         await with_retry(lambda: self.store.turns.journal([replace(asked, state="done", message=said)]))
-        reply = told_people(envelope.text)
+        reply = envelope.text
         history = (
             *messages_of(questions),
             *(step.message for step in steps if step.kind == "model" and step.message is not None),
@@ -198,15 +199,16 @@ class Searcher:
         known = clues([one_line(name, 80) for name in longest], [(str(begin), str(end)) for begin, end in times])
         return "\n\n".join(filter(None, (PROMPT, known)))
 
-    async def _checked(self, parent: Agent, user: User, thought: Thought) -> str:
-        """Return the answer with its sources. Those that this search did not find are taken out, and it says so."""
-        parts = (part for message in thought.history if message.role == "tool" for part in message.parts)
-        results = [part.text for part in parts if isinstance(part, ToolResult) and part.name in SEARCHES_WITH]
-        found = dict.fromkeys(each for result in results for each in labels_in(result))
-        documents = frozenset(path for result in results for path in documents_in(result))
+    async def _checked(self, parent: Agent, user: User, thought: Thought) -> tuple[str, Told]:
+        """Return the answer with its sources, and all that its search was told.
+
+        Sources that this search did not find are taken out, and it says so.
+        """
+        found = reduce(add, told_in(thought.history), Told())
+        documents = frozenset(document.path for document in found.documents)
         text = thought.reply.strip()[:SEARCH_ANSWER_MAX_CHARS]
         cited = list(dict.fromkeys(each for match in _CITED.finditer(text) for each in _named(match)))
-        memories = await self.lookup.get(parent, [each for each in cited if each in found][:SEARCH_SOURCES_MAX])
+        memories = await self.lookup.get(parent, [each for each in cited if each in found.labels][:SEARCH_SOURCES_MAX])
         kept = {label(memory) for memory in memories} | documents.intersection(cited)
         text = _CITED.sub(lambda match: _only(match, kept), text)
         if unknown := [each for each in cited if each not in kept]:
@@ -214,22 +216,12 @@ class Searcher:
         lines = [line(memory, user.zone, chars=_SHOWN_CHARS) for memory in memories]
         lines += [f"[{path}]" for path in cited if path in documents]
         sources = "".join(f"\n{each}" for each in lines) or " none"
-        origins = [origin for result in results for origin in origins_in(result)]
-        read = list(dict.fromkeys(path for result in results for path in paths_in(result)))
-        looked_at = f"{len(found)} memories{f'; {words_of(origins)}' if origins else ''}"
-        listed = f"\nDocuments: {', '.join(read)}" if read else ""
-        return f"{text}{_SOURCES}{sources}{_LOOKED_AT}{looked_at}{listed}"
+        return f"{text}{_SOURCES}{sources}", Told(paths=found.all_paths, origins=found.origins)
 
 
 def is_search(agent: Agent, rows: Sequence[InboxRow]) -> bool:
     """Return whether a turn is a search agent's, or a person's question to memory."""
     return agent.kind == Kind.SEARCH or any(_is_query(row) for row in rows)
-
-
-def told_people(reply: str) -> str:
-    """Return a search agent's answer as people read it: with its sources, without what only the daemon needs."""
-    told, looked, _ = reply.rpartition(_LOOKED_AT)
-    return told if looked else reply
 
 
 def answered(told: str) -> Answered:
