@@ -45,7 +45,8 @@ JOURNEYS: Final = {
     + "flow:Intake.accept actors/postbox:Postbox.post agent/journal:Journal.begin agent/prompting:Prompter.of"
     " flow:Delivery.deliver agent/sending:Sending.send " + _ASKED,
     "cron, from a job that is added to the end of its run": _TOLD
-    + "feature:Feature features/cron/__init__:Cron features/cron/cli:add features/cron/faces:CronRoutes.add"
+    + "feature:Feature features/cron/__init__:Cron features/cron/cli:_when"
+    " cli/operations:operation features/cron/operations:AddJob features/cron/faces:CronOperations.add"
     " features/cron/faces:CronTools._add features/cron/jobs:CronControls.add features/cron/jobs:CronSources.read"
     " features/cron/records:CronRun features/cron/rows:CronRows.fire features/cron/service:Schedule.look"
     " features/cron/service:plan features/cron/ledger:fire features/cron/ledger:OpenRuns store/worker:Worker.run"
@@ -61,7 +62,8 @@ JOURNEYS: Final = {
     "a setting, from config.toml to its use": _SET + "settings:Live.take ops/effects:effect ops/applying:Applying.go_by"
     " kernel:Kernel.__init__",
     "an API request, to its answer": _SERVED
-    + "feature:Feature.routes features/cron/__init__:Cron.routes features/cron/faces:CronRoutes.find"
+    + "feature:Feature.routes features/cron/__init__:Cron.routes features/cron/operations:ListJobs"
+    " api/operations:route features/cron/faces:CronOperations.find"
     " features/cron/jobs:CronControls.find features/cron/rows:CronRows.find store/sqlite/sql:Select.find",
 }
 EARLIER: Final = {

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import pytest
 import trio
+import typer.main
 
 from daycare.api.app import build
 from daycare.base.errors import InvalidError
@@ -125,9 +126,17 @@ async def test_a_route_answers_and_refuses(made: Any, tmp_path: Path, autojump_c
         services = replace(house.daemon.services, features=(*house.daemon.features, made.Notes(keep)))
         transport = httpx.ASGITransport(app=build(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare") as client:
-            assert (await client.post("/v1/notes", json={"text": "milk"})).json() == {"no": 1}
+            assert (await client.post("/v1/notes", json={"text": "milk"})).json() == {"numbers": [1]}
             refused = await client.post("/v1/notes", json={"text": ""})
     assert (refused.status_code, refused.json()["error"]["code"], kept) == (400, "BODY_INVALID", ["milk"])
+
+
+@recipe("route")
+def test_the_command_of_an_operation_has_its_help(made: Any) -> None:
+    command: Any = typer.main.get_command(made.app)
+    command = getattr(command, "commands", {"keep": command})["keep"]
+    shown = command.get_help(command.make_context("keep", ["milk"], resilient_parsing=True))
+    assert "Keep a line." in shown and "What to keep." in shown and "How often.  [default: 1; 1<=x<=9]" in shown
 
 
 @recipe("event")

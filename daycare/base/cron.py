@@ -10,6 +10,7 @@ from msgspec import Meta
 from daycare.base import crontab
 from daycare.base.errors import InvalidError
 from daycare.base.limits import MESSAGE_MAX_BYTES, TASK_DEADLINE_MAX_S, TASK_DEADLINE_S
+from daycare.base.meaning import meaning
 from daycare.base.path import check_name
 from daycare.base.zones import zone_of
 
@@ -22,6 +23,31 @@ NOBODY: Final = "none"  # a `deliver` that keeps the answer in the ledger only
 Value = Annotated[str, Meta(max_length=2_000)] | int | float | bool
 Name = Annotated[str, Meta(pattern="^[a-z][a-z0-9_]{0,31}$")]
 
+Expression = Annotated[
+    str,
+    meaning(
+        'Five fields: minute hour day-of-month month day-of-week, such as "30 7 * * MON-FRI"',
+        max_length=crontab.EXPRESSION_MAX_CHARS,
+    ),
+]
+At = Annotated[str, meaning("Instead of cron: the one time, such as 2027-03-01T09:00", max_length=64)]
+Zone = Annotated[str, meaning("IANA zone, such as Europe/Berlin; the user's without it", metavar="ZONE", max_length=64)]
+Prompt = Annotated[str, meaning("What the agent is to do then, complete in itself", metavar="PROMPT")]
+Target = Annotated[
+    str, meaning("Address of the agent that gets it; without it one of its own", metavar="PATH", max_length=300)
+]
+Misfire = Annotated[
+    str, meaning('When its time was missed: "skip", "run_once" (late) or "within MINUTES"', metavar="POLICY")
+]
+TaskName = Annotated[
+    str,
+    meaning(
+        "For long work: a name; each run is then a task of this name and a number",
+        metavar="NAME",
+        max_length=TASK_NAME_MAX_CHARS,
+    ),
+]
+
 _PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]{0,31})\s*\}\}")
 _WITHIN: Final = re.compile(r"within (\d{1,6})")
 
@@ -33,22 +59,34 @@ class CronSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, fo
     the user's most recent conversation. With a `task` each run is a task of this name and a number, until `deadline_s`.
     """
 
-    cron: Annotated[str, Meta(max_length=crontab.EXPRESSION_MAX_CHARS)] = ""
-    at: Annotated[str, Meta(max_length=64)] = ""
-    zone: Annotated[str, Meta(max_length=64)] = ""
-    prompt: str = ""
-    description: Annotated[str, Meta(max_length=200)] = ""
-    target: Annotated[str, Meta(max_length=300)] = ""
-    deliver: Annotated[str, Meta(max_length=300)] = ""
-    session: Literal["fresh", "continue"] = "fresh"
+    cron: Expression = ""
+    at: At = ""
+    zone: Zone = ""
+    prompt: Prompt = ""
+    description: Annotated[str, meaning("What it is for, in a line", metavar="TEXT", max_length=200)] = ""
+    target: Target = ""
+    deliver: Annotated[
+        str, meaning('Where the answer goes, such as /ann/telegram, or "none"', metavar="PATH", max_length=300)
+    ] = ""
+    session: Annotated[
+        Literal["fresh", "continue"],
+        meaning('In what conversation: "fresh" for each run, or "continue" in the same', metavar="KIND"),
+    ] = "fresh"
     enabled: bool = True
-    delete_after_run: bool = False
-    parameters: Annotated[dict[Name, Value], Meta(max_length=32)] = msgspec.field(default_factory=dict)
-    misfire: str = "within 60"
-    overlap: Literal["skip", "queue"] = "skip"
-    retry: Annotated[int, Meta(ge=0, le=5)] = 0
-    task: Annotated[str, Meta(max_length=TASK_NAME_MAX_CHARS)] = ""
-    deadline_s: Annotated[float, Meta(ge=1, le=TASK_DEADLINE_MAX_S)] = TASK_DEADLINE_S
+    delete_after_run: Annotated[bool, meaning("It goes once it has run")] = False
+    parameters: Annotated[
+        dict[Name, Value],
+        meaning("A parameter of the prompt", metavar="NAME=VALUE", option="--set", max_length=32),
+    ] = msgspec.field(default_factory=dict)
+    misfire: Misfire = "within 60"
+    overlap: Annotated[
+        Literal["skip", "queue"], meaning('While one is running: "skip" or "queue"', metavar="POLICY")
+    ] = "skip"
+    retry: Annotated[int, meaning("More attempts of a failed run", metavar="N", ge=0, le=5)] = 0
+    task: TaskName = ""
+    deadline_s: Annotated[
+        float, meaning("Seconds after which such a task is stopped", ge=1, le=TASK_DEADLINE_MAX_S)
+    ] = TASK_DEADLINE_S
 
     def checked(self) -> "CronSpec":
         """Return it if its fields make sense together; raises `InvalidError` naming the field."""

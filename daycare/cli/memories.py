@@ -7,13 +7,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from daycare.api.client import ENDED, REQUEST_S, WAIT_SLICE_S, Json, new_key
+from daycare.api.client import ENDED, REQUEST_S, WAIT_SLICE_S, Client, Json, new_key
 from daycare.base.english import plural
 from daycare.base.errors import BusyError, InvalidError
 from daycare.base.times import when
 from daycare.cli.command import Cli, command
 from daycare.cli.home import takes_turns
+from daycare.cli.operations import Given, operation
+from daycare.cli.operations import ask as ask_for
 from daycare.cli.render import one_line, pairs, plain, table
+from daycare.features.memory.operations import SearchMemories
 
 AgentOption = Annotated[
     str | None,
@@ -23,21 +26,23 @@ Words = Annotated[list[str] | None, typer.Argument(metavar="[WORDS...]", help="A
 Everything = Annotated[bool, typer.Option("--all", help="Facts that hold no longer as well.")]
 Limit = Annotated[int, typer.Option(min=1, max=1_000, help="How many, the newest first.")]
 
-_TIERS: Final = ("log", "fact", "entity", "chunk")
 _TEXT_CHARS: Final = 300
-_QUERY_MAX_CHARS: Final = 1_000  # as the interface takes it
 _OF_VECTORS: Final = "cosine"  # what the parts of a score begin with that come from vectors
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands."""
-    command(
+    operation(
         app,
         "search",
+        SearchMemories,
+        _found,
+        given=(Given(("query",), _words), Given(("since_ms", "until_ms"), _times)),
+        do=_search,
         examples='daycare memory search "what does Clara like"\n'
         "daycare memory search tea --in fact\n"
         "daycare memory search --path MEMORY.md tea",
-    )(search)
+    )
     command(app, "facts", examples="daycare memory facts\ndaycare memory facts Clara --all")(facts)
     command(app, "entities", examples="daycare memory entities --agent /ann/telegram")(entities)
     command(app, "ask", examples='daycare memory ask "what did I say about the garden in March"')(ask)
@@ -49,48 +54,27 @@ def add_to(app: typer.Typer) -> None:
     command(app, "takeout", examples="daycare memory takeout > ann.jsonl")(takeout)
 
 
-def search(
-    cli: Cli,
+def _words(
     words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="A question, or any words.")],
+) -> Json:
+    return {"query": " ".join(words).strip()}
+
+
+def _times(
     *,
-    tier: Annotated[str | None, typer.Option("--in", metavar="TIER", help="log, fact, entity or chunk.")] = None,
     since: Annotated[str | None, typer.Option(metavar="DATE", help="Only what was said from this day on.")] = None,
     until: Annotated[str | None, typer.Option(metavar="DATE", help="Only what was said before this day.")] = None,
-    path: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Only of this document or folder, or what an agent heard."),
-    ] = None,
-    entity: Annotated[str | None, typer.Option(metavar="NAME", help="Only what speaks of them.")] = None,
-    everything: Everything = False,
-    limit: Annotated[int, typer.Option(min=1, max=50)] = 10,
-    agent: AgentOption = None,
-) -> None:
-    """Find what fits best: things that were said, facts, people and things; and documents that have the words.
+) -> Json:
+    return {"since_ms": _day(since), "until_ms": _day(until)}
 
-    The column "meaning" is what vectors add to a score; it is missing where there are none.
-    """
-    if tier not in (None, *_TIERS):
-        raise InvalidError("TIER_UNKNOWN", f"searching in {tier}: expected one of {', '.join(_TIERS)}")
-    query = " ".join(words).strip()
-    if not 0 < len(query) <= _QUERY_MAX_CHARS:
-        raise InvalidError("QUERY", f"searching memory for {len(query)} characters: expected 1 to {_QUERY_MAX_CHARS}")
-    with cli.connect() as client:
-        found = client.call(
-            "GET",
-            "/v1/memories/search",
-            query=query,
-            tier=tier,
-            since_ms=_day(since),
-            until_ms=_day(until),
-            path=path,
-            entity=entity,
-            all=everything or None,
-            limit=limit,
-            agent=agent,
-        )
-        asked: Json = {"query": query, "limit": limit, "agent": agent}
-        found["documents"] = [] if tier or path or entity else client.call("GET", "/v1/memory/search", **asked)["found"]
-    cli.out(found, _found)
+
+def _search(client: Client, it: SearchMemories) -> Json:
+    """Search memories, and documents too where nothing narrows what is looked through."""
+    found = ask_for(client, it)
+    asked: Json = {"query": it.query, "limit": it.limit, "agent": it.agent}
+    everywhere = not (it.tier or it.path or it.entity)
+    found["documents"] = client.call("GET", "/v1/memory/search", **asked)["found"] if everywhere else []
+    return found
 
 
 def ask(

@@ -15,13 +15,15 @@ import trio
 from starlette.routing import Route
 
 from daycare.api.app import build
+from daycare.api.operations import parts
 from daycare.testing.house import open_house
 
 PAGE: Final = Path(__file__).parents[2] / "doc" / "extend" / "api-reference.md"
 TAKEN: Final = re.compile(r"\b(body|query)\(request, (\w+)\)")
 OBJECTS: Final = "## Objects\n"
 MOST: Final = 2**63 - 1  # of a number in a row, which says nothing
-COLUMNS: Final = "| | name | type | default |\n| --- | --- | --- | --- |\n"
+Row = tuple[str, ...]  # of a table: cells
+COLUMNS: Final[Row] = ("", "name", "type", "default", "meaning")
 
 
 @cache
@@ -48,7 +50,7 @@ class Structs:
         self._inner: dict[str, Any] = {}
         self._named: set[str] = set()
 
-    def rows(self, place: str, kind: Any) -> str:
+    def rows(self, place: str, kind: Any) -> list[Row]:
         """Return a row for each field of a struct; `place` is where it stands, body or query."""
         schema = msgspec.json.schema(kind)
         self._inner.update(schema.get("$defs", {}))
@@ -56,18 +58,18 @@ class Structs:
 
     def told(self) -> str:
         """Return the sections of the structs that were named so far."""
-        done: dict[str, str] = {}
+        done: dict[str, list[Row]] = {}
         while more := self._named - set(done):
             done |= {name: self._table("", self._inner[name]) for name in more}
-        return "\n".join(f"### {name}\n\n{_words(self._inner[name])}{COLUMNS}{done[name]}" for name in sorted(done))
+        return "\n".join(f"### {name}\n\n{_words(self._inner[name])}{_drawn(done[name])}" for name in sorted(done))
 
-    def _table(self, place: str, schema: dict[str, Any]) -> str:
+    def _table(self, place: str, schema: dict[str, Any]) -> list[Row]:
         needed = schema.get("required", [])
-        made = ""
+        made: list[Row] = []
         for name, inner in schema.get("properties", {}).items():
             default = "required" if name in needed else f"`{msgspec.json.encode(inner.get('default')).decode()}`"
-            made += f"| {place} | `{name}` | {self._type(inner)} | {default} |\n"
-        return made or f"| {place} | | {self._type(schema)} | |\n"
+            made.append((place, f"`{name}`", self._type(inner), default, _meaning(inner)))
+        return made or [(place, "", self._type(schema), "", _meaning(schema))]
 
     def _type(self, schema: dict[str, Any]) -> str:
         if "$ref" in schema:
@@ -107,15 +109,22 @@ def sections() -> str:
     structs = Structs()
     made = []
     for name, route in routes().items():
-        names = vars(inspect.getmodule(route.endpoint))
-        rows = "".join(
-            structs.rows(place, names[kind]) for place, kind in TAKEN.findall(inspect.getsource(route.endpoint))
-        )
-        said = " ".join((inspect.getdoc(route.endpoint) or "").split())
-        table = f"\n{COLUMNS}{rows}" if rows else ""
+        told, taken = _declared(route.endpoint)
+        rows = [row for place, kind in taken for row in structs.rows(place, kind)]
+        said = " ".join((inspect.getdoc(told) or "").partition("\n\n")[0].split())
+        table = f"\n{_drawn(rows)}" if rows else ""
         answer = f"\n{kept[name]}\n" if name in kept else ""
         made.append(f"### `{name}`\n\n{said}\n{table}{answer}")
     return "## Routes\n\n" + "\n".join(made) + "\n" + OBJECTS + "\n" + structs.told()
+
+
+def _declared(endpoint: Any) -> tuple[Any, list[tuple[str, Any]]]:
+    """Return what says what a route does, and the structs that it takes: of its operation, or of its code."""
+    operation = getattr(endpoint, "operation", None)
+    if operation is not None:
+        return operation, parts(operation)
+    names = vars(inspect.getmodule(endpoint))
+    return endpoint, [(place, names[kind]) for place, kind in TAKEN.findall(inspect.getsource(endpoint))]
 
 
 def answers() -> dict[str, str]:
@@ -133,6 +142,18 @@ def page() -> str:
 
 def _last(schema: dict[str, Any]) -> str:
     return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _drawn(rows: list[Row]) -> str:
+    """Return rows as a table, without the last column if that is empty."""
+    columns = COLUMNS if any(row[-1] for row in rows) else COLUMNS[:-1]
+    lines = [tuple(columns), ("---",) * len(columns), *(row[: len(columns)] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in lines)
+
+
+def _meaning(schema: dict[str, Any]) -> str:
+    said = [each["description"] for each in (schema, *schema.get("anyOf", ())) if "description" in each]
+    return said[0].replace("|", "\\|") if said else ""
 
 
 def _words(schema: dict[str, Any]) -> str:

@@ -45,9 +45,9 @@ class Cron(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/cron`."""
-        from daycare.features.cron.faces import CronRoutes
+        from daycare.features.cron.faces import CronOperations
 
-        return CronRoutes(self.controls, self._owner).routes()
+        return CronOperations(self.controls, self._owner).routes()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what runs the jobs, and what reads their files again."""

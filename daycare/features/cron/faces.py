@@ -8,23 +8,23 @@ import msgspec
 from daycare.actors.lifecycle import Activation
 from daycare.agent.blocks import one_line
 from daycare.agent.commands import Answer, Command, Commands, check_manager
-from daycare.api.documents import Document, Limit, Number, PathQuery, answer, body, query
+from daycare.api.operations import route
 from daycare.base import crontab
-from daycare.base.cron import CronSpec, Value
+from daycare.base.cron import At, CronSpec, Expression, Misfire, Prompt, Target, TaskName, Zone
 from daycare.base.errors import InvalidError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
 from daycare.base.zones import zone_of
+from daycare.features.cron import operations
 from daycare.features.cron.jobs import CronControls
-from daycare.features.cron.records import CronJob
+from daycare.features.cron.records import CronJob, CronRun
 from daycare.plugin import StructTool, ToolContext
 from daycare.store.records import Agent, InboxRow
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.routing import Route
 
+Json = dict[str, Any]
 _LINE_CHARS = 120
 
 JobName = Annotated[str, msgspec.Meta(description="The job's name, such as morning-news; a-z, 0-9, - and _")]
@@ -35,21 +35,13 @@ class CronAdd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conversation of its own, and its answer is sent to the user. Use remind for a single reminder of yourself."""
 
     name: JobName
-    prompt: Annotated[str, msgspec.Meta(min_length=1, description="What is to be done then, complete in itself")]
-    cron: Annotated[
-        str,
-        msgspec.Meta(description='Five fields: minute hour day-of-month month day-of-week, such as "30 7 * * MON-FRI"'),
-    ] = ""
-    at: Annotated[str, msgspec.Meta(description="Instead of cron: the one time, such as 2027-03-01T09:00")] = ""
-    zone: Annotated[str, msgspec.Meta(description="IANA name, such as Europe/Berlin; default: the user's")] = ""
-    target: Annotated[str, msgspec.Meta(description="Address of the agent that gets it; default: one of its own")] = ""
-    task: Annotated[
-        str, msgspec.Meta(description="For long work: a name; each run is then a task of this name and a number")
-    ] = ""
-    misfire: Annotated[
-        str,
-        msgspec.Meta(description='When its time was missed: "skip", "run_once" (late) or "within MINUTES"'),
-    ] = "within 60"
+    prompt: Annotated[Prompt, msgspec.Meta(min_length=1)]
+    cron: Expression = ""
+    at: At = ""
+    zone: Zone = ""
+    target: Target = ""
+    task: TaskName = ""
+    misfire: Misfire = "within 60"
 
 
 class CronList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,16 +77,8 @@ class CronTools:
         )
 
     async def _add(self, context: ToolContext, it: CronAdd) -> str:
-        spec = CronSpec(
-            cron=it.cron,
-            at=it.at,
-            zone=it.zone,
-            prompt=it.prompt,
-            target=it.target,
-            task=it.task,
-            misfire=it.misfire,
-            delete_after_run=bool(it.at),
-        )
+        fields = {name: value for name, value in msgspec.structs.asdict(it).items() if name != "name"}
+        spec = CronSpec(**fields, delete_after_run=bool(it.at))
         key = f"{context.turn}:{context.step}:{context.call_id}"
         job = await self._controls.add(context.user, it.name, spec, source="agent", by=context.path, key=key)
         return f"added: {await self._told(job)}"
@@ -135,6 +119,7 @@ def _path(context: ToolContext, name: str) -> str:
 
 
 _SHOWN: Final = 20  # jobs of one answer: a phone's screen
+_NEXT: Final = 5  # due times that a job's page shows
 _HELP: Final = (
     "/cron pause NAME, /cron resume NAME, /cron run NAME; `daycare cron history` shows the result of each run."
 )
@@ -178,123 +163,71 @@ class CronCommands:
         return Answer("\n".join((*lines, "", _HELP)), choices=choices)
 
 
-_NEXT = 5  # due times that a job's page shows
-
-
-class CronQuery(Document, frozen=True, kw_only=True):
-    """Whose jobs; everybody's without."""
-
-    user: str | None = None
-
-
-class CronBody(Document, frozen=True, kw_only=True):
-    """A job to add; `user` is whose (default: the operator)."""
-
-    id: str
-    spec: CronSpec
-    user: str = ""
-
-
-class RunBody(Document, frozen=True, kw_only=True):
-    """Other values of parameters, for this run only."""
-
-    parameters: dict[str, Value] = msgspec.field(default_factory=dict)
-
-
-class RunsQuery(Document, frozen=True, kw_only=True):
-    """Entries of the ledger, newest first, beginning below number `before`."""
-
-    user: str | None = None
-    path: str | None = None
-    before: Number | None = None
-    limit: Limit = 100
-
-
-class CronRoutes:
-    """`/v1/cron`."""
+class CronOperations:
+    """Does what `operations` declares."""
 
     def __init__(self, controls: CronControls, owner: str) -> None:
         self._controls = controls
         self._owner = owner
 
     def routes(self) -> "list[Route]":
-        """Return the routes."""
-        from starlette.routing import Route
-
+        """Return `/v1/cron`."""
         return [
-            Route("/v1/cron", self.find),
-            Route("/v1/cron", self.add, methods=["POST"]),
-            Route("/v1/cron/job", self.show),
-            Route("/v1/cron/job", self.change, methods=["PATCH"]),
-            Route("/v1/cron/job", self.remove, methods=["DELETE"]),
-            Route("/v1/cron/pause", self.pause, methods=["POST"]),
-            Route("/v1/cron/resume", self.resume, methods=["POST"]),
-            Route("/v1/cron/run", self.run, methods=["POST"]),
-            Route("/v1/cron/runs", self.runs),
+            route(operations.ListJobs, self.find),
+            route(operations.AddJob, self.add),
+            route(operations.ShowJob, self.show),
+            route(operations.ChangeJob, self.change),
+            route(operations.RemoveJob, self.remove),
+            route(operations.PauseJob, self.pause),
+            route(operations.ResumeJob, self.resume),
+            route(operations.RunJob, self.run),
+            route(operations.ListRuns, self.runs),
         ]
 
-    async def find(self, request: "Request") -> "Response":
-        """List jobs, and what cannot be kept as it is written."""
-        wish = query(request, CronQuery)
+    async def find(self, it: operations.ListJobs) -> Json:
+        """Return jobs, and what cannot be kept as it is written."""
         await self._controls.refresh()  # also where no schedule runs
-        jobs = [await self._view(job, 1) for job in await self._controls.find(wish.user)]
-        return answer({"jobs": jobs, "problems": [self._problem(each) for each in self._controls.problems]})
+        jobs = [await self._view(job, 1) for job in await self._controls.find(it.user)]
+        return {"jobs": jobs, "problems": self._controls.problems}
 
-    async def add(self, request: "Request") -> "Response":
+    async def add(self, it: operations.AddJob) -> Json:
         """Add a job."""
-        wish = await body(request, CronBody)
-        job = await self._controls.add(wish.user or self._owner, wish.id, wish.spec, source="cli")
-        return answer(await self._view(job, _NEXT), 201)
+        return await self._view(await self._controls.add(it.user or self._owner, it.id, it.spec, source="cli"))
 
-    def _path(self, request: "Request") -> str:
+    async def show(self, it: operations.ShowJob) -> Json:
+        """Return a job."""
+        return await self._view(await self._controls.at(self._path(it.path)))
+
+    async def change(self, it: operations.ChangeJob) -> Json:
+        """Change a job."""
+        return await self._view(await self._controls.change(self._path(it.path), it.changes))
+
+    async def remove(self, it: operations.RemoveJob) -> Json:
+        """Remove a job."""
+        return {"removed": (await self._controls.remove(self._path(it.path))).path}
+
+    async def pause(self, it: operations.PauseJob) -> Json:
+        """Pause a job."""
+        return await self._view(await self._controls.pause(self._path(it.path), paused=True))
+
+    async def resume(self, it: operations.ResumeJob) -> Json:
+        """Let a job go on."""
+        return await self._view(await self._controls.pause(self._path(it.path), paused=False))
+
+    async def run(self, it: operations.RunJob) -> CronRun:
+        """Let a job run now."""
+        return await self._controls.run(self._path(it.path), it.parameters)
+
+    async def runs(self, it: operations.ListRuns) -> Json:
+        """Return entries of the ledger, newest first."""
+        path = None if it.path is None else self._path(it.path)
+        found = await self._controls.rows.runs(user=it.user, path=path, before=it.before, limit=it.limit)
+        return {"runs": found}
+
+    def _path(self, text: str) -> str:
         """Return the path that is meant: a bare name is that of a job of the operator's."""
-        return self._resolved(query(request, PathQuery).path)
-
-    def _resolved(self, text: str) -> str:
         return text if text.startswith("/") else str(Path.cron(self._owner, text))
 
-    async def show(self, request: "Request") -> "Response":
-        """Show one job."""
-        return answer(await self._view(await self._controls.at(self._path(request)), _NEXT))
-
-    async def change(self, request: "Request") -> "Response":
-        """Change the fields that are given; null sets one back to its default."""
-        job = await self._controls.change(self._path(request), await body(request, dict[str, Any]))
-        return answer(await self._view(job, _NEXT))
-
-    async def remove(self, request: "Request") -> "Response":
-        """Remove a job."""
-        job = await self._controls.remove(self._path(request))
-        return answer({"removed": job.path})
-
-    async def pause(self, request: "Request") -> "Response":
-        """Pause a job."""
-        return await self._pause(request, paused=True)
-
-    async def resume(self, request: "Request") -> "Response":
-        """Let a paused job go on."""
-        return await self._pause(request, paused=False)
-
-    async def _pause(self, request: "Request", *, paused: bool) -> "Response":
-        job = await self._controls.pause(self._path(request), paused=paused)
-        return answer(await self._view(job, _NEXT))
-
-    async def run(self, request: "Request") -> "Response":
-        """Let a job run now."""
-        wish = await body(request, RunBody)
-        return answer(await self._controls.run(self._path(request), wish.parameters), 202)
-
-    async def runs(self, request: "Request") -> "Response":
-        """List entries of the ledger."""
-        wish = query(request, RunsQuery)
-        path = None if wish.path is None else self._resolved(wish.path)
-        found = await self._controls.rows.runs(user=wish.user, path=path, before=wish.before, limit=wish.limit)
-        return answer({"runs": found})
-
-    async def _view(self, job: CronJob, count: int) -> dict[str, Any]:
-        view: dict[str, Any] = msgspec.to_builtins(job)
+    async def _view(self, job: CronJob, count: int = _NEXT) -> Json:
+        view: Json = msgspec.to_builtins(job)
         return view | {"id": job.id, "next": await self._controls.next_of(job, count)}
-
-    def _problem(self, problem: Any) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(problem)
-        return found

@@ -13,13 +13,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from daycare.api.documents import Limit, Number, answer, body, query
+from daycare.api.operations import route
 from daycare.api.wanted import outcome
 from daycare.base.connector import DIRECT
 from daycare.base.errors import InvalidError
 from daycare.base.ids import new_trace_id
 from daycare.base.limits import API_WAIT_MAX_S, FORGET_MAX, KEY_MAX_CHARS, QUESTION_MAX_CHARS
 from daycare.features.memory.documents.routes import Whose, agent_of
-from daycare.features.memory.search.lookup import Filters
+from daycare.features.memory.operations import SearchMemories
 from daycare.features.memory.search.searcher import answered
 from daycare.store.records import Agent
 from daycare.store.records_memories import OWN_BITS, Tier
@@ -29,13 +30,6 @@ if TYPE_CHECKING:
 
 _KEY_MAX_CHARS: Final = KEY_MAX_CHARS - 10  # `ask:` comes before it
 _encode = msgspec.json.Encoder().encode
-
-
-class Question(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A search. `agent` is whose memory is meant, as of `Whose`."""
-
-    query: Annotated[str, msgspec.Meta(min_length=1, max_length=1_000)]
-    agent: str | None = None
 
 
 class Listing(Whose, frozen=True, kw_only=True):
@@ -89,7 +83,7 @@ class MemoryRoutes:
     def routes(self) -> list[Route]:
         """Return the routes of this file."""
         return [
-            Route("/v1/memories/search", self.search),
+            route(SearchMemories, self.search),
             Route("/v1/memories/ask", self.ask, methods=["POST"]),
             Route("/v1/memories/facts", self.facts),
             Route("/v1/memories/entities", self.entities),
@@ -101,11 +95,9 @@ class MemoryRoutes:
             Route("/v1/memories/reembed", self.reembed, methods=["POST"]),
         ]
 
-    async def search(self, request: Request) -> Response:
+    async def search(self, it: SearchMemories) -> dict[str, Any]:
         """Find memories that fit a question."""
-        wish = query(request, Question)
-        found = await self._controls.search(await self._agent(wish), wish.query, wish)
-        return answer({"found": found})
+        return {"found": await self._controls.search(await agent_of(self._memory, it.agent), it.query, it)}
 
     async def ask(self, request: Request) -> Response:
         """Put a question to an agent's memory; with `wait_s`, wait for its answer."""
@@ -198,5 +190,5 @@ class MemoryRoutes:
         )
         return answer({name: found})
 
-    async def _agent(self, wish: Whose | Question) -> Agent:
+    async def _agent(self, wish: Whose) -> Agent:
         return await agent_of(self._memory, wish.agent)

@@ -6,6 +6,7 @@ import msgspec
 
 from daycare.base.consent import IDENTITY_DOCUMENTS
 from daycare.base.limits import LOOKUP_MAX, QUESTION_MAX_CHARS, SEARCH_DEADLINE_S, WAIT_MAX_S
+from daycare.features.memory.operations import Entity, Place, Words
 from daycare.plugin import StructTool, ToolContext, Waiting
 from daycare.tools.context import Context
 
@@ -40,17 +41,15 @@ class MemorySearch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Search all that you remember: what was said in earlier conversations, facts, people and things, and documents. Do
     it before you say that you do not know something about the user."""
 
-    query: Annotated[str, msgspec.Meta(min_length=1, description="A question, or words that the text may have")]
+    query: Words
     tier: Annotated[
         Literal["", "log", "fact", "entity", "chunk"],
         msgspec.Meta(description="Only what was said (log), facts, people and things (entity), or documents (chunk)"),
     ] = ""
     since: Annotated[str, msgspec.Meta(description="Only from this day on, such as 2026-03-01")] = ""
     until: Annotated[str, msgspec.Meta(description="Only before this day")] = ""
-    entity: Annotated[str, msgspec.Meta(description="Only what speaks of this person, place or thing")] = ""
-    path: Annotated[
-        str, msgspec.Meta(description="Only of this agent, such as /ann/telegram, or of this document or folder")
-    ] = ""
+    entity: Entity = ""
+    path: Place = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=LOOKUP_MAX)] = 10
 
 

@@ -7,16 +7,13 @@ that everybody reads. What is told begins with a line of ours: the labels, and w
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 from zoneinfo import ZoneInfo
-
-import msgspec
 
 from daycare.agent.blocks import block, one_line
 from daycare.base.clock import Clock
 from daycare.base.errors import InvalidError, NotFoundError
 from daycare.base.limits import (
-    DOCUMENT_SEARCH_MAX,
     LOOKUP_LINE_MAX_CHARS,
     LOOKUP_NAMED_MAX,
     LOOKUP_NAMES_MAX,
@@ -26,6 +23,7 @@ from daycare.base.messages import Origin, Told
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.loading import WORDS, loaded
+from daycare.features.memory.operations import Filters as Filters
 from daycare.features.memory.search.queries import Hit, Query
 from daycare.rules.document_paths import folder, parse, spell
 from daycare.store.records import Agent
@@ -37,26 +35,6 @@ Search = Callable[[Query], Awaitable[Sequence[Hit]]]
 _LABEL: Final = re.compile(r"(?:memory\s+)?\[?#?(g?)([1-9]\d{0,9})\]?")
 _OWN: Final = (Origin.PERSON, Origin.AGENT)  # words that need no mark
 _NOTHING: Final = "nothing fits"
-
-
-Time = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Name = Annotated[str, msgspec.Meta(max_length=1_000)]
-
-
-class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What of memory is looked through: of one tier, None for all, and what was said in a time in wall ms.
-
-    `path` is an agent, for all that was said at and below it, or a document or folder. `entity` is a name: what speaks
-    of it, under any of its names. `until_ms` is not included. `all`: facts that hold no longer as well.
-    """
-
-    tier: Tier | None = None
-    since_ms: Time | None = None
-    until_ms: Time | None = None
-    entity: Name = ""
-    path: Name = ""
-    all: bool = False
-    limit: Annotated[int, msgspec.Meta(ge=1, le=DOCUMENT_SEARCH_MAX)] = 10
 
 
 class Lookup:
