@@ -23,12 +23,12 @@ from daycare.base.limits import (
     CONFIG_MAX_BYTES,
     MODEL_FALLBACKS_MAX,
 )
-from daycare.base.lines import Key
 from daycare.base.loopback import loopback
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
 from daycare.base.path import check_name, check_user_id
 from daycare.base.problems import Problem as Problem
 from daycare.base.problems import bare, located, lower, placed, syntax
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, NO_EMBEDDER
+from daycare.base.toml_positions import Key
 from daycare.observe.redact import looks_secret, names_secret
 from daycare.settings import OFFLINE as OFFLINE
 from daycare.settings import AgentSection as AgentSection

@@ -9,10 +9,10 @@ from daycare.agent.status_commands import StatusCommands
 from daycare.api.services import Services
 from daycare.config import Config
 from daycare.feature import Core, Feature
-from daycare.features.agents import Lasting
+from daycare.features.agents import PermanentAgentsFeature
 from daycare.features.agents.rights import Granting
 from daycare.features.approvals import Approving
-from daycare.features.approvals.outcomes import Outcomes
+from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
@@ -30,10 +30,10 @@ from daycare.features.upkeep.service import Upkeep
 from daycare.kernel import Background, Kernel
 from daycare.observe import log
 from daycare.ops.alarm import Alarm
-from daycare.ops.announcing import Announcer
-from daycare.ops.checks import Checks
+from daycare.ops.commit_hooks import CommitHooks
 from daycare.ops.connections import Connections
-from daycare.ops.measuring import Gauges
+from daycare.ops.health import HealthChecks
+from daycare.ops.metrics import DaemonMetrics
 from daycare.ops.observing import Observation
 from daycare.ops.overview import Overview
 from daycare.ops.reloading import Reloading
@@ -58,24 +58,24 @@ class Daemon(Kernel):
         """Build what agents and people can do, and what looks after the daemon."""
         store, bus, clock, live, owner = self.store, self.bus, self.clock, self.live, self.owner
         directory, router = self.directory, self.router
-        core = Core(store, directory, router, bus, clock, live, self.permits.check, owner)
+        core = Core(store, directory, router, bus, clock, live, self.permissions.check, owner)
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
-        granting = Granting(store.people, self.permits, self.budgets, self.pool, self.prompts.check)
-        lasting = Lasting(store, directory, router, granting, self.supervisor, bus, clock, live)
+        granting = Granting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
+        permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, bus, clock, live)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
         self.signals = Signals(core, self.budgets, self.memory.documents)
-        outcomes = Outcomes(store, self.approvals, bus, clock, self.connectors, self.sending.address)
+        outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, self.sending.address)
         self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
         self.exports = Exports(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}"),
             *(live, self.budgets.forget),
         )
-        able = [lasting, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
+        able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [Pairing(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
-        able += [Household(store, self.vault, self.permits, owner)]
+        able += [Household(store, self.vault, self.permissions, owner)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -84,7 +84,7 @@ class Daemon(Kernel):
         sweeps = {what: sweep for feature in able for what, sweep in feature.sweeps().items()}
         upkeep = Upkeep(store, directory, router, clock, live, sweeps)
         able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
-        checks = Checks(self.home, store, self.keeper, self.pool, clock, tuple(able))
+        checks = HealthChecks(self.home, store, self.keeper, self.pool, clock, tuple(able))
         self.health = Health(store, directory, router, checks.look, warn)
         self.features: Sequence[Feature] = (*able, Watching(store, router, self.intake.accept, self.health, owner))
         for feature in self.features:
@@ -103,8 +103,8 @@ class Daemon(Kernel):
             *(store, directory, pool, live, clock, overview.status),
             *(supervisor.life_of, supervisor.failures.trouble_of),
         ).add_to(self.commands)
-        gauges = Gauges(self.home, store, supervisor, pool, bus, clock, self.connectors, self.features)
-        self.observation = Observation(live, bus, gauges, store.commits, self.home.path.name)
+        metrics = DaemonMetrics(self.home, store, supervisor, pool, bus, clock, self.connectors, self.features)
+        self.observation = Observation(live, bus, metrics, store.commits, self.home.path.name)
         steering = Steering(store, bus, self.this_run, overview.status, self.reloading.reload)
         self.services = Services(
             store=store,
@@ -124,8 +124,8 @@ class Daemon(Kernel):
             check=self.prompts.check,
             join=self.observation.join,
         )
-        self.announcer = Announcer(self.keeper, bus, clock, self.hearers, self.features)
-        store.subscribe(self.announcer.committed, self.alarm.troubled)
+        self.commit_hooks = CommitHooks(self.keeper, bus, clock, self.hearers, self.features)
+        store.subscribe(self.commit_hooks.committed, self.alarm.troubled)
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""

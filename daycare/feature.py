@@ -90,6 +90,6 @@ class Feature:
         """Return how it is, for `daycare health`."""
         return ()
 
-    async def gauges(self) -> "Sequence[Family]":
+    async def metric_families(self) -> "Sequence[Family]":
         """Return what is measured of it, for Prometheus."""
         return ()

@@ -12,8 +12,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent.blocks import block, one_line
-from daycare.base.blame import blamed
 from daycare.base.bounded import Bounded
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError, StoreAwayError, UnavailableError
 from daycare.base.limits import (
     FETCH_DEADLINE_S,
@@ -115,7 +115,7 @@ class Files:
         at = msgspec.json.decode(remote, type=Remote)
         if at.connector not in self.connectors:
             raise NotFoundError("CONNECTOR_GONE", f"fetching file {file_id}: there is no {at.connector} any more")
-        with blamed("CONNECTOR_CRASHED", f"fetching file {file_id}"), trio.move_on_after(FETCH_DEADLINE_S):
+        with error_boundary("CONNECTOR_CRASHED", f"fetching file {file_id}"), trio.move_on_after(FETCH_DEADLINE_S):
             data = await self.connectors[at.connector].fetch(at.reference, FILE_MAX_BYTES)
         if data is None:
             raise UnavailableError("FETCH_LATE", f"fetching file {file_id}: not here after {FETCH_DEADLINE_S:g} s")

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from daycare.agent.kinds import chains_of, messages_of
 from daycare.agent.steps import Thought
 from daycare.base.behaviour import BehaviourContext, BehaviourMessage, Sort
-from daycare.base.blame import blamed
 from daycare.base.causes import Signalled
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import AwayError, InvalidError, NotFoundError
 from daycare.base.limits import BEHAVIOUR_STATE_MAX_BYTES, REPLY_MAX_CHARS
 from daycare.base.messages import EnvelopeKind, Message, Origin, Text
@@ -149,7 +149,9 @@ def _key(agent: Agent) -> str:
 
 def _kept(part: Part, state: object) -> str:
     """Return what is to be kept as JSON."""
-    with blamed(FAILED, f"keeping what the behaviour {part.name} of the plugin {part.plugin} leaves in its state"):
+    with error_boundary(
+        FAILED, f"keeping what the behaviour {part.name} of the plugin {part.plugin} leaves in its state"
+    ):
         text = _encode(state).decode()
     if len(text) > BEHAVIOUR_STATE_MAX_BYTES:
         raise InvalidError(

@@ -18,7 +18,7 @@ from daycare.agent.compaction import Compactor, Job
 from daycare.agent.conversations import Conversations, StampedTurn
 from daycare.agent.prompt import recalled, stamped
 from daycare.agent.shortening import Shortener
-from daycare.agent.tokens import Budget, Lessons, budget_of
+from daycare.agent.tokens import Budget, TokenRatios, budget_of
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import DaycareError, InvalidError
@@ -67,7 +67,7 @@ class Contexts:
         self.clock = clock
         self.conversations = Conversations(store.summaries)
         self.compactor = Compactor(store, pool, bus, clock)
-        self.lessons = Lessons()
+        self.token_ratios = TokenRatios()
         self._remembered: Bounded[str, Remembered] = Bounded(CONTEXT_KNOWN_MAX)
 
     def open(self, agent: Agent, user: User, turn: Turn, steps: Sequence[Step], number: Callable[[], int]) -> "Window":
@@ -84,7 +84,7 @@ class Contexts:
 
     def budget(self, agent: Agent, plan: Sequence[Choice]) -> Budget:
         """Return the budget of the first choice of a plan."""
-        learned = self.lessons.of(agent.id, str(plan[0]))
+        learned = self.token_ratios.of(agent.id, str(plan[0]))
         return budget_of(self.pool.facts(plan[0]), learned.total_at(round(self.clock.steady_s() * 1000)))
 
     async def room(self, agent: Agent) -> int:
@@ -210,7 +210,9 @@ class Window:
                 answer = await pool.infer(plan, asked, on_delta, on_failure, payer)
             except InvalidError as again:
                 raise self._too_long(again) if again.code == "CONTEXT_OVERFLOW" else again from error
-        self._contexts.lessons.counted(self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens)
+        self._contexts.token_ratios.counted(
+            self._agent.id, str(answer.choice), size, answer.completion.usage.input_tokens
+        )
         return answer
 
     async def _smaller(
@@ -226,7 +228,7 @@ class Window:
         size = int(self._ratio(plan) * refused)
         # Only of the one who refused: a first choice that is away may read more than its stand-in.
         now_ms = round(self._contexts.clock.steady_s() * 1000)
-        at_most = self._contexts.lessons.refused(self._agent.id, str(by), size, now_ms)
+        at_most = self._contexts.token_ratios.refused(self._agent.id, str(by), size, now_ms)
         budget = budget_of(self._contexts.pool.facts(by), at_most)
         asked, size = await self._fit(plan, request, said, budget, forced=True)
         if size >= refused:
@@ -270,7 +272,7 @@ class Window:
         return self._contexts.remembered(self._agent.id, self._turn.session)
 
     def _ratio(self, plan: Sequence[Choice]) -> float:
-        return self._contexts.lessons.of(self._agent.id, str(plan[0])).ratio
+        return self._contexts.token_ratios.of(self._agent.id, str(plan[0])).ratio
 
     async def _view(
         self, plan: Sequence[Choice], budget: Budget, request: InferRequest, said: Sequence[Message]

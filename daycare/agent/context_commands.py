@@ -91,7 +91,7 @@ class ContextCommands:
         )
 
     def _ratio(self, agent: Agent, plan: Sequence[Choice]) -> float:
-        return self._contexts.lessons.of(agent.id, str(plan[0])).ratio
+        return self._contexts.token_ratios.of(agent.id, str(plan[0])).ratio
 
     async def _look(self, agent: Agent) -> tuple[User, Sequence[Choice], Budget, View]:
         """Return the conversation as the next prompt would begin."""

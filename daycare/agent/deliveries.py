@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from daycare.actors.directory import Directory
-from daycare.agent.kinds import is_background, is_heartbeat, is_lasting_agents, is_scheduled, is_task, route
+from daycare.agent.kinds import is_background, is_heartbeat, is_permanent_agents, is_scheduled, is_task, route
 from daycare.agent.notify import Notifier
 from daycare.agent.steps import Thought
 from daycare.base.causes import JobRun, TaskWork
@@ -36,7 +36,7 @@ class Deliveries:
             for row in thought.rows
             if is_scheduled(row)
             or is_heartbeat(row)
-            or is_lasting_agents(agent, row)
+            or is_permanent_agents(agent, row)
             or (is_task(row) and row.envelope.origin is Origin.PERSON)
         ]
         silent = any(map(is_background, rows))
@@ -51,7 +51,7 @@ class Deliveries:
             replies = [Reply(connector=connector, target=target, text=text) for text in texts or [""]]
             replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
             found += [Delivery(agent=to, reply=reply) for reply in replies]
-            if to.id != agent.id and is_background(row):  # what a lasting agent says stays its own
+            if to.id != agent.id and is_background(row):  # what a permanent agent says stays its own
                 notes.append(replace(_note(to, agent, turn, row, "\n\n".join(texts)), origins=origins))
         return tuple(found), tuple(notes)
 

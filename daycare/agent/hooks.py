@@ -12,8 +12,8 @@ import trio
 
 from daycare.agent.blocks import block
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.base.events import PluginFailed, PluginStarted
 from daycare.base.limits import (
@@ -249,7 +249,7 @@ class Hooks:
         call = line.hook(hook)
         assert call is not None
         try:
-            with trio.move_on_after(HOOK_DEADLINE_S) as deadline, blamed("HOOK_FAILED", _doing(hook, line)):
+            with trio.move_on_after(HOOK_DEADLINE_S) as deadline, error_boundary("HOOK_FAILED", _doing(hook, line)):
                 await call(line.plugin.context, event)
         except DaycareError as error:
             return error
@@ -259,7 +259,7 @@ class Hooks:
         call = asked.line.hook(BEFORE)
         assert call is not None
         try:
-            with asked.scope, blamed("HOOK_FAILED", _doing(BEFORE, asked.line)):
+            with asked.scope, error_boundary("HOOK_FAILED", _doing(BEFORE, asked.line)):
                 asked.texts = _bounded(await call(asked.line.plugin.context, event))
             if not asked.scope.cancelled_caught:
                 asked.done.set()

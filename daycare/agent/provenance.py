@@ -128,7 +128,7 @@ class Provenance:
 
 
 async def approved_calls(store: Store, agent: Agent, rows: Sequence[InboxRow]) -> list[ToolCall]:
-    """Return the calls that a turn is there to make, as a person has approved them. Nobody else speaks as the desk."""
+    """Return the calls that a turn is there to make, as a person has approved them. No other sender counts."""
     calls = []
     for row in rows:
         if not isinstance(consent := row.envelope.cause, Approved):

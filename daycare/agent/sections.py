@@ -26,10 +26,10 @@ from daycare.base.limits import (
     PROMPT_USERS_MAX,
     PROMPTS_KEPT_MAX,
 )
+from daycare.base.memory_settings import DocumentsSection
 from daycare.base.messages import Origin
 from daycare.base.path import Kind
 from daycare.base.permission import own_flaws
-from daycare.base.recollection import DocumentsSection
 from daycare.base.scope import is_apart, scope_of
 from daycare.base.times import local_time
 from daycare.plugin import InferRequest
@@ -46,7 +46,7 @@ Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of t
 _LASTING: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.CRON, Kind.APP)  # helpers and tasks come and go
 
 
-class Shelf(Protocol):
+class DocumentSource(Protocol):
     """The documents as prompts read them: each by the name that an agent knows it under."""
 
     async def passage(self, agent: Agent, name: str) -> Passage | None:
@@ -62,7 +62,7 @@ class Shelf(Protocol):
 
 
 async def load_sections(
-    shelf: Shelf,
+    source: DocumentSource,
     agent: Agent,
     user: User,
     *,
@@ -89,7 +89,7 @@ async def load_sections(
     passages = parts.pop(MEMORY, "")
 
     async def read(name: str, otherwise: Passage = NOTHING) -> Passage:
-        found = await shelf.passage(agent, name)
+        found = await source.passage(agent, name)
         found = otherwise if found is None else found
         return replace(found, text=parts[name]) if name in parts else found
 
@@ -107,7 +107,7 @@ async def load_sections(
         style=await read(STYLE),
         user=await read(USER, Passage(known_of(user), "settings")),
         others=_others(agent, others),
-        skills=tuple(await shelf.skills(agent)),
+        skills=tuple(await source.skills(agent)),
         memory=await memory(),
         daily=tuple([(day, await read(f"{DAILY}{day}.md")) for day in days]),
         recalled=(*((("chunk", passages),) if passages else ()), *recalled),
@@ -180,7 +180,7 @@ class Prompts:
     def __init__(
         self,
         store: Store,
-        shelf: Shelf,
+        source: DocumentSource,
         personalities: Personalities,
         live: Live,
         room_for: Callable[[Agent], Awaitable[int]],
@@ -189,7 +189,7 @@ class Prompts:
         manners: Callable[[str], str] = lambda connector: "",
     ) -> None:
         self._store = store
-        self._shelf = shelf
+        self._source = source
         self._personalities = personalities
         self._live = live
         self._room_for = room_for
@@ -210,7 +210,7 @@ class Prompts:
     ) -> InferRequest:
         """Return what all model calls of a turn in this session have in common; `recalled` are (tier, lines)."""
         user = _talks_with(agent, user)
-        changes, version = self._changes, await self._shelf.version()  # before anything is read that may change
+        changes, version = self._changes, await self._source.version()  # before anything is read that may change
         settings, now = self._live.now, local_time(self._clock.now_ms(), UTC)
         today = now.astimezone(ZoneInfo(user.zone)).date()
         personality = self._personalities.chosen(*filter(None, (agent.config.personality, settings.agent.personality)))
@@ -222,14 +222,14 @@ class Prompts:
             self._kept[agent.id] = kept
             return kept[1]
         sections = await load_sections(
-            self._shelf,
+            self._source,
             agent,
             user,
             mark=mark_of(self._secret, agent.id, session),
             today=today,
             persona=Persona(settings.agent.name, settings.agent.tone),
             personality=Passage(personality.render(), "settings"),
-            others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._lasting(agent.user),
+            others=() if is_helper(agent) or is_apart(agent.path, agent.user) else await self._permanent(agent.user),
             recalled=recalled,
             excerpts=excerpts,
             documents=settings.memory.documents,
@@ -254,8 +254,8 @@ class Prompts:
         """Keep no prompt: something that stood in one was forgotten."""
         self._kept.clear()
 
-    async def _lasting(self, user: str) -> Sequence[Agent]:
-        """Return a user's lasting agents in order of path, two more than are shown: one is the reader itself."""
+    async def _permanent(self, user: str) -> Sequence[Agent]:
+        """Return a user's permanent agents in order of path, two more than are shown: one is the reader itself."""
         found = self._agents.get(user)
         if found is None:
             before = self._changes

@@ -18,7 +18,7 @@ from daycare.agent.budgets import payer_of
 from daycare.agent.context import Contexts, Window
 from daycare.agent.kinds import chains_of, is_background, messages_of
 from daycare.agent.provenance import approved_calls
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.tool_results import answer_to, answers_among, tool_message, uncertain, warning
 from daycare.base import foreign
 from daycare.base.clock import Clock

@@ -132,7 +132,7 @@ class Learned(msgspec.Struct):
         return self.at_most if now_ms < self.until_ms else None
 
 
-class Lessons:
+class TokenRatios:
     """What is learned of each (agent, model), the latest used ones; lost with the daemon, and learned again."""
 
     def __init__(self) -> None:

@@ -222,9 +222,9 @@ class Client:
     ) -> Json:
         """Like `post`, but tries again under the same key while the daemon is away, for at most RECONNECT_S."""
         about: Json = {"path": path, "user": user, "files": files, "wait_s": wait_s, "everywhere": everywhere}
-        return self.patiently(lambda: self.post(text, key=key, **about))
+        return self.with_retry(lambda: self.post(text, key=key, **about))
 
-    def patiently(self, call: Callable[[], T]) -> T:
+    def with_retry(self, call: Callable[[], T]) -> T:
         """Make a call that may be repeated, again while the daemon is away, for at most RECONNECT_S."""
         give_up = time.monotonic() + RECONNECT_S
         while True:

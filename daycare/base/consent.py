@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from daycare.base.lines import Key
 from daycare.base.messages import Origin
+from daycare.base.toml_positions import Key
 
 
 class Consent(StrEnum):

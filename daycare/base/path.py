@@ -104,7 +104,7 @@ class Path:
 
     @classmethod
     def agent(cls, user: str, name: str) -> Self:
-        """`/<user>/agent/<name>`: a lasting agent of a user."""
+        """`/<user>/agent/<name>`: a permanent agent of a user."""
         return cls._root(Kind.AGENT, user, name)
 
     @classmethod

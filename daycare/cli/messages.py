@@ -89,7 +89,7 @@ def send(
                 text, timeout_s=timeout, key=key, path=path, user=user, files=files, troubled=show_trouble
             )
             cli.out(answer, answer_text)
-            client.patiently(lambda: acknowledge(client, answer))  # another daemon may be taking over
+            client.with_retry(lambda: acknowledge(client, answer))  # another daemon may be taking over
             if answer["state"] == "stopped":
                 what = f"wait for the answer to message {answer['seq']}: its turn was stopped before it was done"
                 raise StoppedError("MESSAGE_STOPPED", what, hint=f"daycare trace {answer['seq']}")

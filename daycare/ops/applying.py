@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BrokenError, DaycareError
 from daycare.base.problems import located
 from daycare.inference.configured import sources
@@ -51,11 +51,11 @@ class Applying:
         keys = changed(before, config)
         kinds = {leaf.kind for leaf in keys}
         plugins = any(effect(leaf.kind) is Effect.PLUGIN for leaf in keys)
-        with blamed("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
+        with error_boundary("RELOAD_FAILED", "trying the new config.toml, of which nothing is in force"):
             changes = self.extensions.prepare(before, config)
             providers = self._providers(config, changes) if kinds.intersection(MODELS) or changes else None
         try:
-            with blamed("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
+            with error_boundary("RELOAD_FAILED", "going by the new config.toml, some of which is in force now"):
                 self.live.take(config)
                 for change in changes:
                     await self.replugging.replug(change)

@@ -11,7 +11,7 @@ from daycare.observe import log
 from daycare.observe.bus import Bus
 from daycare.observe.counting import Counting
 from daycare.observe.metrics import Family, Total, exposition
-from daycare.ops.measuring import Gauges
+from daycare.ops.metrics import DaemonMetrics
 from daycare.settings import Live
 
 if TYPE_CHECKING:  # what is off costs no memory: imported where it is on
@@ -31,9 +31,9 @@ class Observation(Feature):
 
     name = "metrics"
 
-    def __init__(self, live: Live, bus: Bus, gauges: Gauges, commits: Family, service: str) -> None:
+    def __init__(self, live: Live, bus: Bus, metrics: DaemonMetrics, commits: Family, service: str) -> None:
         self._settings = live.now
-        self.measured = gauges
+        self.measured = metrics
         self._commits = commits
         self._counting = Counting(bus)
         self._exporter: Exporter | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.setup import SetupStep, Verified
 from daycare.config import Config, load, plugin_settings
@@ -51,7 +51,7 @@ def in_use(home: Path, config: Config, plugin: Plugin, step: SetupStep) -> Seque
     """Return the connectors of a plugin that are in use now; none of one that cannot say."""
     try:
         settings = None if plugin.config is None else plugin_settings(home, config, plugin.name, plugin.config)
-        with blamed("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
+        with error_boundary("PLUGIN_FAILED", f"asking the plugin {plugin.name}"):
             return step.connectors(settings, StoredSecrets(home, config).value)
     except DaycareError:
         return ()  # what is wrong with it is told when it is chosen

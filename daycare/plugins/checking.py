@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from daycare.base.blame import blamed
 from daycare.base.clock import SystemClock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.plugin import Inbound
 from daycare.plugins.admission import admit
@@ -60,7 +60,7 @@ def references(wanted: str) -> list[tuple[str, str]]:
         return [(f"{path.stem}:plugin", "")]
     sys.path.insert(0, str(Path.cwd()))
     module, _, attribute = wanted.partition(":")
-    with blamed("PLUGIN_FAILED", f"looking for {module}"):
+    with error_boundary("PLUGIN_FAILED", f"looking for {module}"):
         named = all(part.isidentifier() for part in module.split("."))
         if not named or find_spec(module) is None:
             raise NotFoundError(
@@ -97,7 +97,7 @@ def _check(reference: str, version: str) -> Report:
     plugin = one.plugin
     report.description = plugin.description
     try:
-        with blamed("PLUGIN_FAILED", f"setting up {plugin.name}"):
+        with error_boundary("PLUGIN_FAILED", f"setting up {plugin.name}"):
             report.problems += _set_up(one, report)
     except DaycareError as error:
         report.problems.append(error.message)

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import trio
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BusyError, ConflictError, DaycareError, ForbiddenError, InvalidError
 from daycare.base.limits import BATCH_MAX_ITEMS, PLUGIN_TASKS_MAX
 from daycare.observe import log
@@ -175,7 +175,7 @@ class Context:
 
     def _handed(self, what: str) -> AbstractContextManager[None]:
         """Let what is wrong with a value be the plugin's own `InvalidError`."""
-        return blamed("PLUGIN_VALUE", f"taking {what} of the plugin {self.name}", InvalidError)
+        return error_boundary("PLUGIN_VALUE", f"taking {what} of the plugin {self.name}", InvalidError)
 
     def _check(self, connector: str, *keys: str) -> None:
         """Refuse what concerns another plugin's connector; an empty key is none."""
@@ -209,7 +209,7 @@ async def in_its_own(context: Context, call: Callable[[], Awaitable[str]], deadl
 
     async def run() -> None:
         try:
-            with scope, blamed("PLUGIN_FAILED", doing):
+            with scope, error_boundary("PLUGIN_FAILED", doing):
                 found.append(foreign.text(await call()))
         except DaycareError as error:
             found.append(error)

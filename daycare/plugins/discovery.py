@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Literal, TypeVar
 
-from daycare.base.blame import blamed
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import BrokenError, DaycareError, UnavailableError
 from daycare.base.limits import PLUGIN_LOAD_S
 from daycare.plugin import Plugin
@@ -72,7 +72,7 @@ def in_time(work: Callable[[], T], doing: str) -> T:
 
     def run() -> None:
         try:
-            with blamed("PLUGIN_FAILED", doing):
+            with error_boundary("PLUGIN_FAILED", doing):
                 done.put((work(), None))
         except DaycareError as error:
             done.put((None, error))

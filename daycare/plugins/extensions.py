@@ -9,8 +9,8 @@ from typing import Any
 import trio
 
 from daycare.agent.hooks import Hooked, Hooks
-from daycare.base.blame import blamed
 from daycare.base.connector import Health
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.config import Config, plugin_settings
 from daycare.observe.bus import Bus
@@ -172,7 +172,7 @@ def _resting(one: Admitted, connectors: Sequence[str]) -> Iterator[tuple[str, He
     in_use = connectors  # what asks for nothing needs no setting up
     try:
         if connectors and one.plugin.wizard is not None:
-            with blamed("SETUP_FAILED", f"asking the plugin {one.plugin.name} for its connectors"):
+            with error_boundary("SETUP_FAILED", f"asking the plugin {one.plugin.name} for its connectors"):
                 in_use = one.plugin.wizard.connectors(one.context.config, one.context.secret)
     except DaycareError as error:
         yield from ((name, Health(state="off", reason=error.message, hint=error.hint)) for name in connectors)

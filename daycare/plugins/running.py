@@ -7,8 +7,8 @@ from typing import Any
 import trio
 
 from daycare.base import foreign
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.base.events import PluginFailed, PluginStarted
 from daycare.base.limits import (
@@ -134,7 +134,7 @@ class Running:
         """Run a plugin until it crashes; return of what."""
         plugin, context = life.admitted.plugin, life.admitted.context
         try:
-            with blamed("PLUGIN_CRASHED", f"running the plugin {plugin.name}"):
+            with error_boundary("PLUGIN_CRASHED", f"running the plugin {plugin.name}"):
                 async with trio.open_nursery() as tasks:
                     context.tasks, life.state = tasks, "running"
                     if plugin.start is not None:

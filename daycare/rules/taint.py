@@ -14,7 +14,7 @@ import msgspec
 from daycare.base.limits import DOCUMENT_PROVENANCE_MAX
 from daycare.base.messages import EnvelopeKind, File, Message, Origin, Origins, Part, Text, ToolResult
 from daycare.store.records import InboxRow, Step
-from daycare.store.records_approvals import DESK
+from daycare.store.records_approvals import APPROVALS_SENDER
 
 # Tools of ours whose results are somebody else's words, where the result itself does not tell whose.
 RELAYING: Final = frozenset(("read_result", "ask", "spawn", "read_history"))
@@ -145,7 +145,7 @@ def worst(origins: Collection[Origin]) -> Origin:
 
 def _of_row(row: InboxRow) -> Iterator[Source]:
     envelope = row.envelope
-    if envelope.origin is Origin.SYSTEM and envelope.sender == DESK:
+    if envelope.origin is Origin.SYSTEM and envelope.sender == APPROVALS_SENDER:
         yield Source("a decision on an earlier request", Origin.PERSON)
         return
     said = envelope.person
@@ -193,7 +193,7 @@ def _is_quoted(part: Part) -> bool:
 
 
 def _is_own(origin: Origin, sender: str) -> bool:
-    return origin is Origin.PERSON or (origin is Origin.SYSTEM and sender == DESK)
+    return origin is Origin.PERSON or (origin is Origin.SYSTEM and sender == APPROVALS_SENDER)
 
 
 def _told(step: Step) -> str:

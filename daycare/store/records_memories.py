@@ -135,7 +135,7 @@ class EndedTurn(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...]
 
 
-class Uncurated(msgspec.Struct, frozen=True, kw_only=True):
+class Unextracted(msgspec.Struct, frozen=True, kw_only=True):
     """What a memory worker of an agent has not looked at: entries after `after` up to `through`.
 
     `session` is that of the newest entry, `current` the one that the agent is in; `compacted`: a summary has been made
@@ -166,7 +166,7 @@ class Comparable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Superseded(msgspec.Struct, frozen=True):
-    """A fact (its number) that no longer holds from `until_ms` on; `by` is the place in `Lesson.add` of the newer."""
+    """A fact, by its number, that ended at `until_ms`; `by` is the place in `MergeResult.add` of the newer."""
 
     no: int
     by: int
@@ -185,7 +185,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     entity: EntityPart | None = None
 
 
-class Lesson(msgspec.Struct, frozen=True, kw_only=True):
+class MergeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a memory worker learned from the log entries of one agent after `after` up to `through`."""
 
     agent_id: str

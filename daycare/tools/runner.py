@@ -9,8 +9,8 @@ from typing import Any, Literal
 import msgspec
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.clock import Clock
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, StoreAwayError
 from daycare.base.limits import STORE_RETRY_S, TOOL_DEADLINE_S, TOOL_RESULT_MAX_CHARS
 from daycare.base.messages import Chains, File, Origin, Origins, Told, ToolCall
@@ -110,7 +110,7 @@ class Runner:
         result: str | Waiting | Sourced | None = None
         ran = False
         try:
-            with blamed(CRASHED, f"{call.name} crashed"):
+            with error_boundary(CRASHED, f"{call.name} crashed"):
                 try:
                     arguments = tool.decode(call.arguments)
                 except msgspec.ValidationError as error:

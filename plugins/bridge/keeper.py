@@ -13,8 +13,8 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base import bridge
-from daycare.base.blame import blamed
 from daycare.base.connector import Health, Pairing
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError
 from daycare.plugin import PluginContext
 from daycare_plugins.bridge.connector import BridgeConnector
@@ -135,7 +135,7 @@ class Keeper:
         self._kicked = trio.Event()
         self.connector.starting = True
         try:
-            with blamed("BRIDGE_CRASHED", f"running the bridge {self.connector.name}"):
+            with error_boundary("BRIDGE_CRASHED", f"running the bridge {self.connector.name}"):
                 return await self._run()
         except DaycareError as error:
             return error.message

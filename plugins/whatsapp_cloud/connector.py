@@ -18,8 +18,8 @@ from daycare.base.errors import (
 )
 from daycare.messenger.starting import ClientSlot
 from daycare.plugin import PluginContext
-from daycare_plugins.whatsapp_cloud.pace import Pace
 from daycare_plugins.whatsapp_cloud.people import ASKS_MAX, People
+from daycare_plugins.whatsapp_cloud.rate_limit import CloudRateLimit
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET
 from daycare_plugins.whatsapp_cloud.settings import Settings
 
@@ -52,7 +52,7 @@ class CloudConnector(BaseConnector):
         self.who: Identity | None = None
         self._context = context
         self._settings = settings
-        self._pace = Pace()
+        self._pace = CloudRateLimit()
         self._newest: Bounded[str, str] = Bounded(NEWEST_MAX)  # the newest message of each person
         self._held: dict[str, float] = {}  # until when the replies for somebody are not even tried
         self._refusal = ""  # why Meta did not let us in, as told last

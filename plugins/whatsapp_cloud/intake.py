@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 import trio
 
-from daycare.base.blame import blamed
 from daycare.base.bounded import Bounded
 from daycare.base.connector import Inbound, Unreadable
+from daycare.base.error_boundary import error_boundary
 from daycare.base.errors import DaycareError, UnavailableError
 from daycare.messenger.receiving import Errands, Receiver
 from daycare.plugin import PluginContext
@@ -93,7 +93,7 @@ class Intake:
             self.probed = str(tree.get("nonce"))[:100]
             return
         try:
-            with trio.fail_after(COMMIT_S), blamed(self._receiver.defect, "reading a webhook"):
+            with trio.fail_after(COMMIT_S), error_boundary(self._receiver.defect, "reading a webhook"):
                 async with self._one:
                     await self._take(tree, body)
         except trio.TooSlowError:
@@ -126,7 +126,7 @@ class Intake:
 
     def _read(self, raw: Raw) -> Read:
         try:
-            with blamed(self._receiver.defect, "reading a message"):
+            with error_boundary(self._receiver.defect, "reading a message"):
                 one = read(raw, self._connector, self._people.target, self._recent)
         except DaycareError as error:
             self._context.log.error("whatsapp_unreadable", reason=error.message)

@@ -20,7 +20,7 @@ from daycare_plugins.whatsapp_cloud.connector import NAME, CloudConnector
 from daycare_plugins.whatsapp_cloud.failures import REFUSED
 from daycare_plugins.whatsapp_cloud.http_in import BOUNDS, SIGNATURE, Hook, signature
 from daycare_plugins.whatsapp_cloud.intake import PROBE, Intake, Recent
-from daycare_plugins.whatsapp_cloud.looks import text_at
+from daycare_plugins.whatsapp_cloud.json_paths import text_at
 from daycare_plugins.whatsapp_cloud.receipts import Receipts
 from daycare_plugins.whatsapp_cloud.settings import APP_SECRET, VERIFY_TOKEN, Settings
 from daycare_plugins.whatsapp_cloud.settings import NAME as SECRET

@@ -11,7 +11,7 @@ from daycare.base.connector import Health
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.pairing import code_hash
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.store.records import AgentConfig, Knock, User
+from daycare.store.records import AgentConfig, PairingRequest, User
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon
 from daycare.testing.scripted import Scripted
@@ -260,8 +260,10 @@ async def test_retry_is_for_messages_to_this_agent_only(tmp_path: Path, autojump
         assert "/retry" not in await house.talk("/help")
 
 
-def knock(key: str, name: str, code: str, **more: Any) -> Knock:
-    return Knock(key=key, connector=key.partition(":")[0], kind="person", name=name, code_hash=code_hash(code), **more)
+def knock(key: str, name: str, code: str, **more: Any) -> PairingRequest:
+    return PairingRequest(
+        key=key, connector=key.partition(":")[0], kind="person", name=name, code_hash=code_hash(code), **more
+    )
 
 
 async def test_status_tells_how_long_it_runs(tmp_path: Path, autojump_clock: object) -> None:

@@ -15,8 +15,8 @@ import trio.testing
 
 from daycare.actors.directory import Directory
 from daycare.actors.lifecycle import Activation
-from daycare.actors.needs import Work
-from daycare.actors.permits import Permits
+from daycare.actors.permission_checks import PermissionChecks
+from daycare.actors.ports import LanePorts
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
 from daycare.agent.attachments import Files
@@ -37,8 +37,8 @@ from daycare.base.path import Path as Address
 from daycare.feature import Core
 from daycare.features import open_store
 from daycare.features.approvals import Approving
-from daycare.features.approvals.desk import Desk
-from daycare.features.approvals.outcomes import Outcomes
+from daycare.features.approvals.approval_messages import ApprovalMessages
+from daycare.features.approvals.service import ApprovalsService
 from daycare.features.backups import BackingUp
 from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
@@ -58,7 +58,7 @@ from daycare.inference.pool import Pool
 from daycare.inference.sources import Source
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
-from daycare.ops.measuring import Gauges
+from daycare.ops.metrics import DaemonMetrics
 from daycare.ops.observing import Observation
 from daycare.ops.run import Run
 from daycare.ops.steering import Steering
@@ -159,7 +159,7 @@ class Api:
     client: httpx.AsyncClient
     socket: Path
     services: Services
-    desk: Desk
+    service: ApprovalsService
     memory: MemoryFeature
     vault: Vault
     store: Store
@@ -257,7 +257,7 @@ async def open_api(
         directory = Directory(store, CONNECTORS)
         router = Router(store, directory, bus, clock)
         echo = Echo(store, bus)
-        supervisor = Supervisor(store, directory, Work(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
+        supervisor = Supervisor(store, directory, LanePorts(echo, echo, echo), bus, clock, Keeper(bus, clock), live)
 
         def committed(commit: Commit) -> None:
             directory.forget(commit.agents)
@@ -323,19 +323,19 @@ async def open_api(
         stops: list[tuple[bool, str]] = []
         run = Run(Home(folder), mode, "ann", clock)
         run.stop.ask = lambda restart, reason: stops.append((restart, reason))  # type: ignore[method-assign]
-        desk = Desk(store, bus, clock, "ann", nobody, tell)
-        outcomes = Outcomes(store, desk, bus, clock, {}, target)
+        service = ApprovalsService(store, bus, clock, "ann", nobody, tell)
+        outcomes = ApprovalMessages(store, service, bus, clock, {}, target)
         health = Health(store, directory, router, well, quiet_operator)
         pool = pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"})
-        permits = Permits(directory, live, bus, clock)
+        permissions = PermissionChecks(directory, live, bus, clock)
         memory = MemoryFeature(
             store=store,
             documents=Documents(store, directory.all_of, lambda agent: ()),
             directory=directory,
             router=router,
             pool=pool,
-            approvals=desk,
-            permits=permits,
+            approvals=service,
+            permissions=permissions,
             provenance=reach,
             live=live,
             bus=bus,
@@ -346,9 +346,9 @@ async def open_api(
         )
         vault = open_vault(folder / "daycare.key")
         budgets = Budgets(store, tell, bus, clock, live, "ann")
-        core = Core(store, directory, router, bus, clock, live, permits.check, "ann")
+        core = Core(store, directory, router, bus, clock, live, permissions.check, "ann")
         signals = Signals(core, budgets, memory.documents)
-        gauges = Gauges(Home(folder), store, supervisor, pool, bus, clock, {}, ())
+        metrics = DaemonMetrics(Home(folder), store, supervisor, pool, bus, clock, {}, ())
         services = Services(
             store=store,
             directory=directory,
@@ -366,15 +366,15 @@ async def open_api(
                 memory,
                 Tasks(core, Deliveries(directory, reach, {})),
                 signals,
-                Approving(store, directory, desk, outcomes, live, clock, "ann"),
+                Approving(store, directory, service, outcomes, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),
                 Pairing(store, directory, clock, "ann"),
                 Models(pool, "ann"),
-                Household(store, vault, permits, "ann"),
+                Household(store, vault, permissions, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),
-                Observation(live, bus, gauges, store.commits, "api"),
+                Observation(live, bus, metrics, store.commits, "api"),
                 Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,
@@ -399,7 +399,7 @@ async def open_api(
         transport = httpx.AsyncHTTPTransport(uds=str(socket), verify=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://daycare", timeout=15) as client:
             with trio.fail_after(20):
-                parts = services, desk, memory, vault, store, bus, echo
+                parts = services, service, memory, vault, store, bus, echo
                 yield Api(client, socket, *parts, nursery, shutdown, ended, stops)
         shutdown.set()
         with trio.fail_after(5):

@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from daycare.base.messages import Origin
-from daycare.features.approvals.desk import Ask, Desk, Person
+from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Person
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
 from daycare.store.records_approvals import Approval, DocumentAction, Finding
@@ -71,7 +71,7 @@ class Proposing:
         assert self.house is not None
         agent = await self.house.daemon.directory.at(context.path)
         action = DocumentAction(verb=wish.verb, place=memory_of(agent), text=wish.text, head="# Memory\n")
-        ask = Ask(
+        ask = ApprovalAsk(
             kind="memory",
             action=action,
             turn=context.turn,
@@ -102,12 +102,12 @@ async def ann(house: House, path: str = "/ann/pigeon") -> Agent:
     return await house.agent(path)
 
 
-def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> Ask:
+def asking(agent: Agent, text: str, step: int = 0, **more: Any) -> ApprovalAsk:
     """Return a wish to remember something."""
     verb = more.pop("verb", "append")
     place = more.pop("place", memory_of(agent))
     fields: dict[str, Any] = {"kind": "memory", "turn": 9_000, "step": step, "reason": "you said so"}
-    return Ask(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
+    return ApprovalAsk(action=DocumentAction(verb=verb, place=place, text=text), **(fields | more))
 
 
 async def remembered(house: House, agent: Agent) -> str | None:
@@ -149,7 +149,7 @@ def button(pigeon: Pigeon, label: str, number: int = -1) -> str:
 
 async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **more: Any) -> int:
     """Let the agent propose something and the pigeon arrive; return the request's number."""
-    it = await desk_of(scene.house).request(scene.agent, asking(scene.agent, text, step, **more))
+    it = await service_of(scene.house).request(scene.agent, asking(scene.agent, text, step, **more))
     await settle(scene.house)
     return it.no
 
@@ -159,8 +159,8 @@ async def suspicious(text: str) -> list[Finding]:
     return [Finding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
 
 
-def desk_of(house: House) -> Desk:
-    """Return the desk."""
+def service_of(house: House) -> ApprovalsService:
+    """Return the approvals service."""
     return house.daemon.approvals
 
 

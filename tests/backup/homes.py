@@ -11,8 +11,8 @@ import trio
 
 from daycare.features import open_store
 from daycare.features.backups.archive import Manifest, opened
+from daycare.features.backups.backup_store import publish
 from daycare.features.backups.making import Making
-from daycare.features.backups.shelf import publish
 from daycare.features.exports.archive import anonymous
 from daycare.store.home import Home
 from tests.store.samples import post

@@ -7,8 +7,8 @@ import trio
 
 from daycare.base.clock import SystemClock
 from daycare.features.backups import restoring
+from daycare.features.backups.backup_store import publish
 from daycare.features.backups.making import Progress
-from daycare.features.backups.shelf import publish
 from daycare.store.home import Home
 from daycare.store.sqlite.database import check
 from daycare.testing.house import House, open_house

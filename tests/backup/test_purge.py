@@ -11,10 +11,10 @@ import trio.testing
 
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ForbiddenError, NotFoundError
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Origin
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
-from daycare.features.backups.shelf import name_of
+from daycare.features.backups.backup_store import name_of
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
 from daycare.ops.purging import look, purge

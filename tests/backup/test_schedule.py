@@ -12,10 +12,10 @@ from daycare.base.errors import BrokenError, NotFoundError, StoreAwayError
 from daycare.base.limits import BACKUP_RETRY_S
 from daycare.config import BackupSection, Config, load
 from daycare.features import open_store
+from daycare.features.backups.backup_store import rotate, scheduled_in
 from daycare.features.backups.engine import Backups
 from daycare.features.backups.making import Progress
 from daycare.features.backups.schedule import set_backup
-from daycare.features.backups.shelf import rotate, scheduled_in
 from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint

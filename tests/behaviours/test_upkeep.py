@@ -297,7 +297,7 @@ async def test_only_operators_may_write_to_the_daemons_own_agents(tmp_path: Path
                 await house.say("?", path=path, user="ben")
             assert refused.value.code == "OPERATORS_ONLY"
             for subject in ("/ann/direct", "/ben/direct", "/ann/agent/x"):
-                verdict = await house.daemon.permits.may(subject, MESSAGE, path)
+                verdict = await house.daemon.permissions.may(subject, MESSAGE, path)
                 assert verdict.decision is Decision.DENY
         stranger = Inbound(connector="direct", sender="direct:eve", key="1", text="?", path="/system/gc")
         with pytest.raises(ForbiddenError):

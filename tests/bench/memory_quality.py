@@ -19,7 +19,7 @@ import trio
 
 from daycare.agent import tokens
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER, MemorySection, RetrievalSection
 from daycare.features import open_store
 from daycare.features.memory.embed.arrays import Floats
 from daycare.features.memory.embed.local import LocalEmbedder, open_local, threaded

@@ -16,7 +16,7 @@ import numpy as np
 import trio
 
 from daycare.base.clock import SystemClock
-from daycare.base.recollection import MemorySection, RetrievalSection
+from daycare.base.memory_settings import MemorySection, RetrievalSection
 from daycare.config import Config
 from daycare.features import open_store
 from daycare.plugin import Plugin, vectors

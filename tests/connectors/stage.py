@@ -19,7 +19,7 @@ from daycare.base.events import (
     TurnStarted,
     TurnWaiting,
 )
-from daycare.connectors.presence import Presence
+from daycare.connectors.typing_status import TypingStatus
 from daycare.observe.about import About
 from daycare.observe.bus import Bus
 from daycare.plugin import Capabilities
@@ -125,7 +125,7 @@ async def on_stage(
 ) -> AsyncIterator[Stage]:
     """Leaving the block is a crash."""
     stage = Stage(pigeon or Pigeon(able), {} if memory is None else memory)
-    presence = Presence(
+    typing_status = TypingStatus(
         stage.bus,
         {"pigeon": stage.pigeon},
         stage.target,
@@ -135,7 +135,7 @@ async def on_stage(
         stream=stream,
     )
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(presence.run)
+        nursery.start_soon(typing_status.run)
         await trio.testing.wait_all_tasks_blocked()
         stage.zero = trio.current_time()
         yield stage

@@ -10,10 +10,10 @@ import trio
 from msgspec.structs import replace
 
 from daycare.base.cron import CronSpec
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Message, Origin, Text, ToolCall, ToolResult
 from daycare.base.path import Kind
 from daycare.base.path import Path as Address
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows

@@ -167,7 +167,7 @@ async def lived(house: House) -> None:
 BELOW = {"helper": "/sub/0", "helper of a dead one": f"/{ORPHAN}", "search": "/search/0", "memory worker": "/memory"}
 OF_WORK = ("agent", "helper", "helper of a dead one", "search", "memory worker", "job", "helper's job", "job of tasks",
            "job for the agent", "person's job for the agent", "reminder")  # fmt: skip
-THINGS = (*OF_WORK, "lasting agent", "app")
+THINGS = (*OF_WORK, "permanent agent", "app")
 LEFT = ("signal_subscriptions", "approval_grants", "approvals", "waits", "tasks")
 JOBS = {"job": "news", "helper's job": "digest", "job of tasks": "chores", "job for the agent": "visit",
         "person's job for the agent": "reading"}  # fmt: skip
@@ -180,7 +180,7 @@ async def rights_at(house: House, path: str, root: str, agent: Agent | None = No
     offered = {tool.name for tool in daemon.catalogue.specs(agent)}
 
     async def may(action: str, target: str) -> bool:
-        return (await daemon.permits.may(agent.path, action, target)).decision is Decision.ALLOW
+        return (await daemon.permissions.may(agent.path, action, target)).decision is Decision.ALLOW
 
     named = {"itself": root, "its origin": WORK, "a helper": f"{root}/sub/0"}
     named |= {other: f"/{user}/{other}" for other in OTHERS}
@@ -249,7 +249,7 @@ Found = tuple[dict[str, Rights | None], dict[str, int]]
 async def found_at(house: House, roots: Mapping[str, str]) -> Found:
     """Return what each thing may do where it came to, and what else of the first root's came there."""
     left = left_at(house, roots[WORK])
-    which = {"lasting agent": roots[SCRIBE], "app": roots[NOTES]}
+    which = {"permanent agent": roots[SCRIBE], "app": roots[NOTES]}
     return {thing: await acting(house, thing, which.get(thing, roots[WORK])) for thing in THINGS}, left
 
 
@@ -406,9 +406,9 @@ async def test_a_copy_is_narrowed_by_rules_of_its_own_and_follows_those_that_hol
             "ask write_memory to all",  # as [approvals.work] says
         ]
         set_rules(house)
-        verdict = await house.daemon.permits.may(twin.path, "kill", "/ann/agent/bank")
+        verdict = await house.daemon.permissions.may(twin.path, "kill", "/ann/agent/bank")
         assert verdict.decision is Decision.ALLOW, "what was said of all of Ann's is not frozen in the copy"
-        verdict = await house.daemon.permits.may(twin.path, "message", "/ann/agent/bank")
+        verdict = await house.daemon.permissions.may(twin.path, "message", "/ann/agent/bank")
         assert verdict.decision is Decision.DENY, "what was said of the first one's path is"
 
 

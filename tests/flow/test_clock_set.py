@@ -12,7 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.pace import Pace
+from daycare.agent.rate_limit import SenderRateLimit
 from daycare.base.errors import AwayError, BusyError, ForbiddenError, UnavailableError
 from daycare.base.limits import (
     ASK_DEADLINE_S,
@@ -33,7 +33,7 @@ from daycare.features.signals.rows import SignalRows
 from daycare.features.tasks.records import TaskSpec
 from daycare.features.tasks.rows import TaskRows
 from daycare.plugin import Completion, InferRequest
-from daycare.store.records import Knock, Receipt
+from daycare.store.records import PairingRequest, Receipt
 from daycare.testing.clock import VirtualClock
 from daycare.testing.house import House, open_house
 from daycare.testing.pigeon import Pigeon, texts
@@ -276,7 +276,7 @@ async def test_a_stranger_gets_a_code_that_holds_for_ten_minutes(
     async with open_house(tmp_path, clock=clock) as house:
 
         async def knock(code: str) -> bool:
-            who = Knock(key="pigeon:eve", connector="pigeon", kind="person", name="Eve", code_hash=code)
+            who = PairingRequest(key="pigeon:eve", connector="pigeon", kind="person", name="Eve", code_hash=code)
             [taken] = await house.store.intake.take("pigeon", [who], "")
             return taken.show_code
 
@@ -302,7 +302,7 @@ async def test_a_stranger_gets_a_code_that_holds_for_ten_minutes(
 
 @STEPS
 def test_the_pace_goes_on_and_whoever_is_too_fast_is_told(wrong_s: float, right_s: float) -> None:
-    pace, now_ms = Pace(), 1_800_000_000_000 + round(wrong_s * 1000)
+    pace, now_ms = SenderRateLimit(), 1_800_000_000_000 + round(wrong_s * 1000)
     for _ in range(SENDER_BURST):
         assert pace.admit("pigeon", "pigeon:7", now_ms, now_ms)
     assert not pace.admit("pigeon", "pigeon:7", now_ms, now_ms)

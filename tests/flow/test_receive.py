@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from daycare.agent.pace import Pace
+from daycare.agent.rate_limit import SenderRateLimit
 from daycare.base.errors import InvalidError, UnavailableError
 from daycare.base.limits import (
     BATCH_MAX_ITEMS,
@@ -218,7 +218,7 @@ async def test_who_writes_too_fast_is_told_so_once_and_heard_again_later(
 
 
 async def test_what_piled_up_over_a_long_outage_costs_nobody_their_turn() -> None:
-    pace = Pace()
+    pace = SenderRateLimit()
     day_ms = 86_400_000
     for number in range(SENDER_BURST * 3):
         assert pace.admit("pigeon", "pigeon:7", number * 60_000), "one a minute, whenever they are read"
@@ -227,7 +227,7 @@ async def test_what_piled_up_over_a_long_outage_costs_nobody_their_turn() -> Non
 
 async def test_an_older_time_than_the_last_is_no_debt() -> None:
     """An edit, or a button under an old message, bears the time of what it belongs to."""
-    pace = Pace()
+    pace = SenderRateLimit()
     now_ms = 1_800_000_000_000
     assert pace.admit("pigeon", "pigeon:7", now_ms)
     assert pace.admit("pigeon", "pigeon:7", now_ms - 86_400_000)
@@ -238,7 +238,7 @@ async def test_an_older_time_than_the_last_is_no_debt() -> None:
 
 
 async def test_a_connector_has_a_pace_of_its_own_and_who_is_held_up_by_it_is_not_counted() -> None:
-    pace = Pace()
+    pace = SenderRateLimit()
     admitted = [pace.admit("pigeon", f"pigeon:{number}", 1_000_000_000) for number in range(CONNECTOR_BURST + 10)]
     assert sum(admitted) == pytest.approx(CONNECTOR_BURST, abs=1) and not any(admitted[-10:])
     assert pace.admit("other", "other:1", 1_000_000_000)

@@ -1,4 +1,4 @@
-"""Who answers in a conversation: itself, the lasting agent its person chose, or a sub-user's only one."""
+"""Who answers in a conversation: itself, the permanent agent its person chose, or a sub-user's only one."""
 
 from pathlib import Path
 

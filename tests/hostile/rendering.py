@@ -11,7 +11,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
 from daycare.cli.render import one_line, plain, table, visible
-from daycare.messenger import signs
+from daycare.messenger import markup
 from daycare.plugin import Outgoing
 from daycare_plugins.bridge import parts
 from daycare_plugins.telegram import outgoing as telegram
@@ -71,11 +71,11 @@ def _previewed(reply: Outgoing) -> Iterator[None]:
 def _bridged(reply: Outgoing) -> Iterator[None]:
     for part in parts.split(reply, 4_000):
         yield
-        signs.render(part.text, 1 << 30)
+        markup.render(part.text, 1 << 30)
 
 
 def _cloud(reply: Outgoing) -> Iterator[None]:
-    signs.render(reply.text, 4_096)
+    markup.render(reply.text, 4_096)
     yield
 
 

@@ -14,7 +14,7 @@ from daycare.actors import failures
 from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.events import AgentParked, Event, LaneBroke, PartCrashed, RowSetAside
 from daycare.base.limits import ATTEMPTS_MAX, OUTAGE_MAX_S
-from daycare.base.recollection import IngestionSection, MemorySection
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, PluginsSection, ProviderSection
 from daycare.observe import log
 from daycare.plugin import Inbound, InferRequest, Plugin, StreamEvent, TextDelta

@@ -17,10 +17,10 @@ from daycare.ops.importers import daycare_ts as daycare_ts_reader
 from daycare.ops.importers import hermes as hermes_reader
 from daycare.ops.importers import json5, source, tables
 from daycare.ops.importers import openclaw as openclaw_reader
+from daycare.ops.importers.apply import ImportApply
 from daycare.ops.importers.reading import Reading
 from daycare.ops.importers.running import migrate
 from daycare.ops.importers.source import Source, front, loads, mended, yaml_of
-from daycare.ops.importers.taking import Taking
 from daycare.store.home import Home
 from tests.importers.homes import clock, daycare_ts, daycare_ts_rows, hermes, openclaw, ours, put, table
 from tests.importers.test_importers import of, text_of, wish, with_store
@@ -99,8 +99,8 @@ def test_values_of_any_other_kind_are_survived(wrong: Any, tmp_path: Path) -> No
     root = put(tmp_path / "d", {"settings.json": wrong, "auth.json": wrong, "agents/x/descriptor.json": wrong})
     put(root, {"SOUL.md": "s", "export/users.json": wrong, "export/tasks_cron.json": [wrong, {"id": wrong}]})
     put(root, {"export/agents.json": [{"id": 7, "descriptor": wrong}, {"path": wrong, "id": "x"}]})
-    trove = daycare_ts_reader.read(Source(root), reading)
-    assert [text.name for text in trove.texts] == ["SOUL.md"]
+    imported = daycare_ts_reader.read(Source(root), reading)
+    assert [text.name for text in imported.texts] == ["SOUL.md"]
 
 
 def test_a_damaged_database_gives_what_can_be_read(home: Home, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_an_import_that_breaks_off_is_finished_by_the_next(home: Home, tmp_path:
     class OffError(BaseException):
         """As a kill would."""
 
-    real = Taking.done
+    real = ImportApply.done
     for after in (1, 4, 9, 15, 20):
         left = [after]
 
@@ -219,7 +219,7 @@ def test_an_import_that_breaks_off_is_finished_by_the_next(home: Home, tmp_path:
             return real(*args, **named)
 
         with pytest.MonkeyPatch.context() as patch, pytest.raises((OffError, BaseExceptionGroup)):
-            patch.setattr(Taking, "done", done)
+            patch.setattr(ImportApply, "done", done)
             migrate(home, wish("openclaw", root), clock=clock())
     whole = migrate(ours(tmp_path / "other"), wish("openclaw", root), clock=clock())
     last = migrate(home, wish("openclaw", root), clock=clock())

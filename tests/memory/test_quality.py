@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daycare.base.recollection import RetrievalSection
+from daycare.base.memory_settings import RetrievalSection
 from daycare.features import open_store
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.search.queries import Query

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daycare.base.blame import causes
+from daycare.base.error_boundary import causes
 from daycare.base.errors import UnavailableError
 from daycare.testing.house import House
 from daycare.testing.messenger_suite import (

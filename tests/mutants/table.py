@@ -408,7 +408,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "rights-when-shown",
         "permissions are looked at when tools are offered, and not when one is used",
-        "daycare.actors.permits:Permits.tool",
+        "daycare.actors.permission_checks:PermissionChecks.tool",
         (Body('return ""'),),
         test("actors/test_household.py::test_a_refusal_names_the_rule_to_the_model"),
     ),

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from daycare.base.connector import Pairing
 from daycare.base.errors import DaycareError
+from daycare.base.memory_settings import MemorySection
 from daycare.base.messages import Message, Text, Thinking, ToolCall, Usage
-from daycare.base.recollection import MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import (
     BaseConnector,

@@ -57,7 +57,7 @@ async def test_a_turn_that_cannot_be_logged_is_set_aside_and_told_of_and_the_oth
             return await keep(turns, entries, vectors)
 
         monkeypatch.setattr(house.store.memories, "log", refuses)
-        monkeypatch.setattr(house.daemon.memory.scribe, "_store", house.store)
+        monkeypatch.setattr(house.daemon.memory.conversation_log, "_store", house.store)
         for text in ("one", "poison", "two"):
             await house.talk(text)
         await trio.sleep(60)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from daycare.base.errors import NotFoundError
 from daycare.base.limits import EMBED_BATCH
-from daycare.base.recollection import MemorySection
+from daycare.base.memory_settings import MemorySection
 from daycare.cli.memories import _stats, memories_table
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors

@@ -8,8 +8,8 @@ import pytest
 import trio
 
 from daycare.base.errors import NotFoundError
+from daycare.base.memory_settings import DocumentsSection, MemorySection, RetrievalSection
 from daycare.base.messages import Origin
-from daycare.base.recollection import DocumentsSection, MemorySection, RetrievalSection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.search.lookup import Filters
 from daycare.plugin import Plugin, ProviderConfig, vectors

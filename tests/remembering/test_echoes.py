@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.features.memory.log import repeats
+from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
 from daycare.settings import with_offline
 from daycare.store.records_memories import ECHO, Memory, Tier

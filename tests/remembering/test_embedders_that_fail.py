@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from daycare.base.errors import InvalidError, UnavailableError
-from daycare.base.recollection import MemorySection
+from daycare.base.memory_settings import MemorySection
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline

@@ -9,7 +9,7 @@ import trio
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity
-from daycare.features.memory.facts.merging import lesson_of
+from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
@@ -45,7 +45,7 @@ async def know(house: House, name: str, *aliases: str) -> None:
     [entry, *_] = await house.store.memories.entries(agent.id, after=0, through=2**62, max_chars=10**6)
     entity = NewEntity(name=name, kind="person", description="", aliases=aliases, sources=(entry.no,))
     learned = Learned(entities=(entity,), by="test")
-    await house.store.memories.learn(lesson_of(agent, learned, [entry], [], after=0, through=entry.no))
+    await house.store.memories.learn(merge_result(agent, learned, [entry], [], after=0, through=entry.no))
 
 
 @pytest.mark.parametrize("path", ["knowledge/old.md", "skills", "skills/tools/"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import trio
 
 from daycare.agent import tokens
-from daycare.base.recollection import IngestionSection, MemorySection
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelsSection, ProviderSection, with_offline

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from daycare.api.app import build
+from daycare.base.memory_settings import DocumentsSection, MemorySection
 from daycare.base.messages import Origin
-from daycare.base.recollection import DocumentsSection, MemorySection
 from daycare.config import Config, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig, vectors
 from daycare.settings import with_offline

@@ -8,7 +8,7 @@ import trio
 from daycare.base.messages import Origin
 from daycare.config import Config
 from daycare.features.memory.facts.learned import Learned, NewEntity, NewFact
-from daycare.features.memory.facts.merging import lesson_of
+from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
@@ -44,7 +44,7 @@ async def learned(house: House, *texts: str) -> Agent:
         for at, text in enumerate(texts)
     )
     await house.store.memories.learn(
-        lesson_of(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
+        merge_result(me, Learned(facts=facts, by="test"), [entry], [], after=0, through=entry.no)
     )
     return me
 
@@ -89,11 +89,11 @@ async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: 
             name="Cat", kind="thing", aliases=("小黑猫", "fluffyCat"), description="", sources=(other.no,)
         )
         await house.store.memories.learn(
-            lesson_of(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
+            merge_result(me, Learned(entities=(first,), by="test"), [entry], [], after=0, through=entry.no)
         )
         known = await house.store.memories.find("ann", Tier.ENTITY)
         await house.store.memories.learn(
-            lesson_of(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
+            merge_result(me, Learned(entities=(again,), by="test"), [other], known, after=entry.no, through=other.no)
         )
         for part in ("黑猫", "fluffy", "cat"):
             assert await best(house, me, part, Tier.ENTITY) == "sleeps all day", part

@@ -11,7 +11,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.agent import tokens
-from daycare.base.recollection import (
+from daycare.base.memory_settings import (
     TEXT_WEIGHT,
     VECTOR_WEIGHT,
     IngestionSection,

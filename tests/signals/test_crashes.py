@@ -63,7 +63,7 @@ async def falls_idle(house: House) -> None:
 
 
 async def beats(house: House) -> None:
-    """A lasting agent's heart beats once, and its person hears what came of it."""
+    """A permanent agent's heart beats once, and its person hears what came of it."""
     await begin(house)
     row = BudgetRow(path="/", limits={"day.tokens": 10**9}, raises={}, set_by="ann", updated_at=1)
     await house.store.budgets.put(row)

@@ -156,7 +156,7 @@ class _Witness:
         self._handled: set[int] = set()
         self._cursor = house.daemon.bus.cursor
         self._ticks = 0
-        self._announce = house.daemon.announcer.committed
+        self._announce = house.daemon.commit_hooks.committed
         house.store.subscribe(self._committed)
 
     def waiting(self) -> int:

@@ -12,8 +12,8 @@ from daycare.store.records_memories import (
     EndedTurn,
     EntityPart,
     FactPart,
-    Lesson,
     Memory,
+    MergeResult,
     NewMemory,
     NewVector,
     Shape,
@@ -95,8 +95,8 @@ async def learned(store: Store, *add: NewMemory, **more: Any) -> list[int]:
     """Let the worker of the agent learn things from all that it has not looked at."""
     agent_id = more.pop("agent_id", "id-u1-telegram")
     after = await store.memories.mark(agent_id)
-    [waiting] = [each for each in await store.memories.uncurated(1_000) if each.agent_id == agent_id]
-    lesson = Lesson(agent_id=agent_id, after=after, through=waiting.through, add=add, **more)
+    [waiting] = [each for each in await store.memories.unextracted(1_000) if each.agent_id == agent_id]
+    lesson = MergeResult(agent_id=agent_id, after=after, through=waiting.through, add=add, **more)
     numbers = await store.memories.learn(lesson)
     assert numbers is not None
     return numbers

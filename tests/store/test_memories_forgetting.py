@@ -7,7 +7,7 @@ from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, Too
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_memories import Forgotten, Lesson, Memory, Superseded, Tier
+from daycare.store.records_memories import Forgotten, Memory, MergeResult, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -61,7 +61,7 @@ async def test_a_forgotten_memory_is_found_in_no_way(store: Store) -> None:
     counts = await store.memories.counts(SCOPE)
     assert (counts.logs, counts.text_bytes) == (1, len("another word"))
     assert store.memories.gone_since(SCOPE, gone) == [one]
-    assert (await store.memories.uncurated(9))[0].entries == 1
+    assert (await store.memories.unextracted(9))[0].entries == 1
     assert await store.memories.entries(
         "id-u1-telegram", after=0, through=two, max_chars=999
     ) == await store.memories.get([SCOPE], [two])
@@ -131,7 +131,7 @@ async def test_what_is_learned_from_forgotten_entries_only_is_left_out(store: St
     one, two = await logged(store, "secret", "open")
     through = two
     await store.memories.forget(SCOPE, [one])
-    lesson = Lesson(
+    lesson = MergeResult(
         agent_id="id-u1-telegram",
         after=0,
         through=through,

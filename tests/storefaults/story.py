@@ -12,8 +12,8 @@ import trio
 from daycare.base.connector import Attachment, Capabilities, Inbound
 from daycare.base.cron import CronSpec
 from daycare.base.errors import BusyError, UnavailableError
+from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Message, ToolResult
-from daycare.base.recollection import IngestionSection, MemorySection
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.exports.engine import Progress
 from daycare.features.tasks.records import TaskSpec

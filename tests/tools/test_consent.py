@@ -7,7 +7,7 @@ import pytest
 from daycare.base.causes import Person
 from daycare.base.consent import CHANGES, IDENTITY, LOG, READS, ApprovalsSection, Consent, Rule
 from daycare.base.messages import Envelope, EnvelopeKind, File, Message, Origin, Origins, Text, ToolResult
-from daycare.features.memory.log import ECHO_MIN_CHARS, is_echo
+from daycare.features.memory.conversation_log import ECHO_MIN_CHARS, is_echo
 from daycare.rules.consent import needed
 from daycare.rules.taint import Sources, sources_in, sources_of, spoken_in
 from daycare.store.records import InboxRow, Step

@@ -10,7 +10,7 @@ from daycare.agent.status_commands import LIVES
 from daycare.base.errors import DaycareError, NotFoundError
 from daycare.base.messages import Choice
 from daycare.base.path import Path
-from daycare.features.agents.controls import LastingAgents
+from daycare.features.agents.controls import PermanentAgents
 from daycare.store.records import Agent, InboxRow
 
 _LINES_MAX: Final = 40  # of a list in a chat: two screens of a phone
@@ -19,10 +19,10 @@ _WAITING_COUNTED: Final = 100
 _HELP: Final = "/agents shows all, /agents rm NAME ends a permanent one, /agents restore NAME takes it back."
 
 
-class LastingCommands:
+class PermanentAgentCommands:
     """Answers it. `life_of` tells where an agent is in its life."""
 
-    def __init__(self, agents: LastingAgents, life_of: Callable[[Agent], str]) -> None:
+    def __init__(self, agents: PermanentAgents, life_of: Callable[[Agent], str]) -> None:
         self._agents = agents
         self._life_of = life_of
 

@@ -15,7 +15,7 @@ from daycare.base.durations import about
 from daycare.base.errors import ConflictError, NotFoundError
 from daycare.base.limits import CHOICES_MAX, GRANT_MAX_S
 from daycare.base.messages import Choice
-from daycare.features.approvals.desk import Desk, Person, Verdict, batch_hash
+from daycare.features.approvals.service import ApprovalsService, Person, Verdict, batch_hash
 from daycare.features.approvals.views import line, name_of, quoted
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Shows
@@ -35,8 +35,8 @@ _MEANS = {
 class ApprovalCommands:
     """Answers these commands."""
 
-    def __init__(self, desk: Desk, store: Store, live: Live, clock: Clock) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalsService, store: Store, live: Live, clock: Clock) -> None:
+        self._service = service
         self._store = store
         self._live = live
         self._clock = clock
@@ -56,13 +56,15 @@ class ApprovalCommands:
         by = await self._who(row)
         if rest:
             return await self._choose(agent, by, rest.lower())
-        pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
+        pending = [it for it in await self._service.open(by.user) if _is_here(agent, it)]
         policy = f"\n\n{await self._policy(agent)}" if await self._is_own(agent, by) else ""
         if not pending:
             return Answer(f"Nothing waits for your decision here.{policy}")
         now_ms = self._clock.now_ms()
         lines = [f"- {line(it, now_ms)}" for it in pending]
-        batches = {kind: await self._desk.batch(kind, by, agent.user) for kind in sorted({it.kind for it in pending})}
+        batches = {
+            kind: await self._service.batch(kind, by, agent.user) for kind in sorted({it.kind for it in pending})
+        }
         together = [
             Choice(f"Approve {len(batch)} of {kind}", f"/approve all {kind} {batch_hash(batch)[:16]}")
             for kind, batch in batches.items()
@@ -79,7 +81,7 @@ class ApprovalCommands:
             )
         if word != Consent.AUTO and word not in _POLICIES:
             return Answer("Which one? /approvals auto, session, always or default.")
-        await self._desk.auto(agent, REQUEST, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
+        await self._service.auto(agent, REQUEST, GRANT_MAX_S / 3600 if word == Consent.AUTO else 0, by)
         if word in _POLICIES:
             config = (await self._fresh(agent)).config
             await self._store.agents.configure(agent.id, replace(config, approvals=_POLICIES[word]))
@@ -113,18 +115,18 @@ class ApprovalCommands:
         if len(words) == 3 and words[0] == "all":
             return await self._approve_batch(words[1], agent, by, words[2])
         if not words:
-            pending = [it for it in await self._desk.open(by.user) if _is_here(agent, it)]
+            pending = [it for it in await self._service.open(by.user) if _is_here(agent, it)]
             if len(pending) != 1:
                 return await self._list(agent, lane, row, "")
             return await self._shown(agent, by, pending[0])
         it = await self._request(words[0])
-        if len(words) == 1 and not await self._desk.seen_for_sure(it, agent.user):
+        if len(words) == 1 and not await self._service.seen_for_sure(it, agent.user):
             return await self._shown(agent, by, it)
         seen = words[1] if len(words) > 1 else it.content_hash
         return await self._decided(agent, by, it, "approve", seen)
 
     async def _approve_batch(self, kind: str, agent: Agent, by: Person, seen: str) -> Answer:
-        done = await self._desk.approve_batch(kind, by, agent.user, seen)
+        done = await self._service.approve_batch(kind, by, agent.user, seen)
         lines = [_said(it).text if error is None else str(error) for it, error in done]
         return Answer("\n".join(lines))
 
@@ -152,7 +154,7 @@ class ApprovalCommands:
 
     async def _undo(self, agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
         by = await self._who(row)
-        it = await self._desk.undo((await self._request(rest.split()[0] if rest else "")).no, by)
+        it = await self._service.undo((await self._request(rest.split()[0] if rest else "")).no, by)
         return Answer(f"Undone: {name_of(it)} is as it was before request {it.no}.")
 
     async def _decided(
@@ -161,7 +163,7 @@ class ApprovalCommands:
         """Decide, and say so; what is not decided by this, or not yet, is shown as it is."""
         before = ""
         try:
-            it = await self._desk.decide(it.no, verdict, by, seen, text=text, why=why)
+            it = await self._service.decide(it.no, verdict, by, seen, text=text, why=why)
             if it.state is not ApprovalState.PENDING:
                 return _said(it)
         except ConflictError as error:
@@ -172,13 +174,13 @@ class ApprovalCommands:
 
     async def _shown(self, agent: Agent, by: Person, it: Approval, before: str = "") -> Answer:
         """Show a request with its buttons to the one who may decide it, where others do not read along."""
-        await self._desk.check(it, by)
-        it = await self._desk.get(it.no)
+        await self._service.check(it, by)
+        it = await self._service.get(it.no)
         if not self._is_open(it):
-            return Answer(f"{before}Request {it.no}: it is {await self._desk.outcome(it, already=True)}")
+            return Answer(f"{before}Request {it.no}: it is {await self._service.outcome(it, already=True)}")
         if not _is_here(agent, it):
             return Answer(f"{before}Request {it.no} is nothing for this chat: look at it in one of your own.")
-        reply = await self._desk.reply(it.no, "", agent.user)
+        reply = await self._service.reply(it.no, "", agent.user)
         return Answer(before + reply.text, choices=reply.choices, files=reply.files, shows=reply.shows)
 
     def _is_open(self, it: Approval) -> bool:
@@ -192,7 +194,7 @@ class ApprovalCommands:
     async def _request(self, number: str) -> Approval:
         if not (number.isascii() and number.isdecimal() and len(number) <= _NO_MAX_DIGITS):
             raise NotFoundError("APPROVAL_UNKNOWN", "Which request? It needs its number", hint="/approvals lists them")
-        return await self._desk.get(int(number))
+        return await self._service.get(int(number))
 
 
 def _is_here(agent: Agent, it: Approval) -> bool:

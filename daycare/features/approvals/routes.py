@@ -18,7 +18,7 @@ from daycare.base.limits import (
     GRANT_MAX_S,
     KEY_MAX_CHARS,
 )
-from daycare.features.approvals.desk import Desk, Person
+from daycare.features.approvals.service import ApprovalsService, Person
 from daycare.features.approvals.views import View, flags, name_of, title
 from daycare.rules.lengthy import aside
 from daycare.store.records_approvals import SEEN_MIN_CHARS, Approval, ApprovalState, Grant
@@ -81,8 +81,8 @@ class Granting(Document, frozen=True, kw_only=True):
 class Approvals:
     """`/v1/approvals`."""
 
-    def __init__(self, desk: Desk, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
-        self._desk = desk
+    def __init__(self, service: ApprovalsService, store: Store, directory: Directory, clock: Clock, owner: str) -> None:
+        self._service = service
         self._store = store
         self._directory = directory
         self._clock = clock
@@ -110,35 +110,37 @@ class Approvals:
 
     async def show(self, request: Request) -> Response:
         """Show a request with its text and what it would change."""
-        return answer(await _shown(await self._desk.show(segment(request, "no", Number))))
+        return answer(await _shown(await self._service.show(segment(request, "no", Number))))
 
     async def decide(self, request: Request) -> Response:
         """Decide a request; an edited one is pending still, and shown as it is now."""
         no = segment(request, "no", Number)
         wish = await body(request, Decision)
-        it = await self._desk.decide(
+        it = await self._service.decide(
             no, wish.verdict, await self._person(wish.user), wish.seen, text=wish.text, why=wish.why
         )
-        return answer(await _shown(await self._desk.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it))
+        return answer(
+            await _shown(await self._service.show(it.no)) if it.state is ApprovalState.PENDING else _listed(it)
+        )
 
     async def approve(self, request: Request) -> Response:
         """Approve several; each is decided by itself."""
         wish = await body(request, Batch)
         items = [(item.no, item.seen) for item in wish.items]
-        done = await self._desk.approve_each(items, await self._person(wish.user))
+        done = await self._service.approve_each(items, await self._person(wish.user))
         return answer({"results": [_result(it, error) for it, error in done]})
 
     async def undo(self, request: Request) -> Response:
         """Take back what a request did."""
         no = segment(request, "no", Number)
         wish = await body(request, Undoing)
-        return answer(_listed(await self._desk.undo(no, await self._person(wish.user))))
+        return answer(_listed(await self._service.undo(no, await self._person(wish.user))))
 
     async def auto(self, request: Request) -> Response:
         """Let a kind of request of an agent be approved at once for a while."""
         wish = await body(request, Granting)
         agent = await self._directory.at(wish.path)
-        grant = await self._desk.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
+        grant = await self._service.auto(agent, wish.kind, wish.hours, await self._person(wish.user))
         return answer(await self._grant(grant))
 
     async def _grant(self, grant: Grant) -> dict[str, Any]:

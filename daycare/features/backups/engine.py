@@ -19,10 +19,10 @@ from daycare.base.health import Finding
 from daycare.base.limits import BACKUP_LATE, BACKUP_LOOK_S, BACKUP_RETRY_S, EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import hide
 from daycare.features.backups.archive import Manifest
+from daycare.features.backups.backup_store import name_of, publish, rotate, scheduled_in, writing
 from daycare.features.backups.making import Making, Progress
-from daycare.features.backups.shelf import name_of, publish, rotate, scheduled_in, writing
 from daycare.features.exports.archive import anonymous
-from daycare.features.exports.kept import Kept
+from daycare.features.exports.stored import StoredFiles
 from daycare.observe import log
 from daycare.settings import BackupSection, Live
 from daycare.store.home import MEMORY, Home
@@ -54,7 +54,7 @@ class Backups:
         self._clock = clock
         self._started_at = clock.now_ms()
         self._turn = trio.Lock()
-        self._kept = Kept()
+        self._kept = StoredFiles()
         self._failed_at = _NEVER  # by the clock that nobody sets
         self._failure: DaycareError | None = None
         self._hide_passphrase()

@@ -29,7 +29,7 @@ from daycare.features.backups.archive import (
     measured,
     write,
 )
-from daycare.features.backups.shelf import writing
+from daycare.features.backups.backup_store import writing
 from daycare.store.home import MEMORY, Home
 from daycare.store.sqlite import copies
 

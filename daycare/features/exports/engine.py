@@ -25,10 +25,10 @@ from daycare.base.path import Kind, Path
 from daycare.base.scope import scope_of
 from daycare.features.exports.archive import Archive, Manifest, Spool, anonymous, wrong
 from daycare.features.exports.checking import Checker, checked
-from daycare.features.exports.fitting import Settings
-from daycare.features.exports.kept import Kept
 from daycare.features.exports.names import Renaming, is_identity, path_of, with_files
 from daycare.features.exports.narrowing import Arriving, Leaving
+from daycare.features.exports.settings_filter import SettingsFilter
+from daycare.features.exports.stored import StoredFiles
 from daycare.rules.permissions import Rules
 from daycare.settings import Live
 from daycare.store.records import AgentConfig
@@ -108,7 +108,7 @@ class Exports:
         self._rules = live.made(lambda settings: Rules(settings.rules, settings.tools.by_role()))
         self._spending = spending
         self._turn = trio.Lock()  # one at a time
-        self._kept = Kept()
+        self._kept = StoredFiles()
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class Exports:
             return manifest
 
         manifest = await self._apart(read)
-        settings = Settings(self._check)
+        settings = SettingsFilter(self._check)
         renaming = Renaming(manifest.path, root, trusted=trusted)
         arriving = Arriving(self._rules(), self._live.now.approvals, renaming, checker.paths)
         arriving.check(checker.agents[0], manifest.path)

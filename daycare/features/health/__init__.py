@@ -41,7 +41,7 @@ class Watching(Feature):
         """Return what watches."""
         return {"health": self.health.run}
 
-    async def gauges(self) -> "Sequence[Family]":
+    async def metric_families(self) -> "Sequence[Family]":
         """Return what is measured of the loop."""
         from daycare.observe.metrics import Gauge
 

@@ -22,10 +22,10 @@ from daycare.features.memory.search.queries import Hit
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, Receipt
-from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Uncurated
+from daycare.store.records_memories import OWN_BITS, Forgotten, Memory, MemoryCounts, Tier, Unextracted
 from daycare.store.sqlite.store import Store
 
-Look = Callable[[Callable[[Uncurated], bool]], Awaitable[int]]
+Look = Callable[[Callable[[Unextracted], bool]], Awaitable[int]]
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import is_persons, is_scheduled, is_task, messages_of, said
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
@@ -28,9 +28,9 @@ from daycare.base.limits import (
     RECALL_RECENT,
     RECALL_STICKY_FOLD,
 )
+from daycare.base.memory_settings import RetrievalSection
 from daycare.base.messages import Envelope, EnvelopeKind, Origin
 from daycare.base.path import PEOPLES, Kind
-from daycare.base.recollection import RetrievalSection
 from daycare.base.scope import scope_of
 from daycare.base.times import local_time
 from daycare.features.memory.documents.passages import Passages

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import trio
     from starlette.routing import Route
 
-    from daycare.actors.permits import Permits
+    from daycare.actors.permission_checks import PermissionChecks
     from daycare.store.sqlite.store import Store
     from daycare.store.vault import Vault
 
@@ -19,10 +19,10 @@ class Household(Feature):
 
     name = "people"
 
-    def __init__(self, store: "Store", vault: "Vault", permits: "Permits", owner: str) -> None:
+    def __init__(self, store: "Store", vault: "Vault", permissions: "PermissionChecks", owner: str) -> None:
         self._store = store
         self._vault = vault
-        self._permits = permits
+        self._permissions = permissions
         self._owner = owner
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
@@ -31,4 +31,4 @@ class Household(Feature):
         from daycare.features.people.routes_permissions import Permissions
 
         people, keys = People(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
-        return [*people.routes(), *keys.routes(), *Permissions(self._permits).routes()]
+        return [*people.routes(), *keys.routes(), *Permissions(self._permissions).routes()]

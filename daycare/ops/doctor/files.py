@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from daycare.ops.doctor.context import DoctorContext, refused
 from daycare.ops.doctor.finding import Finding, Mend
-from daycare.ops.doctor.scene import Scene, refused
 from daycare.ops.unit import account
 
 _FILES_MAX: Final = 50_000  # looked at in a home; some seconds
@@ -30,9 +30,9 @@ _LEFT: Final = (  # what our own programs write first and rename then; nobody el
 )
 
 
-def home(scene: Scene) -> Iterator[Finding]:
+def home(context: DoctorContext) -> Iterator[Finding]:
     """The folder itself: it is the wall around everything in it."""
-    place = scene.home.path
+    place = context.home.path
     found = place.stat()
     if os.geteuid() not in (found.st_uid, 0):
         yield Finding(
@@ -48,9 +48,9 @@ def home(scene: Scene) -> Iterator[Finding]:
             yield Finding("fail", "home", f"{folder} is not a folder", f"mv {_q(folder)} {_q(folder)}.aside")
 
 
-def files(scene: Scene) -> Iterator[Finding]:
+def files(context: DoctorContext) -> Iterator[Finding]:
     """Everything in the home: whose it is, and that nobody else may read it."""
-    place = scene.home.path
+    place = context.home.path
     owner = place.stat().st_uid
     foreign: list[Path] = []
     open_: list[tuple[Path, int]] = []
@@ -62,7 +62,7 @@ def files(scene: Scene) -> Iterator[Finding]:
         if found.st_uid != owner:
             foreign.append(path)
         mode = stat.S_IMODE(found.st_mode)
-        if mode & _OTHERS and path not in (scene.home.key_file, scene.home.socket):  # those have their own looks
+        if mode & _OTHERS and path not in (context.home.key_file, context.home.socket):  # those have their own looks
             open_.append((path, mode))
     if foreign:
         yield Finding(
@@ -87,10 +87,10 @@ def files(scene: Scene) -> Iterator[Finding]:
         yield Finding("ok", "files", f"{many}{min(seen, _FILES_MAX)} looked at, all {account(owner)}'s alone")
 
 
-def leftovers(scene: Scene) -> Iterator[Finding]:
+def leftovers(context: DoctorContext) -> Iterator[Finding]:
     """What a program that was interrupted has left: a dead daemon's socket, files that were never finished."""
-    place = scene.home
-    if not scene.running and os.path.lexists(place.socket) and scene.holder is None and refused(place.socket):
+    place = context.home
+    if not context.running and os.path.lexists(place.socket) and context.holder is None and refused(place.socket):
         yield Finding(
             "warn",
             "socket",
@@ -98,10 +98,10 @@ def leftovers(scene: Scene) -> Iterator[Finding]:
             f"rm {_q(place.socket)}",
             mend=Mend(f"rm {place.socket}", place.socket.unlink, alone=True),
         )
-    elif scene.running:
+    elif context.running:
         yield private("socket", place.socket, 0o600)
     left = sorted({file for pattern in _LEFT for file in place.path.glob(pattern) if file.is_file()})
-    if left and scene.holder is None:
+    if left and context.holder is None:
         yield Finding(
             "warn",
             "leftovers",

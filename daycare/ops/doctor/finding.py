@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from daycare.ops.doctor.scene import Scene
+    from daycare.ops.doctor.context import DoctorContext
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -45,4 +45,4 @@ class Finding:
         }
 
 
-Look = Callable[["Scene"], Iterator[Finding]]
+Look = Callable[["DoctorContext"], Iterator[Finding]]

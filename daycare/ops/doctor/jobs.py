@@ -10,8 +10,8 @@ from daycare.base.english import plural
 from daycare.base.errors import InvalidError
 from daycare.base.times import when
 from daycare.base.zones import zone_of
+from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.scene import Scene
 from daycare.store.sqlite.inspection import Job
 
 _NEXT: Final = 3
@@ -19,13 +19,13 @@ _SHOWN: Final = 5  # of those in one state
 _LATE_MS: Final = 300_000  # a daemon that works posts a run within a second
 
 
-def jobs(scene: Scene) -> Iterator[Finding]:
+def jobs(context: DoctorContext) -> Iterator[Finding]:
     """All that is scheduled, as the database has it."""
-    inside = scene.inside
+    inside = context.inside
     if inside is None:
         return
     known = inside.jobs
-    for problem in ((scene.status or {}).get("cron") or {}).get("problems", ()):
+    for problem in ((context.status or {}).get("cron") or {}).get("problems", ()):
         yield Finding("fail", "cron", str(problem), "correct it there, then: daycare cron list")
     broken = [job for job in known if _broken(job)]
     for job in broken[:_SHOWN]:
@@ -37,8 +37,8 @@ def jobs(scene: Scene) -> Iterator[Finding]:
         if paths:
             told = f"{len(paths)} {what}: {', '.join(paths[:_SHOWN])}"
             yield Finding("ok", "cron", f"{told}; {hint} {paths[0]}")
-    late = [job for job in working if _late(job, scene.now_ms)]
-    if late and scene.running:
+    late = [job for job in working if _late(job, context.now_ms)]
+    if late and context.running:
         told = f"{late[0].path} was due {when(late[0].next_at)} and did not run; {len(late)} in all"
         yield Finding("fail", "cron", told, "daycare health, then daycare restart")
     elif late:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from daycare.base.sizes import size
+from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import Finding, Level
-from daycare.ops.doctor.scene import Scene
 
 DISK_WARN_BYTES: Final = 1024**3
 DISK_FAIL_BYTES: Final = 64 * 1024**2  # a snapshot before a migration and the write-ahead log need some
@@ -23,12 +23,12 @@ _GOES: Final = {"tmpfs": "memory, and gone after a restart of the machine", "ram
 _SHARED: Final = ("nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "ceph")
 
 
-def disk(scene: Scene) -> Iterator[Finding]:
+def disk(context: DoctorContext) -> Iterator[Finding]:
     """Room for bytes and for files, and a file without a name that is written as a trial."""
-    for place in dict.fromkeys((scene.home.path, _database_folder(scene))):
+    for place in dict.fromkeys((context.home.path, _database_folder(context))):
         free = shutil.disk_usage(place).free
         level: Level = "fail" if free < DISK_FAIL_BYTES else "warn" if free < DISK_WARN_BYTES else "ok"
-        where = "" if place == scene.home.path else f" at {place}"
+        where = "" if place == context.home.path else f" at {place}"
         free_some = f"du -xh {shlex.quote(str(place))} | sort -h | tail"
         yield Finding(level, "disk", f"{size(free)} free{where}", f"free some, or move the home directory: {free_some}")
         found = os.statvfs(place)
@@ -39,18 +39,18 @@ def disk(scene: Scene) -> Iterator[Finding]:
             yield Finding("fail", "disk", f"{place} is on a file system that is read only", _remount(place))
         elif why := _unwritable(place):
             yield Finding("fail", "disk", f"{place} takes no new file: {why}", f"quota -s; df -h {place}; dmesg | tail")
-    yield from _kind(scene.home.path)
+    yield from _kind(context.home.path)
 
 
-def limits(scene: Scene) -> Iterator[Finding]:
+def limits(context: DoctorContext) -> Iterator[Finding]:
     """Memory of the machine and of the daemon, and how many files it may have open."""
     free = _fields(Path("/proc/meminfo")).get("MemAvailable")
     if free is not None and free < MEMORY_WARN_BYTES:
         told = f"{size(free)} of memory are left on this machine"
         yield Finding("warn", "memory", told, "ps aux --sort=-rss | head")
-    if scene.status is None:
+    if context.status is None:
         return
-    pid = int(scene.status["pid"])
+    pid = int(context.status["pid"])
     daemon = _fields(Path(f"/proc/{pid}/status"))
     if "VmRSS" in daemon:
         swapped = daemon.get("VmSwap", 0)
@@ -68,9 +68,9 @@ def limits(scene: Scene) -> Iterator[Finding]:
         yield Finding("warn", "limits", told, "systemctl --user edit daycare: LimitNOFILE=65536, or: ulimit -n 65536")
 
 
-def _database_folder(scene: Scene) -> Path:
-    folder = Path(scene.location).parent
-    return folder if Path(scene.location).is_absolute() and folder.is_dir() else scene.home.path
+def _database_folder(context: DoctorContext) -> Path:
+    folder = Path(context.location).parent
+    return folder if Path(context.location).is_absolute() and folder.is_dir() else context.home.path
 
 
 def _unwritable(folder: Path) -> str:

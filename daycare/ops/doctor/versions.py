@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
 
 from daycare import __version__
+from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.finding import Finding
-from daycare.ops.doctor.scene import Scene
 from daycare.plugin import CONTRACT_VERSION
 from daycare.store.sqlite import inspection
 
@@ -18,7 +18,7 @@ _REQUIREMENT: Final = re.compile(r"^([A-Za-z0-9._-]+)\s*([^;\[]*)")
 _BOUND: Final = re.compile(r"(>=|<=|==|<|>|!=)\s*([0-9][0-9.]*)")
 
 
-def versions(_: Scene) -> Iterator[Finding]:
+def versions(_: DoctorContext) -> Iterator[Finding]:
     """What this program is made of, and whether every library is one that it was written for."""
     base = inspection.versions()
     told = f"daycare {__version__}, Python {platform.python_version()}, SQLite {base['sqlite']}, apsw {base['apsw']}"

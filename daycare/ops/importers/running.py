@@ -17,16 +17,16 @@ from daycare.base.limits import EXPORT_CHUNK_BYTES
 from daycare.base.secrecy import without_secrets
 from daycare.config import Config, load
 from daycare.features import open_store
+from daycare.features.backups.backup_store import name_of, publish
 from daycare.features.backups.making import Making
-from daycare.features.backups.shelf import name_of, publish
 from daycare.features.exports.archive import anonymous
 from daycare.ops import bare
 from daycare.ops.importers import daycare_ts, hermes, openclaw
-from daycare.ops.importers.found import Setting, Trove
+from daycare.ops.importers.apply import ImportApply
+from daycare.ops.importers.import_model import ImportedSetting, ImportModel
 from daycare.ops.importers.reading import Reading
 from daycare.ops.importers.report import Item, Report, save
 from daycare.ops.importers.source import Source
-from daycare.ops.importers.taking import Taking
 from daycare.ops.importers.words import key_of
 from daycare.ops.owner import owner_of
 from daycare.store.home import MEMORY, Home
@@ -34,7 +34,7 @@ from daycare.store.sqlite import copies
 from daycare.store.sqlite.database import refuse_damage
 from daycare.store.vault import Vault, open_vault
 
-Product = tuple[Callable[[Source], bool], Callable[[Source, Reading], Trove]]
+Product = tuple[Callable[[Source], bool], Callable[[Source, Reading], ImportModel]]
 PRODUCTS: Final[dict[str, Product]] = {
     "openclaw": (openclaw.is_one, openclaw.read),
     "hermes": (hermes.is_one, hermes.read),
@@ -88,8 +88,8 @@ async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: boo
             raise NotFoundError("USER_UNKNOWN", f"importing for {wish.user}: no such user", hint="daycare users list")
         operator = await store.people.get(await owner_of(store, config)) or owner
         await introduce(store.documents, Persona(config.agent.name, config.agent.tone), operator)
-        source, trove = await trio.to_thread.run_sync(_read, home, wish)
-        taking = Taking(
+        source, imported = await trio.to_thread.run_sync(_read, home, wish)
+        taking = ImportApply(
             store=store,
             owner=owner,
             product=wish.product,
@@ -101,7 +101,7 @@ async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: boo
             with_keys=wish.with_keys,
             vault=vault,
         )
-        items = await taking.take(trove)
+        items = await taking.take(imported)
         items += [Item(what="other", source=path, outcome="left", notes=(why,)) for path, why in source.problems]
         return Report(
             product=wish.product,
@@ -110,13 +110,13 @@ async def _take(home: Home, wish: Wish, location: str, *, clock: Clock, dry: boo
             dry_run=dry,
             at_ms=clock.now_ms(),
             items=tuple(items),
-            settings=_suggested(trove.settings),
+            settings=_suggested(imported.settings),
             keys=tuple(taking.keys),
             held=tuple(taking.held),
         )
 
 
-def _read(home: Home, wish: Wish) -> tuple[Source, Trove]:
+def _read(home: Home, wish: Wish) -> tuple[Source, ImportModel]:
     source = _source(home, wish)
     reading = Reading(me=wish.me, workspace=wish.workspace, history=wish.history)
     return source, PRODUCTS[wish.product][1](source, reading)
@@ -177,7 +177,7 @@ def _connectors(config: Config) -> frozenset[str]:
     return frozenset(name for name in (*CONNECTORS, *named) if name not in config.plugins.disable)
 
 
-def _suggested(settings: list[Setting]) -> tuple[str, ...]:
+def _suggested(settings: list[ImportedSetting]) -> tuple[str, ...]:
     """Return lines for config.toml."""
     lines: list[str] = []
     sections: dict[str, dict[str, list[str]]] = {}

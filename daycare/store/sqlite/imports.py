@@ -32,7 +32,7 @@ from daycare.store.records_exports import (
 from daycare.store.records_memories import NewMemory, Tier
 from daycare.store.sqlite import budgets, documents, export_receipts, memory_rows, timers
 from daycare.store.sqlite.agents import encode_config
-from daycare.store.sqlite.memory_curation import renew_mark
+from daycare.store.sqlite.memory_extraction import renew_mark
 from daycare.store.sqlite.writer import Tx
 
 _UNFINISHED: Final = "importing:"  # what the keys of files begin with until their import is visible

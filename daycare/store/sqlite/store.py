@@ -36,8 +36,8 @@ from daycare.store.sqlite.inbox import Inbox
 from daycare.store.sqlite.intake import Intake
 from daycare.store.sqlite.ledger import Ledger
 from daycare.store.sqlite.mark import Loss, Mark
-from daycare.store.sqlite.measures import Gauges
 from daycare.store.sqlite.memories import Memories
+from daycare.store.sqlite.metrics import StoreMetricsReader
 from daycare.store.sqlite.outbox import Outbox
 from daycare.store.sqlite.people import People, Secrets
 from daycare.store.sqlite.readers import Readers
@@ -103,7 +103,7 @@ class Store:
         self._rows: dict[type, Rows] = {kind: kind(*parts) for kind in rows}
         self.behaviours = Behaviours(*parts)
         self.upkeep = Upkeep(*parts)
-        self.gauges = Gauges(self._writer, self._readers)
+        self.metrics = StoreMetricsReader(self._writer, self._readers)
         self.commits = self._writer.commits
         self.dead = DeadLetters(*parts)
         self.ledger = Ledger(*parts, self._readers)

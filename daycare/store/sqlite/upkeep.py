@@ -28,7 +28,7 @@ _DEAD: Final = (
     " (SELECT 1 FROM agents c WHERE c.parent = a.id AND c.state <> 'dead') AND NOT EXISTS"
     " (SELECT 1 FROM approvals p WHERE p.agent_id = a.id AND p.state = 'pending') ORDER BY ended_at LIMIT ?"
 )
-_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"  # by the scribe
+_LOGGED: Final = "EXISTS (SELECT 1 FROM memory_logged l WHERE t.turn BETWEEN l.first AND l.last)"
 _OWN: Final = (  # tables with rows of an agent by its id, and what may be deleted of them
     ("summaries", "agent_id = ?1"),
     ("waits", "agent_id = ?1"),

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from daycare.base.errors import BrokenError
-from daycare.base.recollection import FOLDER_EMBEDDER, LOCAL_EMBEDDER
+from daycare.base.memory_settings import FOLDER_EMBEDDER, LOCAL_EMBEDDER
 from daycare.features.memory.embed.arrays import Floats, np
 from daycare.features.memory.embed.bert import PASS_MAX_PIECES, SPECIAL, Bert, Shape, WordPiece
 from daycare.features.memory.embed.tensors import Tensor, read_tensors

@@ -25,7 +25,7 @@ from daycare.features.memory.embed.arrays import (
     products,
     widened,
 )
-from daycare.features.memory.embed.signs import DIMENSIONS_MAX, Signs, Words, shortlist
+from daycare.features.memory.embed.sign_bits import DIMENSIONS_MAX, SignBits, Words, shortlist
 from daycare.store.records_memories import VectorPage
 
 PANEL_ROWS: Final = 2_048  # the best of those tried; their sums, 8 KB, stay in the first-level cache
@@ -150,7 +150,7 @@ class VectorBlock:
         self._exact_max_bytes = exact_max_bytes
         self._outgrown = 4 * dimensions * expected > exact_max_bytes
         self._matrix = Matrix(dimensions)
-        self._signs: Signs | None = None
+        self._signs: SignBits | None = None
         self._sample = _Sample(dimensions)
         living = _Living(np.empty(0, np.bool_))
         self._held = _Held(0, np.empty(0, np.int64), living, None, self._matrix.rows, ())
@@ -262,7 +262,7 @@ class VectorBlock:
         held.living.flags = flags
         order = _ordered(held, numbers)
         if self._outgrown and not held.size and len(rows) >= SAMPLE_ROWS:
-            self._signs = Signs(widened(rows).mean(axis=0))
+            self._signs = SignBits(widened(rows).mean(axis=0))
         if self._signs is None:
             self._matrix.extend(widened(rows))
             self._held = _Held(total, all_numbers, held.living, order, self._matrix.rows, ())
@@ -278,7 +278,7 @@ class VectorBlock:
         held = self._held
         kept = np.flatnonzero(held.living.flags[: held.size])
         rows = self._matrix.rows.at(np.arange(held.size))
-        signs = Signs(rows[kept].mean(axis=0))
+        signs = SignBits(rows[kept].mean(axis=0))
         halves = rows.astype("<f2")
         signs.extend(halves)
         self._sample.add(held.numbers[kept], halves[kept])

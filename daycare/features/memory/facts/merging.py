@@ -18,7 +18,7 @@ from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntit
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
 from daycare.store.records import Agent
-from daycare.store.records_memories import EntityPart, FactPart, Lesson, Memory, NewMemory, Seen, Superseded, Tier
+from daycare.store.records_memories import EntityPart, FactPart, Memory, MergeResult, NewMemory, Seen, Superseded, Tier
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""
@@ -53,7 +53,7 @@ class MergedEntities(NamedTuple):
     seen: tuple[Seen, ...]
 
 
-def lesson_of(
+def merge_result(
     agent: Agent,
     learned: Learned,
     entries: Sequence[Memory],
@@ -61,7 +61,7 @@ def lesson_of(
     *,
     after: int,
     through: int,
-) -> Lesson:
+) -> MergeResult:
     """Return what an agent's worker learned from these log entries, beside what is `known` of the same."""
     by_number = {entry.no: entry for entry in entries}
     said_ms = {entry.no: entry.at_ms for entry in entries}
@@ -86,7 +86,7 @@ def lesson_of(
             by=learned.by,
         )
         add.append(_memory(agent, Tier.ENTITY, described(part), lines, entity=part))
-    return Lesson(
+    return MergeResult(
         agent_id=agent.id,
         after=after,
         through=through,

@@ -19,7 +19,7 @@ from daycare.actors.directory import Directory
 from daycare.agent.blocks import one_line
 from daycare.agent.kinds import messages_of
 from daycare.agent.readings import told_in
-from daycare.agent.recollection import NOTHING, Recollection
+from daycare.agent.recall import NOTHING, Recollection
 from daycare.agent.steps import Aside, Thinker, Thought
 from daycare.agent.tool_results import is_answer, tool_message
 from daycare.base.causes import Question

@@ -211,7 +211,7 @@ def _easter(said: Said) -> Period:
     return here
 
 
-def _lasting(found: re.Match[str], said: Said) -> Found:
+def _permanent(found: re.Match[str], said: Said) -> Found:
     return said.away(_unit(found), -_number(found["count"])), "since"
 
 
@@ -233,8 +233,8 @@ RULES: Final = (
     (_rule(rf"{_IN_WEEK}{_DAY} {_MONTH}(?:,? {_YEAR})?"), _written),
     (_rule(rf"{_IN_WEEK}{_MONTH} {_DAY}(?:,? {_YEAR})?(?! (?:of|year|day|week|month|hour|percent))"), _written),
     (_rule(rf"{_COUNT} {_UNIT} ago\b(?P<today> today\b)?"), _ago),
-    (_rule(rf"(?:(?:for )?(?:about |over |almost |nearly |around )?)?{_COUNT} {_UNIT} now\b"), _lasting),
-    (_rule(rf"been (?:\w+ ){{0,4}}(?P<at>for (?:about |over |almost |nearly |around )?{_COUNT} {_UNIT})"), _lasting),
+    (_rule(rf"(?:(?:for )?(?:about |over |almost |nearly |around )?)?{_COUNT} {_UNIT} now\b"), _permanent),
+    (_rule(rf"been (?:\w+ ){{0,4}}(?P<at>for (?:about |over |almost |nearly |around )?{_COUNT} {_UNIT})"), _permanent),
     (_rule(rf"(?:in|within) {_COUNT} {_UNIT}(?! ago)"), _ahead),
     (_rule(rf"{_COUNT} {_UNIT} from (?:now|today)\b"), _ahead),
     (_rule(r"(?:the )?(?P<word>day before yesterday|day after tomorrow|night before last|last night|tonight|today"
