@@ -23,7 +23,7 @@ from daycare.features.health import Watching
 from daycare.features.health.service import Health
 from daycare.features.models import Models
 from daycare.features.pairing import Pairing
-from daycare.features.people import Household
+from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.features.upkeep.service import Upkeep
@@ -75,7 +75,7 @@ class Daemon(Kernel):
         )
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
         able += [Pairing(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
-        able += [Household(store, self.vault, self.permissions, owner)]
+        able += [PeopleFeature(store, self.vault, self.permissions, owner)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
         self.reloading = Reloading(self.home, self.applying, live, self.stop, bus, clock, partial(warn, topic="config"))
@@ -129,7 +129,7 @@ class Daemon(Kernel):
 
     async def run(self, started: Callable[[], None], *, work: bool) -> None:
         """Serve until asked to stop; `started` is called once the API answers. Without `work` no turn is taken."""
-        from daycare.api.app import build  # late: the web server costs 10 MB that a house in a test does not need
+        from daycare.api.app import build  # late: the web server costs 10 MB that a daemon in a test does not need
         from daycare.api.server import serve
 
         async with trio.open_nursery() as nursery:

@@ -23,8 +23,8 @@ from daycare.base.causes import (
 )
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, read_envelope
 from daycare.store.records import InboxRow
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from tests.flow.platform import inbound, people, receive
 
 FIELDS: dict[str, Any] = {"to": "/ann/telegram", "user": "ann", "key": "k", "text": "x", "trace": "t"}
@@ -108,7 +108,7 @@ async def test_whatever_a_connector_hands_in_is_nothing_but_what_a_person_said(
 ) -> None:
     words = {"job": "/ann/cron/a", "due": "d", "task": "/ann/task/a", "signal": "a:b", "heartbeat": "1", "wait": "w"}
     words |= {"asker": "id", "approved": "1", "agent": "id", "through": "9", "quiet": "1", "late": "1", "edits": "k"}
-    async with open_house(tmp_path, work=False, plugins=[Pigeon().plugin()]) as house:
+    async with open_daemon(tmp_path, work=False, plugins=[FakeConnector().plugin()]) as house:
         await people(house)
         [outcome] = await receive(house, inbound("a", "hi", meta=words))
         [row] = await house.store.inbox.waiting((await house.agent("/ann/pigeon")).id)

@@ -23,7 +23,7 @@ from daycare.base.path import Path as Address
 from daycare.base.permission import ACTIONS, Decision, OwnRule, Permissions, Rule
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.store.records import Agent, AgentConfig, User
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 PEOPLE = ("ann", "ben")
@@ -40,7 +40,7 @@ def addresses(user: str) -> list[str]:
 
 @dataclass
 class Household:
-    house: House
+    house: TestDaemon
     model: Scripted
 
     async def attempt(self, path: str, tool: str, arguments: dict[str, Any], user: str = "ann") -> ToolResult:
@@ -64,7 +64,7 @@ async def household(tmp: Path, *rules: Rule, work: bool = True) -> AsyncIterator
         providers={"scripted": ProviderSection(kind="scripted")},
         rules=rules,
     )
-    async with open_house(tmp, model, config=config, work=work) as house:
+    async with open_daemon(tmp, model, config=config, work=work) as house:
         store, directory = house.store, house.daemon.directory
         await store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         for user in PEOPLE:

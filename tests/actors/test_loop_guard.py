@@ -23,7 +23,7 @@ from daycare.base.path import Kind
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, bare, call, echo, say
 from tests.actors.helpers import history, said_to
 
@@ -58,12 +58,12 @@ def ping_pong() -> Scripted:
     return writing(reads)
 
 
-async def agents(house: House, *paths: str) -> None:
+async def agents(house: TestDaemon, *paths: str) -> None:
     for path in paths:
         await house.agent(path)
 
 
-async def sent(house: House, *among: str) -> int:
+async def sent(house: TestDaemon, *among: str) -> int:
     """Return how many messages of agents the agents have got and read, or were not to read."""
     read = [text for path in among for _, text in await history(house, path)]
     letters = await house.store.dead.find(limit=1000)
@@ -71,7 +71,7 @@ async def sent(house: House, *among: str) -> int:
 
 
 async def test_a_loop_of_two_is_stopped_within_its_limit_and_told_once(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, ping_pong()) as house:
+    async with open_daemon(tmp_path, ping_pong()) as house:
         await agents(house, A, B, C)
         await house.talk("hello")
         await house.talk("go", path=A)
@@ -92,13 +92,13 @@ async def test_a_loop_of_two_is_stopped_within_its_limit_and_told_once(tmp_path:
 
 async def test_a_slow_loop_ends_by_its_hops_also_over_a_restart(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, slowly(ping_pong()), location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, slowly(ping_pong()), location="daycare.db", clock=clock) as house:
         await agents(house, A, B)
         await house.say("go", path=A)
         await trio.sleep(60)
         first = await sent(house, A, B)
         assert 3 < first < HOPS_MAX
-    async with open_house(tmp_path, slowly(ping_pong()), location="daycare.db", clock=clock) as house:
+    async with open_daemon(tmp_path, slowly(ping_pong()), location="daycare.db", clock=clock) as house:
         await trio.sleep(900)
         [storm] = house.events("storm.stopped")
         assert storm["hops"] == HOPS_MAX + 1 and "without a person" in str(storm["reason"])
@@ -127,7 +127,7 @@ async def test_an_avalanche_is_stopped_and_what_waits_of_it_costs_no_model(
             return to(*others, *others)  # each message begets four
         return None
 
-    async with open_house(tmp_path, writing(reads)) as house:
+    async with open_daemon(tmp_path, writing(reads)) as house:
         await agents(house, A, B, C)
         await house.say("go", path=A)
         await trio.sleep(900)
@@ -150,7 +150,7 @@ async def test_a_stopped_exchange_can_begin_anew_and_others_never_stopped(
             return to(B)
         return to(B if me == A else A) if text.endswith("ping") and me != C else None
 
-    async with open_house(tmp_path, writing(reads)) as house:
+    async with open_daemon(tmp_path, writing(reads)) as house:
         await agents(house, A, B, C)
         await house.talk("go", path=A)
         await trio.sleep(200)
@@ -167,7 +167,7 @@ async def test_questions_in_one_turn_are_no_long_chain(tmp_path: Path, autojump_
     def reads(me: str, text: str) -> Completion | None:
         return call(("ask", {"to": B, "text": "how are you?"})) if text.endswith("go") else None
 
-    async with open_house(tmp_path, writing(reads)) as house:
+    async with open_daemon(tmp_path, writing(reads)) as house:
         await agents(house, A, B)
         for _ in range(HOPS_MAX + 3):
             assert (await house.talk("go", path=A)).endswith("how are you?")
@@ -183,7 +183,7 @@ async def test_a_reminder_begins_anew(tmp_path: Path, autojump_clock: object) ->
             return call(("remind", {"after_s": 60, "text": "again"}), ("send_message", {"to": B, "text": "hello"}))
         return None
 
-    async with open_house(tmp_path, writing(reads)) as house:
+    async with open_daemon(tmp_path, writing(reads)) as house:
         await agents(house, A, B)
         await house.talk("go", path=A)
         await trio.sleep(61 * (HOPS_MAX + 8))
@@ -194,7 +194,7 @@ async def test_a_reminder_begins_anew(tmp_path: Path, autojump_clock: object) ->
 async def test_too_many_messages_of_a_pair_are_refused_in_both_directions(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         await agents(house, A, B, C)
 
         def message(sender: str, recipient: str, number: int) -> Envelope:
@@ -225,7 +225,7 @@ async def test_too_many_messages_of_a_pair_are_refused_in_both_directions(
 
 async def test_fifty_spawns_at_once_get_distinct_consecutive_indexes(tmp_path: Path, autojump_clock: object) -> None:
     made: list[Agent] = []
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent(A)
 
         async def spawn() -> None:
@@ -249,7 +249,7 @@ async def test_fifty_spawns_by_agents_get_distinct_consecutive_indexes(tmp_path:
             return say("all done")
         return call(*(("spawn", {"task": f"task {n}"}) for n in range(waves.pop(0))))
 
-    async with open_house(tmp_path, Scripted(brain)) as house:
+    async with open_daemon(tmp_path, Scripted(brain)) as house:
         while waves:
             assert await house.talk("go") == "all done"
         subs = await house.store.agents.find(kinds=["sub"], include_dead=True, limit=200)
@@ -266,7 +266,7 @@ async def test_helpers_of_helpers_go_five_levels_deep_and_the_sixth_is_refused(
             return say(request.messages[-1].parts[-1].text)  # type: ignore[union-attr]
         return call(("spawn", {"task": "go deeper"}))
 
-    async with open_house(tmp_path, Scripted(brain)) as house:
+    async with open_daemon(tmp_path, Scripted(brain)) as house:
         answer = await house.talk("go")
         assert "helpers of helpers go 5 levels deep" in answer
         subs = await house.store.agents.find(kinds=["sub"], include_dead=True)
@@ -277,7 +277,7 @@ async def test_helpers_of_helpers_go_five_levels_deep_and_the_sixth_is_refused(
 
 
 async def test_words_in_addresses_are_no_levels(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path) as house:
+    async with open_daemon(tmp_path) as house:
         parent = await house.agent("/ann/agent/sub")
         for _ in range(HELPER_LEVELS_MAX):
             parent = await house.daemon.directory.spawn(parent, Kind.SUB, origin=Origin.AGENT)
@@ -288,7 +288,7 @@ async def test_words_in_addresses_are_no_levels(tmp_path: Path, autojump_clock: 
 async def test_helpers_that_live_below_one_root_are_bounded_and_others_have_their_own_room(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         spawn = house.daemon.directory.spawn
         root, other = await house.agent(A), await house.agent(B)
         child = await spawn(root, Kind.SUB, origin=Origin.AGENT)
@@ -311,7 +311,7 @@ async def test_helpers_made_in_a_day_are_bounded_and_past_it_the_owner_is_told_o
             return say(request.messages[-1].parts[-1].text)  # type: ignore[union-attr]
         return call(("spawn", {"task": "more"}))
 
-    async with open_house(tmp_path, Scripted(brain)) as house:
+    async with open_daemon(tmp_path, Scripted(brain)) as house:
         root = await house.agent("/ann/direct")
         for _ in range(SUBAGENTS_DAILY_MAX):
             child = await house.daemon.directory.spawn(root, Kind.SUB, origin=Origin.AGENT)
@@ -322,7 +322,7 @@ async def test_helpers_made_in_a_day_are_bounded_and_past_it_the_owner_is_told_o
 
 
 async def test_tomorrow_helpers_can_be_made_again(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, work=False) as house:
+    async with open_daemon(tmp_path, work=False) as house:
         root = await house.agent(A)
         for _ in range(SUBAGENTS_DAILY_MAX):
             child = await house.daemon.directory.spawn(root, Kind.SUB, origin=Origin.AGENT)

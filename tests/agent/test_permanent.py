@@ -18,27 +18,27 @@ from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Agent, AgentConfig, User
 from daycare.store.records_budgets import BudgetRow
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 
 SCRIBE = {"name": "scribe", "prompt": "You write minutes.", "description": "writes minutes"}
 
 
 @asynccontextmanager
-async def house_of(tmp: Path, *rules: Rule) -> AsyncIterator[House]:
+async def house_of(tmp: Path, *rules: Rule) -> AsyncIterator[TestDaemon]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
         rules=rules,
     )
-    async with open_house(tmp, config=config) as house:
+    async with open_daemon(tmp, config=config) as house:
         await house.store.people.add(User(id="ben", name="Ben", keys=("direct:ben",)))
         await house.store.people.add(User(id="mia", name="Mia", parent="ann", keys=("direct:mia",)))
         yield house
 
 
 async def attempt(
-    house: House, tool: str, arguments: dict[str, Any], *, path: str = "/ann/direct", user: str = "ann"
+    house: TestDaemon, tool: str, arguments: dict[str, Any], *, path: str = "/ann/direct", user: str = "ann"
 ) -> str:
     """Let the agent at a path call a tool; return what it is told."""
     house.model.enqueue(call((tool, arguments)), say("done"))
@@ -325,7 +325,7 @@ async def test_a_crash_anywhere_makes_one_agent(tmp_path: Path, autojump_clock: 
 
         return Scripted(answer)
 
-    async def story(house: House) -> None:
+    async def story(house: TestDaemon) -> None:
         await house.talk("go", key="ask")
 
     (tmp_path / "whole").mkdir()
@@ -338,7 +338,7 @@ async def test_a_crash_anywhere_makes_one_agent(tmp_path: Path, autojump_clock: 
         found: list[Agent] = []
         results: list[str] = []
 
-        async def again(house: House, found: list[Agent] = found, results: list[str] = results) -> None:
+        async def again(house: TestDaemon, found: list[Agent] = found, results: list[str] = results) -> None:
             await story(house)
             await trio.sleep(60)
             found += await house.store.agents.find(kinds=["agent"], include_dead=True)

@@ -51,7 +51,7 @@ from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
 from daycare.features.pairing import Pairing
-from daycare.features.people import Household
+from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
@@ -370,7 +370,7 @@ async def open_api(
                 Budgeting(store, directory, budgets, clock, "ann"),
                 Pairing(store, directory, clock, "ann"),
                 Models(pool, "ann"),
-                Household(store, vault, permissions, "ann"),
+                PeopleFeature(store, vault, permissions, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
                 Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),

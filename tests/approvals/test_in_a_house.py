@@ -15,8 +15,8 @@ from daycare.plugin import Inbound
 from daycare.store.records import User
 from daycare.store.records_approvals import ApprovalState, Finding
 from daycare.store.records_documents import Layer, Place
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import texts
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import texts
 from daycare.testing.scripted import Scripted, call
 from daycare.testing.scripted import say as says
 from tests.approvals.story import (
@@ -353,7 +353,7 @@ async def test_upkeep_ends_what_nobody_decided(autojump_clock: object, scene: Sc
 async def test_where_nobody_can_be_reached_the_request_waits_on_the_desk(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, Scripted()) as house:
+    async with open_daemon(tmp_path, Scripted()) as house:
         helper = await house.agent("/ann/agent/notes")
         it = await service_of(house).request(helper, asking(helper, "- x\n"))
         assert await house.store.outbox.count() == 0

@@ -20,7 +20,7 @@ from daycare.settings import Live
 from daycare.store.home import Home
 from daycare.store.sqlite.database import checkpoint
 from daycare.store.sqlite.store import Store
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from tests.backup.homes import WORDS, contents
 from tests.store.samples import HandClock, post
 from tests.store.test_trust import damage
@@ -176,7 +176,7 @@ async def test_the_operator_is_told_once_that_backups_fail(
     tmp_path: Path, autojump_clock: trio.testing.MockClock
 ) -> None:
     (tmp_path / "config.toml").write_text(f'[backup]\nevery = "1h"\nfolder = "{tmp_path / "nowhere"}"\n')
-    async with open_house(tmp_path, location="daycare.db", config=load(tmp_path)) as house:
+    async with open_daemon(tmp_path, location="daycare.db", config=load(tmp_path)) as house:
         await house.talk("hello")
         await trio.sleep(7_200)
         told = [event for event in house.events("notice") if "backup" in str(event["text"])]

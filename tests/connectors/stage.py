@@ -23,7 +23,7 @@ from daycare.connectors.typing_status import TypingStatus
 from daycare.observe.about import About
 from daycare.observe.bus import Bus
 from daycare.plugin import Capabilities
-from daycare.testing.pigeon import Pigeon, Shown
+from daycare.testing.fake_connector import FakeConnector, Shown
 
 PRIVATE = Capabilities(typing_s=5.0, drafts=True, preview_every_s=1.0)
 GROUP = Capabilities(typing_s=5.0, edits=True, withdrawals=True, preview_every_s=3.0)
@@ -33,7 +33,7 @@ QUIET = Capabilities(edits=True, withdrawals=True, preview_every_s=3.0)
 class Stage:
     """A bus with somebody who watches; `memory` outlives it."""
 
-    def __init__(self, pigeon: Pigeon, memory: dict[tuple[str, str], str]) -> None:
+    def __init__(self, pigeon: FakeConnector, memory: dict[tuple[str, str], str]) -> None:
         self.bus = Bus()
         self.pigeon = pigeon
         self.memory = memory
@@ -118,13 +118,13 @@ class Stage:
 async def on_stage(
     able: Capabilities = PRIVATE,
     *,
-    pigeon: Pigeon | None = None,
+    pigeon: FakeConnector | None = None,
     memory: dict[tuple[str, str], str] | None = None,
     progress: bool = True,
     stream: bool = True,
 ) -> AsyncIterator[Stage]:
     """Leaving the block is a crash."""
-    stage = Stage(pigeon or Pigeon(able), {} if memory is None else memory)
+    stage = Stage(pigeon or FakeConnector(able), {} if memory is None else memory)
     typing_status = TypingStatus(
         stage.bus,
         {"pigeon": stage.pigeon},

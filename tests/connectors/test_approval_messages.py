@@ -12,8 +12,8 @@ from daycare.features.approvals.service import Person
 from daycare.plugin import Capabilities
 from daycare.store.records_approvals import Approval
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House, open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import TestDaemon, open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 from tests.approvals.story import ANN, ann, asking, memory_of, overwrite, service_of, settle
 
@@ -21,8 +21,8 @@ TERMINAL = Person("ann", "direct:ann")
 
 
 @pytest.fixture
-def pigeon() -> Pigeon:
-    return Pigeon(Capabilities(edits=True))
+def pigeon() -> FakeConnector:
+    return FakeConnector(Capabilities(edits=True))
 
 
 @pytest.fixture
@@ -31,24 +31,26 @@ async def calendar(autojump_clock: object) -> VirtualClock:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, autojump_clock: object, pigeon: Pigeon, calendar: VirtualClock) -> AsyncIterator[House]:
-    async with open_house(tmp_path, Scripted(), plugins=[pigeon.plugin()], clock=calendar) as opened:
+async def house(
+    tmp_path: Path, autojump_clock: object, pigeon: FakeConnector, calendar: VirtualClock
+) -> AsyncIterator[TestDaemon]:
+    async with open_daemon(tmp_path, Scripted(), plugins=[pigeon.plugin()], clock=calendar) as opened:
         yield opened
 
 
-async def propose(house: House, text: str = "- has a dog\n", step: int = 0, verb: str = "append") -> Approval:
+async def propose(house: TestDaemon, text: str = "- has a dog\n", step: int = 0, verb: str = "append") -> Approval:
     it = await service_of(house).request(await ann(house), asking(await ann(house), text, step, verb=verb))
     await settle(house, 1.0)
     return it
 
 
-def edits(pigeon: Pigeon) -> list[tuple[str, str]]:
+def edits(pigeon: FakeConnector) -> list[tuple[str, str]]:
     """Return (receipt, last line) of what was edited."""
     return [(shown.receipt, shown.text.split("\n")[-1]) for shown in pigeon.shown if shown.call == "edit"]
 
 
 async def test_whoever_decides_it_is_said_below_the_change(
-    autojump_clock: object, house: House, pigeon: Pigeon
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector
 ) -> None:
     it = await propose(house)
     await service_of(house).decide(it.no, "approve", TERMINAL, it.seen)
@@ -64,7 +66,7 @@ async def test_whoever_decides_it_is_said_below_the_change(
 
 
 async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
-    autojump_clock: object, house: House, pigeon: Pigeon, calendar: VirtualClock
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector, calendar: VirtualClock
 ) -> None:
     await propose(house, "- new\n", verb="write")
     await overwrite(house, memory_of(await ann(house)), "- new\n")
@@ -81,7 +83,7 @@ async def test_what_nobody_decided_and_what_makes_no_sense_any_more_say_so(
 
 
 async def test_what_was_changed_before_says_that_it_is_not_what_was_decided(
-    autojump_clock: object, house: House, pigeon: Pigeon
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector
 ) -> None:
     it = await propose(house)
     now = await service_of(house).decide(it.no, "edit", TERMINAL, it.seen, text="- has a cat\n")
@@ -98,7 +100,7 @@ async def test_what_was_changed_before_says_that_it_is_not_what_was_decided(
 
 
 async def test_a_message_that_arrives_after_the_decision_is_edited_then(
-    autojump_clock: object, house: House, pigeon: Pigeon
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector
 ) -> None:
     pigeon.enqueue(20.0)
     it = await propose(house)
@@ -118,7 +120,7 @@ async def test_a_message_that_arrives_after_the_decision_is_edited_then(
     ],
 )
 async def test_a_platform_that_cannot_now_is_asked_again(
-    autojump_clock: object, house: House, pigeon: Pigeon, error: Exception, after_s: float
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector, error: Exception, after_s: float
 ) -> None:
     pigeon.upset("edit", error)
     it = await propose(house)
@@ -130,7 +132,7 @@ async def test_a_platform_that_cannot_now_is_asked_again(
 
 
 async def test_a_platform_that_stays_away_is_asked_more_and_more_seldom(
-    autojump_clock: object, house: House, pigeon: Pigeon
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector
 ) -> None:
     pigeon.upset("edit", *[AwayError("NOT_SENT", "it is away")] * 100)
     it = await propose(house)
@@ -141,7 +143,7 @@ async def test_a_platform_that_stays_away_is_asked_more_and_more_seldom(
 
 @pytest.mark.parametrize("error", [InvalidError("GONE", "it is gone"), ValueError("a defect")])
 async def test_what_cannot_be_edited_is_left(
-    autojump_clock: object, house: House, pigeon: Pigeon, error: Exception
+    autojump_clock: object, house: TestDaemon, pigeon: FakeConnector, error: Exception
 ) -> None:
     pigeon.upset("edit", error)
     it = await propose(house)
@@ -151,8 +153,8 @@ async def test_what_cannot_be_edited_is_left(
 
 
 async def test_where_nothing_can_be_edited_nothing_is(tmp_path: Path, autojump_clock: object) -> None:
-    pigeon = Pigeon()
-    async with open_house(tmp_path, Scripted(), plugins=[pigeon.plugin()]) as house:
+    pigeon = FakeConnector()
+    async with open_daemon(tmp_path, Scripted(), plugins=[pigeon.plugin()]) as house:
         it = await propose(house)
         await service_of(house).decide(it.no, "reject", TERMINAL, it.seen)
         await settle(house, 3 * OUTCOMES_LOOK_S)
@@ -160,15 +162,15 @@ async def test_where_nothing_can_be_edited_nothing_is(tmp_path: Path, autojump_c
 
 
 async def test_what_a_crash_left_is_edited_at_the_next_start(
-    tmp_path: Path, autojump_clock: object, pigeon: Pigeon
+    tmp_path: Path, autojump_clock: object, pigeon: FakeConnector
 ) -> None:
     home, clock = str(tmp_path / "house.db"), VirtualClock()
-    async with open_house(tmp_path, Scripted(), plugins=[pigeon.plugin()], location=home, clock=clock) as house:
+    async with open_daemon(tmp_path, Scripted(), plugins=[pigeon.plugin()], location=home, clock=clock) as house:
         it = await propose(house)
         pigeon.upset("edit", 1_000.0)
         await service_of(house).decide(it.no, "approve", TERMINAL, it.seen)
         await trio.sleep(1.0)
     assert len(edits(pigeon)) == 1
-    async with open_house(tmp_path, Scripted(), plugins=[pigeon.plugin()], location=home, clock=clock) as house:
+    async with open_daemon(tmp_path, Scripted(), plugins=[pigeon.plugin()], location=home, clock=clock) as house:
         await settle(house, 1.0)
     assert [line for _, line in edits(pigeon)] == ["Decided: approved by Ann (direct:ann), 2027-01-01 00:00."] * 2

@@ -10,7 +10,7 @@ from daycare.base.limits import (
     WITHDRAW_TRIES_MAX,
 )
 from daycare.plugin import Capabilities
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 from tests.connectors.stage import GROUP, PRIVATE, QUIET, on_stage
 
 # -- failing connectors ------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ async def test_a_refusal_ends_what_was_refused(autojump_clock: object) -> None:
 
 async def test_a_message_that_may_have_been_sent_is_not_sent_again(autojump_clock: object) -> None:
     async with on_stage(QUIET) as stage:
-        stage.pigeon.upset("status", BusyError("FLOOD", "no", retry_after_s=9.0), Pigeon.LOST)
+        stage.pigeon.upset("status", BusyError("FLOOD", "no", retry_after_s=9.0), FakeConnector.LOST)
         stage.start()
         stage.tool()
         await trio.sleep(200)
@@ -85,7 +85,7 @@ async def test_a_message_that_may_have_been_sent_is_not_sent_again(autojump_cloc
 async def test_a_crashing_plugin_is_in_the_log_once_and_disturbs_nobody(
     what: str, autojump_clock: object, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pigeon = Pigeon(GROUP)
+    pigeon = FakeConnector(GROUP)
     pigeon.able["chat:ann"] = PRIVATE
     pigeon.upset(what, *[ZeroDivisionError("in the plugin") for _ in range(1_000)])
     async with on_stage(pigeon=pigeon) as stage:
@@ -107,7 +107,7 @@ async def test_a_crashing_plugin_is_in_the_log_once_and_disturbs_nobody(
 
 
 async def test_capabilities_and_targets_may_crash_as_well(autojump_clock: object) -> None:
-    class Broken(Pigeon):
+    class Broken(FakeConnector):
         def capabilities(self, target: str) -> Capabilities:
             raise KeyError(target)
 
@@ -118,7 +118,7 @@ async def test_capabilities_and_targets_may_crash_as_well(autojump_clock: object
 
 
 async def test_answers_that_nobody_expects_disturb_nobody(autojump_clock: object) -> None:
-    class Odd(Pigeon):
+    class Odd(FakeConnector):
         async def act(self, target: str, action: str) -> None:
             raise BusyError("FLOOD", "flood", retry_after_s="soon")  # type: ignore[arg-type]
 
@@ -146,8 +146,8 @@ async def test_answers_that_nobody_expects_disturb_nobody(autojump_clock: object
 
 async def test_a_silent_connector_has_a_deadline(autojump_clock: object) -> None:
     async with on_stage() as stage:
-        stage.pigeon.upset("act", Pigeon.LOST)
-        stage.pigeon.upset("draft", Pigeon.LOST)
+        stage.pigeon.upset("act", FakeConnector.LOST)
+        stage.pigeon.upset("draft", FakeConnector.LOST)
         stage.start()
         stage.write("twenty characters at least")
         await trio.sleep(PRESENCE_CALL_S + 6)
@@ -160,7 +160,7 @@ async def test_a_silent_connector_has_a_deadline(autojump_clock: object) -> None
 
 async def test_what_a_crash_left_is_withdrawn_at_the_next_start(autojump_clock: object) -> None:
     memory: dict[tuple[str, str], str] = {}
-    pigeon = Pigeon(GROUP)
+    pigeon = FakeConnector(GROUP)
     async with on_stage(pigeon=pigeon, memory=memory) as stage:
         for user in ("ann", "bob", "eve"):
             stage.start(user=user)

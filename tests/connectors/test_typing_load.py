@@ -19,8 +19,8 @@ from daycare.base.limits import (
 )
 from daycare.connectors.typing_status import TypingStatus
 from daycare.plugin import Inbound, Plugin, StructTool, ToolContext
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.daemon import open_daemon
+from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted, call, say
 from tests.connectors.stage import GROUP, PRIVATE, QUIET, Stage, on_stage
 
@@ -95,7 +95,7 @@ async def test_an_observer_that_was_too_slow_forgets_all_and_goes_on(autojump_cl
 
 
 async def test_the_end_of_the_bus_ends_it_within_seconds(autojump_clock: object) -> None:
-    stage = Stage(Pigeon(GROUP), {})
+    stage = Stage(FakeConnector(GROUP), {})
     typing_status = TypingStatus(stage.bus, {"pigeon": stage.pigeon}, stage.target, stage.remember, stage.recall_all)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(typing_status.run)
@@ -103,7 +103,7 @@ async def test_the_end_of_the_bus_ends_it_within_seconds(autojump_clock: object)
         stage.start()
         stage.tool()
         await trio.sleep(5)
-        stage.pigeon.upset("withdraw", Pigeon.LOST)
+        stage.pigeon.upset("withdraw", FakeConnector.LOST)
         stage.bus.close()
         with trio.fail_after(PRESENCE_CALL_S + 1):
             while nursery.child_tasks:
@@ -113,7 +113,7 @@ async def test_the_end_of_the_bus_ends_it_within_seconds(autojump_clock: object)
 @pytest.mark.parametrize("seed", range(20))
 async def test_nothing_is_left_in_any_chat_whatever_happens(seed: int, autojump_clock: object) -> None:
     chance = random.Random(seed)
-    pigeon = Pigeon(GROUP)
+    pigeon = FakeConnector(GROUP)
     pigeon.able = {"chat:ann": PRIVATE, "chat:eve": QUIET}
     for what in ("act", "draft", "status", "edit", "withdraw"):
         troubles: list[float | BaseException] = []
@@ -175,11 +175,11 @@ async def _ponder(context: ToolContext, arguments: Ponder) -> str:
 async def test_in_a_house_a_turn_is_seen_from_its_first_moment_to_its_reply(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    pigeon = Pigeon(GROUP)
+    pigeon = FakeConnector(GROUP)
     model = Scripted()
     model.enqueue(2.0, call(("ponder", {}), text="I wait."), 3.0, say("I have waited."))
     tools = Plugin(name="pondering", tools=(StructTool("ponder", Ponder, _ponder, idempotent=True),))
-    async with open_house(tmp_path, model, plugins=[pigeon.plugin(), tools]) as house:
+    async with open_daemon(tmp_path, model, plugins=[pigeon.plugin(), tools]) as house:
         await house.store.people.link("pigeon:7", "ann")
         receipt = await house.daemon.intake.accept(
             Inbound(connector="pigeon", sender="pigeon:7", key="p1", text="wait a little")

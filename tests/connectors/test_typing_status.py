@@ -13,7 +13,7 @@ from daycare.base.limits import (
     TURN_DEADLINE_S,
 )
 from daycare.connectors.typing_status import TypingStatus
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 from tests.connectors.stage import PRIVATE, Stage, on_stage
 
 
@@ -90,7 +90,7 @@ async def test_only_agents_of_pushing_connectors_are_shown(autojump_clock: objec
 
 
 async def test_nobody_watches_where_no_connector_pushes(autojump_clock: object) -> None:
-    puller = Pigeon(PRIVATE)
+    puller = FakeConnector(PRIVATE)
     puller.pull = True
     stage = Stage(puller, {})
     typing_status = TypingStatus(stage.bus, {"pigeon": puller}, stage.target, stage.remember, stage.recall_all)

@@ -17,7 +17,7 @@ from daycare.store.records import AgentConfig
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.store.records_exports import AgentRecord, Anything, DocumentRecord, TurnRecord
 from daycare.store.records_memories import Tier
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from tests.exports.houses import (
     QUIET_S,
     WORK,
@@ -42,7 +42,7 @@ def as_trusted(found: list[Anything]) -> list[DocumentRecord]:
     return [record for record in renamed if isinstance(record, DocumentRecord)]
 
 
-async def soul(house: House, path: str) -> str | None:
+async def soul(house: TestDaemon, path: str) -> str | None:
     """Return what an agent's prompts say of who it is."""
     agent = await house.daemon.directory.at(path)
     reading, _ = await house.daemon.memory.documents.approved(agent, "SOUL.md")

@@ -36,7 +36,7 @@ from daycare.store.records import Agent, AgentConfig, NewTimer, User
 from daycare.store.records_approvals import Grant
 from daycare.store.records_budgets import BudgetRow
 from daycare.testing.clock import patient_clock
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import call, say
 from tests.backup.homes import make
 from tests.exports.houses import exported, exports_of, imported
@@ -101,10 +101,10 @@ def config_of(rules: tuple[Rule, ...], approvals: ApprovalsSection) -> Config:
 @asynccontextmanager
 async def house_at(
     folder: Path, rules: tuple[Rule, ...] = RULES, approvals: ApprovalsSection = HERE
-) -> AsyncIterator[House]:
+) -> AsyncIterator[TestDaemon]:
     """Open a house with people and agents whom others could reach."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    async with open_house(folder, location="daycare.db", config=config_of(rules, approvals)) as house:
+    async with open_daemon(folder, location="daycare.db", config=config_of(rules, approvals)) as house:
         if await house.store.people.get("bob") is None:
             await house.store.people.add(User(id="bob", name="Bob", keys=("direct:bob",)))
             for user in ("ann", "bob"):
@@ -113,12 +113,12 @@ async def house_at(
         yield house
 
 
-def set_rules(house: House, *rules: Rule) -> None:
+def set_rules(house: TestDaemon, *rules: Rule) -> None:
     live = house.daemon.live
     live.take(replace(live.now, rules=rules))
 
 
-async def lived(house: House) -> None:
+async def lived(house: TestDaemon) -> None:
     """Let a narrowed agent bring about whatever an agent can."""
     store, directory = house.store, house.daemon.directory
     work = await house.agent(WORK, replace(NARROW, heartbeat_s=0))
@@ -173,7 +173,7 @@ JOBS = {"job": "news", "helper's job": "digest", "job of tasks": "chores", "job 
         "person's job for the agent": "reading"}  # fmt: skip
 
 
-async def rights_at(house: House, path: str, root: str, agent: Agent | None = None) -> Rights:
+async def rights_at(house: TestDaemon, path: str, root: str, agent: Agent | None = None) -> Rights:
     """Return what the agent at a path may do, below the root that was moved; of others by their names alone."""
     daemon, user = house.daemon, path.split("/")[1]
     agent = agent or await daemon.directory.at(path)
@@ -203,7 +203,7 @@ async def rights_at(house: House, path: str, root: str, agent: Agent | None = No
     )
 
 
-async def acting(house: House, thing: str, root: str) -> Rights | None:
+async def acting(house: TestDaemon, thing: str, root: str) -> Rights | None:
     """Let a thing act, and return what it may then; None if it has not come."""
     user = root.split("/")[1]
     if (name := JOBS.get(thing)) is not None:
@@ -227,7 +227,7 @@ async def acting(house: House, thing: str, root: str) -> Rights | None:
     return await rights_at(house, path, root)
 
 
-def left_at(house: House, root: str) -> dict[str, int]:
+def left_at(house: TestDaemon, root: str) -> dict[str, int]:
     """Return how many of what never moves the agents below a root have."""
     ids = "SELECT id FROM agents WHERE path = ?1 OR path > ?1 || '/' AND path < ?1 || '0'"
     asked = "asker = ?1 OR asker > ?1 || '/' AND asker < ?1 || '0'"
@@ -246,7 +246,7 @@ SAME = {root: root for root in TWINS}
 Found = tuple[dict[str, Rights | None], dict[str, int]]
 
 
-async def found_at(house: House, roots: Mapping[str, str]) -> Found:
+async def found_at(house: TestDaemon, roots: Mapping[str, str]) -> Found:
     """Return what each thing may do where it came to, and what else of the first root's came there."""
     left = left_at(house, roots[WORK])
     which = {"permanent agent": roots[SCRIBE], "app": roots[NOTES]}
@@ -464,7 +464,7 @@ GUARD = Rule(action="read_history", decision=Decision.DENY, object=f"{WORK}/**")
 async def test_what_others_may_not_read_is_copied_only_to_where_they_may_not_either(
     tmp_path: Path, autojump_clock: object, more: Rule, to: str, way: str
 ) -> None:
-    async def copy(house: House) -> None:
+    async def copy(house: TestDaemon) -> None:
         if way == "clone":
             await exports_of(house).clone(WORK, to, progress=Progress())
         else:

@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 
 from daycare.plugin import Plugin, PluginContext
-from daycare.testing.house import OWNER, House
+from daycare.testing.daemon import OWNER, TestDaemon
 from daycare.testing.memory_network import MemoryNetwork
 from daycare_plugins.telegram import intake
 from daycare_plugins.telegram import serving as _serving
@@ -158,7 +158,7 @@ def _plugin(network: MemoryNetwork) -> Plugin:
     return replace(real, setup=setup, health=None, wizard=None)
 
 
-async def _prepare(house: House, trial: Trial, server: FakeTelegram) -> None:
+async def _prepare(house: TestDaemon, trial: Trial, server: FakeTelegram) -> None:
     await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(server.token))
     for number in trial.numbers:
         await house.store.people.link(f"telegram:{FIRST + number}", PEOPLE[number % len(PEOPLE)])
@@ -179,7 +179,7 @@ async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
         yield kept, reads
 
 
-def _said(house: House, kept: Accounts, read: Read | None, ignored: Counter[int]) -> str:
+def _said(house: TestDaemon, kept: Accounts, read: Read | None, ignored: Counter[int]) -> str:
     """Return what the daemon said of an update, empty for nothing."""
     if read is None:
         return ""
@@ -188,5 +188,5 @@ def _said(house: House, kept: Accounts, read: Read | None, ignored: Counter[int]
     return f"ignored: {read.why_ignored}" if read.update_id in ignored else ""
 
 
-def _states(house: House, sender: str) -> set[int]:
+def _states(house: TestDaemon, sender: str) -> set[int]:
     return {row[0] for row in house.store._db.execute("SELECT state FROM inbox WHERE sender = ?", (sender,))}

@@ -9,7 +9,7 @@ import trio.testing
 
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.plugin import Plugin, ProviderConfig
-from daycare.testing.house import open_house
+from daycare.testing.daemon import open_daemon
 from daycare.testing.model_server import Call, Scripted
 from tests.chance import SEED, WHOLE
 from tests.inference.wire import KINDS, AnyProvider, Recorded, over, recorded
@@ -71,7 +71,7 @@ async def test_a_tool_call_damaged_anywhere_runs_once_and_is_charged_once(
 
     plugin = Plugin(name="damaged", providers={"damaged": make})
     config = Config(models=ModelsSection(default="damaged/m"), providers={"damaged": ProviderSection(kind="damaged")})
-    async with open_house(tmp_path, config=config, plugins=[plugin]) as house:
+    async with open_daemon(tmp_path, config=config, plugins=[plugin]) as house:
         model.account = "a0000"
         size = len(model.calls())
         for number, at in enumerate(range(SEED % STRIDE, size, STRIDE)):

@@ -18,7 +18,7 @@ from daycare.observe.otlp import Exporter
 from daycare.observe.spans import Joined, Span, Spans, joined, ours, trace_id
 from daycare.settings import TracingSection
 from daycare.testing.collector import FakeCollector
-from daycare.testing.house import OWNER, House, open_house
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.telegram import serving as _serving  # noqa: F401 -- it would block the house's loop
 from daycare_plugins.telegram.testing.server import FakeTelegram
@@ -31,7 +31,7 @@ THEIRS = "0af7651916cd43dd8448eb211c80319c"
 @asynccontextmanager
 async def daemon(
     tmp: Path, telegram: FakeTelegram, collector: FakeCollector, model: Scripted, *, work: bool = True
-) -> AsyncGenerator[House, None]:
+) -> AsyncGenerator[TestDaemon, None]:
     config = Config(
         models=ModelsSection(default="scripted/model"),
         providers={"scripted": ProviderSection(kind="scripted")},
@@ -39,7 +39,7 @@ async def daemon(
         tracing=TracingSection(endpoint=collector.endpoint),
     )
     place = str(tmp / "house.db")
-    async with open_house(tmp, model, location=place, config=config, work=False, clock=SystemClock()) as house:
+    async with open_daemon(tmp, model, location=place, config=config, work=False, clock=SystemClock()) as house:
         await house.store.secrets.put("telegram", OWNER, house.daemon.vault.seal(telegram.token))
         await house.store.people.link("telegram:5", OWNER)
         closed = trio.Event()

@@ -43,7 +43,7 @@ from daycare.plugin import (
     Waiting,
     vectors,
 )
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 
 NAME: Final = "wild"
 BEHAVES: Final = object()
@@ -380,7 +380,7 @@ CONFIG: Final = Config(
 )
 
 
-async def a_day(house: House, wild: Wild) -> None:
+async def a_day(house: TestDaemon, wild: Wild) -> None:
     """Use everything once."""
     daemon = house.daemon
     await wild.hand_in()

@@ -14,7 +14,7 @@ from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.store.records_documents import Attribution
 from daycare.testing.clock import VirtualClock
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from tests.reload.homes import BASE, change, open_home, refused, write
 
@@ -149,7 +149,7 @@ async def test_a_kind_that_nobody_provides_is_refused_with_its_line(tmp_path: Pa
 # -- rights ------------------------------------------------------------------------------------------------------------
 
 
-def offered(house: House) -> set[str]:
+def offered(house: TestDaemon) -> set[str]:
     return {tool.name for tool in house.model.history[-1].tools}
 
 

@@ -13,7 +13,7 @@ from daycare.config import Config
 from daycare.store.records_memories import Memory, Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
 from tests.chance import sliced
 
@@ -25,7 +25,7 @@ SOON = Config(memory=MemorySection(ingestion=IngestionSection(idle_minutes=1)))
 QUIET_S = 500.0  # until workers have looked at what was said, with these settings
 
 
-async def memories(house: House, tier: Tier) -> list[Memory]:
+async def memories(house: TestDaemon, tier: Tier) -> list[Memory]:
     found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
@@ -33,7 +33,7 @@ async def memories(house: House, tier: Tier) -> list[Memory]:
 async def test_both_sides_of_a_turn_are_logged_with_time_speaker_and_source(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk(SAID[1])
         await trio.sleep(5)
         asked, answered = await memories(house, Tier.LOG)
@@ -47,7 +47,7 @@ async def test_both_sides_of_a_turn_are_logged_with_time_speaker_and_source(
 async def test_what_the_daemon_says_by_itself_is_not_logged_as_a_persons_words(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=OFFLINE) as house:
+    async with open_daemon(tmp_path, config=OFFLINE) as house:
         await house.talk("remind me in 10 minutes to water the garden")
         await trio.sleep(HOUR_S)
         logged = await memories(house, Tier.LOG)
@@ -57,7 +57,7 @@ async def test_what_the_daemon_says_by_itself_is_not_logged_as_a_persons_words(
 async def test_a_quiet_conversation_is_looked_at_once_and_its_worker_is_no_source(
     tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=OFFLINE, curates=True) as house:
+    async with open_daemon(tmp_path, config=OFFLINE, curates=True) as house:
         for text in SAID:
             await house.talk(text)
         assert await memories(house, Tier.FACT) == [], "the conversation goes on"
@@ -73,7 +73,7 @@ async def test_a_quiet_conversation_is_looked_at_once_and_its_worker_is_no_sourc
 
 
 async def test_a_newer_fact_supersedes_and_the_older_one_is_kept(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE, curates=True) as house:
+    async with open_daemon(tmp_path, config=OFFLINE, curates=True) as house:
         await house.talk(SAID[2])
         await trio.sleep(HOUR_S)
         await house.talk(LATER[0])
@@ -93,7 +93,7 @@ async def test_a_worker_is_woken_before_the_conversation_is_quiet(
 ) -> None:
     ingestion = IngestionSection(every_turns=2, idle_minutes=600)
     config = Config(memory=MemorySection(ingestion=ingestion))
-    async with open_house(tmp_path, config=config, curates=True) as house:
+    async with open_daemon(tmp_path, config=config, curates=True) as house:
         await house.talk(SAID[1])
         await trio.sleep(60)
         assert house.events("memory.learned") == []
@@ -104,7 +104,7 @@ async def test_a_worker_is_woken_before_the_conversation_is_quiet(
 
 async def test_without_background_only_process_wakes_workers(tmp_path: Path, autojump_clock: object) -> None:
     clock = VirtualClock()
-    async with open_house(tmp_path, config=OFFLINE, clock=clock) as house:
+    async with open_daemon(tmp_path, config=OFFLINE, clock=clock) as house:
         await house.talk(SAID[1])
         await trio.sleep(5)
         clock.shift(28 * HOUR_S)
@@ -120,7 +120,7 @@ async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
     tmp_path: Path, autojump_clock: object
 ) -> None:
     config = Config(memory=MemorySection(ingestion=IngestionSection(idle_minutes=600)))
-    async with open_house(tmp_path, config=config, curates=True) as house:
+    async with open_daemon(tmp_path, config=config, curates=True) as house:
         agents = [await house.agent(f"/ann/agent/n{number}") for number in range(EXTRACTION_PAGE + 1)]
         for agent in agents:
             await house.talk(SAID[1], path=agent.path)
@@ -135,11 +135,11 @@ async def test_a_conversation_that_ended_is_curated_however_many_others_go_on(
 
 
 async def test_looks_that_come_often_hand_off_once_in_a_while(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=OFFLINE, location="daycare.db") as house:
+    async with open_daemon(tmp_path, config=OFFLINE, location="daycare.db") as house:
         await house.talk(SAID[1])
         await trio.sleep(5)
     clock = VirtualClock()
-    async with open_house(tmp_path, config=OFFLINE, location="daycare.db", clock=clock, work=False) as house:
+    async with open_daemon(tmp_path, config=OFFLINE, location="daycare.db", clock=clock, work=False) as house:
         clock.shift(28 * HOUR_S)
         look = house.daemon.memory.extraction_schedule.look
         assert [await look() for _ in range(9)] == [1, *[0] * 8]
@@ -153,7 +153,7 @@ async def test_looks_that_come_often_hand_off_once_in_a_while(tmp_path: Path, au
 async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, autojump_clock: object) -> None:
     config = Config(memory=MemorySection(keep_days=2))
     clock = VirtualClock()
-    async with open_house(tmp_path, config=config, clock=clock) as house:
+    async with open_daemon(tmp_path, config=config, clock=clock) as house:
         await house.talk(SAID[1])
         await trio.sleep(5)
         clock.sleep(3 * 24 * HOUR_S)
@@ -166,7 +166,7 @@ async def test_what_is_curated_expires_and_what_is_not_stays(tmp_path: Path, aut
         assert await house.store.memories.turns_of("ann", [fact.no]) == [(fact.agent_id, fact.turn)]
 
 
-async def story(house: House) -> None:
+async def story(house: TestDaemon) -> None:
     """Say all of it, as far as it was not said before, and let the workers look."""
     for number, text in enumerate((*SAID, "/new", *LATER)):
         await house.hear(await house.say(text, key=f"story:{number}"))
@@ -188,7 +188,7 @@ async def test_crashes_at_every_commit_lose_nothing_and_learn_nothing_twice(
         home.mkdir()
         for doom in (Doom(n), Doom()):
             await live(home, Scripted(), doom, story, config=SOON, clock=VirtualClock(), curates=True)
-        async with open_house(home, config=SOON, location="daycare.db", work=False) as house:
+        async with open_daemon(home, config=SOON, location="daycare.db", work=False) as house:
             logged = Counter(entry.text for entry in await memories(house, Tier.LOG) if entry.role == "user")
             facts = Counter(fact.text for fact in await memories(house, Tier.FACT))
             waits = await house.store.memories.unextracted(10)

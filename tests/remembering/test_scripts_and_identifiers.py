@@ -13,7 +13,7 @@ from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Memory, Tier
-from daycare.testing.house import House, open_house
+from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
 TEXTS = {  # a text and a part of it
@@ -33,7 +33,7 @@ OTHERS = ("天气很好", "明日は雨です", "วันนี้ฝนตก"
 cases = pytest.mark.parametrize(("text", "part"), TEXTS.values(), ids=TEXTS)
 
 
-async def learned(house: House, *texts: str) -> Agent:
+async def learned(house: TestDaemon, *texts: str) -> Agent:
     """Let somebody say something, and a worker learn these facts from it."""
     await house.talk("hello there")
     await trio.sleep(5)
@@ -49,18 +49,18 @@ async def learned(house: House, *texts: str) -> Agent:
     return me
 
 
-async def said(house: House, me: Agent) -> list[Memory]:
+async def said(house: TestDaemon, me: Agent) -> list[Memory]:
     return await house.store.memories.entries(me.id, after=0, through=2**62, max_chars=10**6)
 
 
-async def best(house: House, me: Agent, question: str, tier: Tier) -> str:
+async def best(house: TestDaemon, me: Agent, question: str, tier: Tier) -> str:
     found = await house.daemon.memory.controls.search(me, question, Filters(tier=tier))
     return found[0].text if found else ""
 
 
 @cases
 async def test_a_fact_is_found_by_a_part(text: str, part: str, tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         me = await learned(house, *OTHERS, text)
         assert await best(house, me, part, Tier.FACT) == text
 
@@ -69,7 +69,7 @@ async def test_a_fact_is_found_by_a_part(text: str, part: str, tmp_path: Path, a
 async def test_a_passage_of_a_document_is_found_by_a_part(
     text: str, part: str, tmp_path: Path, autojump_clock: object
 ) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await house.talk("hello there")
         me = await house.daemon.directory.at("/ann/direct")
         for name, words in (("it", text), *((f"other-{at}", other) for at, other in enumerate(OTHERS))):
@@ -79,7 +79,7 @@ async def test_a_passage_of_a_document_is_found_by_a_part(
 
 
 async def test_an_entity_is_found_by_a_part_of_a_name_that_came_later(tmp_path: Path, autojump_clock: object) -> None:
-    async with open_house(tmp_path, config=Config()) as house:
+    async with open_daemon(tmp_path, config=Config()) as house:
         await house.talk("hello there")
         await trio.sleep(5)
         me = await house.daemon.directory.at("/ann/direct")

@@ -21,9 +21,9 @@ from daycare.ops.stop import ending
 from daycare.store.home import Home as StoredHome
 from daycare.store.records import Reply
 from daycare.testing.clock import VirtualClock
+from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.daemon_process import status
-from daycare.testing.house import OWNER, House, open_house
-from daycare.testing.pigeon import NAME, Pigeon
+from daycare.testing.fake_connector import NAME, FakeConnector
 from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.telegram.campaign.warm import Kennel
@@ -31,7 +31,7 @@ from tests.telegram.campaign.warm import Kennel
 NESTLING = "nestling"  # a second connector
 
 
-class Nestling(Pigeon):
+class Nestling(FakeConnector):
     name = NESTLING
 
 
@@ -97,12 +97,14 @@ async def test_a_disk_that_refuses_costs_the_record_and_no_start(tmp_path: Path,
 
 
 @asynccontextmanager
-async def _held(folder: Path, verdict: CrashVerdict) -> AsyncIterator[tuple[House, CrashBreaker, CrashLog, Pigeon]]:
+async def _held(
+    folder: Path, verdict: CrashVerdict
+) -> AsyncIterator[tuple[TestDaemon, CrashBreaker, CrashLog, FakeConnector]]:
     """Open a house with two connectors that starts with a verdict."""
-    pigeon, nestling = Pigeon(), Nestling()
-    other = Pigeon.plugin(nestling)
+    pigeon, nestling = FakeConnector(), Nestling()
+    other = FakeConnector.plugin(nestling)
     plugins = [pigeon.plugin(), type(other)(name=NESTLING, connectors={NESTLING: lambda: nestling})]
-    async with open_house(folder, plugins=plugins, work=False) as house, trio.open_nursery() as nursery:
+    async with open_daemon(folder, plugins=plugins, work=False) as house, trio.open_nursery() as nursery:
         daemon = house.daemon
         starts = CrashLog(folder / "starts.json", daemon.clock)
         starts.begin()
@@ -125,7 +127,7 @@ async def _held(folder: Path, verdict: CrashVerdict) -> AsyncIterator[tuple[Hous
         nursery.cancel_scope.cancel()
 
 
-async def _states(house: House) -> dict[str, str]:
+async def _states(house: TestDaemon) -> dict[str, str]:
     told = (await house.daemon.status())["connectors"]
     return {name: each["state"] for name, each in told.items() if name in (NAME, NESTLING)}
 

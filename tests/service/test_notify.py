@@ -15,9 +15,9 @@ from daycare.features import open_store
 from daycare.ops.notify import Notify
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.store.sqlite import watch
+from daycare.testing.daemon import open_daemon
 from daycare.testing.daemon_process import client_of, status
-from daycare.testing.house import open_house
-from daycare.testing.pigeon import Pigeon
+from daycare.testing.fake_connector import FakeConnector
 from tests.crash.process import Home
 from tests.service.faults import FAULT
 from tests.service.manager import Manager, manager
@@ -187,7 +187,7 @@ async def test_a_sweep_that_stands_still_stops_the_signs(
     notify = Notify.found(systemd.environment(watchdog_s=30.0))
 
     async def measured(expected: bool) -> None:
-        async with open_house(tmp_path, location="memory:") as house, trio.open_nursery() as nursery:
+        async with open_daemon(tmp_path, location="memory:") as house, trio.open_nursery() as nursery:
             daemon = house.daemon
             nursery.start_soon(Watchdog(notify, {"agents": daemon.standing.pulses["agents"]}, lambda: "").run)
             house.model.enqueue(500.0)  # somebody is awake for long
@@ -206,7 +206,7 @@ async def test_a_platform_that_is_away_is_degraded_and_no_reason_to_be_killed(
     tmp_path: Path, systemd: Manager, autojump_clock: object
 ) -> None:
     notify = Notify.found(systemd.environment(watchdog_s=30.0))
-    async with open_house(tmp_path, plugins=[Pigeon().plugin()]) as house, trio.open_nursery() as nursery:
+    async with open_daemon(tmp_path, plugins=[FakeConnector().plugin()]) as house, trio.open_nursery() as nursery:
         daemon = house.daemon
         nursery.start_soon(Watchdog(notify, {"store": daemon.store.pulse}, daemon.standing.line).run)
         assert any(line.startswith("STATUS=working") for line in await _signs(systemd, 20.0))

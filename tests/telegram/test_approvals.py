@@ -8,7 +8,7 @@ import pytest
 
 from daycare.features.approvals.service import Person
 from daycare.store.records import User
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
 from daycare_plugins.telegram import connector, governor
 from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
@@ -41,7 +41,7 @@ async def sent(server: FakeTelegram, number: int, chat: int = 5) -> Message:
     return server.sent(chat)[number - 1]
 
 
-async def propose(house: House, path: str, text: str, reason: str = "you said *so* [here](http://x)") -> None:
+async def propose(house: TestDaemon, path: str, text: str, reason: str = "you said *so* [here](http://x)") -> None:
     agent = await house.daemon.directory.at(path)
     await service_of(house).request(agent, asking(agent, text, reason=reason, provenance=("web page https://x.org",)))
 

@@ -13,7 +13,7 @@ from daycare.base.messages import Image
 from daycare.features.approvals.service import Person
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
-from daycare.testing.house import House
+from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted, call, say
 from daycare_plugins.whatsapp_cloud import failures
 from daycare_plugins.whatsapp_cloud.testing.server import error, lost, stalled, unreached
@@ -33,7 +33,7 @@ def texts(stage: Stage, who: str = ANN) -> list[str]:
     return [message.text for message in stage.graph.sent(who)]
 
 
-async def idle(house: House) -> None:
+async def idle(house: TestDaemon) -> None:
     """Wait until no reply is on its way."""
     with trio.fail_after(10):
         while await house.store.outbox.count():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from daycare.store.vault import Vault
 
 
-class Household(Feature):
+class PeopleFeature(Feature):
     """All of it. `owner` has the keys that are nobody else's."""
 
     name = "people"

@@ -1,4 +1,4 @@
-"""A connector that pushes, for tests: a carrier pigeon with a script, whose flights are remembered."""
+"""A connector that pushes, for tests: it follows a script, and what it was given to send is remembered."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Shown:
     number: int = 0
 
 
-class Pigeon(BaseConnector):
+class FakeConnector(BaseConnector):
     """Delivers what it is given; the next flights are scripted with `enqueue`.
 
     An entry is a number (seconds that the flight takes), an error to raise instead of arriving, or `LOST`: the reply
@@ -105,7 +105,7 @@ class Pigeon(BaseConnector):
             await trio.sleep_forever()
 
     def plugin(self) -> Plugin:
-        """Return a plugin that offers this very pigeon."""
+        """Return a plugin that offers this very connector."""
         return Plugin(name=NAME, connectors={NAME: lambda: self})
 
 
@@ -115,7 +115,7 @@ async def _play(script: deque[float | BaseException | str]) -> bool:
     if isinstance(entry, BaseException):
         raise entry
     await trio.sleep(entry if isinstance(entry, float | int) else 0.0)
-    return entry == Pigeon.LOST
+    return entry == FakeConnector.LOST
 
 
 def texts(flights: list[Outgoing]) -> list[str]:

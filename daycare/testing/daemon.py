@@ -27,12 +27,14 @@ from daycare.testing.scripted import Scripted
 from daycare.testing.tools import plugin as testing_tools
 
 OWNER = "ann"
-INLINE = True  # whether the store commits in the task that writes, where a house is not told
+INLINE = True  # whether the store commits in the task that writes, where a daemon is not told
 
 
 @dataclass
-class House:
+class TestDaemon:
     """A daemon with one operator, `ann`, whose model is `model`. `events` are the bus's, in order."""
+
+    __test__ = False  # it is no class of tests, whatever its name begins with
 
     daemon: Daemon
     model: Scripted
@@ -93,7 +95,7 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(
+async def open_daemon(
     tmp: Path,
     model: Scripted | None = None,
     *,
@@ -104,10 +106,10 @@ async def open_house(
     curates: bool = False,
     clock: Clock | None = None,
     inline: bool | None = None,
-) -> AsyncIterator[House]:
-    """Open a house; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
+) -> AsyncIterator[TestDaemon]:
+    """Open a daemon; leaving the block is a crash: whatever runs is cancelled and nothing is suspended or said.
 
-    With a file as `location` the next house over the same folder goes on where this one was. Memory workers wake by
+    With a file as `location` the next daemon over the same folder goes on where this one was. Memory workers wake by
     themselves only if it `curates`: they ask the model, too. Not `inline` the store writes in its own thread, as in a
     daemon: on real time, or on virtual time that waits for threads before it jumps (`INLINE` is the default).
     """
@@ -131,5 +133,5 @@ async def open_house(
             if work:
                 nursery.start_soon(daemon.work)
                 await trio.testing.wait_all_tasks_blocked()
-            yield House(daemon, model)
+            yield TestDaemon(daemon, model)
             nursery.cancel_scope.cancel()
