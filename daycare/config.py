@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from daycare.base import budget, consent, permission
-from daycare.base.consent import ApprovalsSection, Rule
+from daycare.base.consent import ApprovalRule, ApprovalsSection
 from daycare.base.errors import BrokenError, InvalidError
 from daycare.base.limits import (
     CONFIG_MAX_BYTES,
@@ -211,9 +211,9 @@ def _fill_approvals(table: Mapping[str, Any], fields: dict[str, Any]) -> _Found:
     rules = {}
     for name, value in inner.items():
         rule: dict[str, Any] = {}
-        yield from _fill_section(("approvals", name), Rule, value, rule)
+        yield from _fill_section(("approvals", name), ApprovalRule, value, rule)
         if "policy" in rule:
-            rules[name] = Rule(**rule)
+            rules[name] = ApprovalRule(**rule)
         elif "policy" not in value:
             yield ("approvals", name, "policy"), 'is needed: "auto", "session" or "always"'
     fields["rules"] = rules

@@ -10,7 +10,7 @@ from daycare.api.services import Services
 from daycare.config import Config
 from daycare.feature import Core, Feature
 from daycare.features.agents import PermanentAgentsFeature
-from daycare.features.agents.rights import Granting
+from daycare.features.agents.rights import AgentGranting
 from daycare.features.approvals import Approving
 from daycare.features.approvals.approval_messages import ApprovalMessages
 from daycare.features.backups import BackingUp
@@ -18,11 +18,11 @@ from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
-from daycare.features.exports.engine import Exports
+from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
-from daycare.features.health.service import Health
+from daycare.features.health.service import HealthService
 from daycare.features.models import Models
-from daycare.features.pairing import Pairing
+from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
@@ -38,7 +38,7 @@ from daycare.ops.observing import Observation
 from daycare.ops.overview import Overview
 from daycare.ops.reloading import Reloading
 from daycare.ops.run import Run
-from daycare.ops.standing import Standing
+from daycare.ops.standing import DaemonStanding
 from daycare.ops.steering import Steering
 from daycare.plugin import Plugin
 from daycare.store.sqlite.store import Store
@@ -61,7 +61,7 @@ class Daemon(Kernel):
         core = Core(store, directory, router, bus, clock, live, self.permissions.check, owner)
         warn = partial(self.notifier.notify, owner)
         tell = lambda user, text, topic, path: self.notifier.notify(user, text, topic=topic, path=path)  # noqa: E731
-        granting = Granting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
+        granting = AgentGranting(store.people, self.permissions, self.budgets, self.pool, self.prompts.check)
         permanent = PermanentAgentsFeature(store, directory, router, granting, self.supervisor, bus, clock, live)
         self.cron = Cron(core, tell, self.home.cron)
         self.tasks = Tasks(core, self.deliveries)
@@ -69,12 +69,12 @@ class Daemon(Kernel):
         outcomes = ApprovalMessages(store, self.approvals, bus, clock, self.connectors, self.sending.address)
         self.approving = Approving(store, directory, self.approvals, outcomes, live, clock, owner)
         self.budgeting = Budgeting(store, directory, self.budgets, clock, owner)
-        self.exports = Exports(
+        self.exports = ExportEngine(
             *(store, directory, self.prompts.check, clock, self.home.path, f"direct:{owner}"),
             *(live, self.budgets.forget),
         )
         able = [permanent, self.cron, self.tasks, self.signals, self.approving, self.memory, self.budgeting]
-        able += [Pairing(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
+        able += [PairingFeature(store, directory, clock, owner), Exporting(self.exports), Models(self.pool, owner)]
         able += [PeopleFeature(store, self.vault, self.permissions, owner)]
         self.alarm = Alarm(store, self.connectors, owner, bus, clock, partial(warn, topic="lost"))
         self.replugging.connect.append(outcomes.connect)
@@ -85,7 +85,7 @@ class Daemon(Kernel):
         upkeep = Upkeep(store, directory, router, clock, live, sweeps)
         able += [self.alarm, self.connections, self.backups, self.reloading, upkeep]
         checks = HealthChecks(self.home, store, self.keeper, self.pool, clock, tuple(able))
-        self.health = Health(store, directory, router, checks.look, warn)
+        self.health = HealthService(store, directory, router, checks.look, warn)
         self.features: Sequence[Feature] = (*able, Watching(store, router, self.intake.accept, self.health, owner))
         for feature in self.features:
             self.catalogue.add(feature.tools(), own=True)
@@ -98,7 +98,9 @@ class Daemon(Kernel):
         directory, pool, supervisor = self.directory, self.pool, self.supervisor
         overview = Overview(self.this_run, store, live, supervisor, pool, self.extensions, self.features)
         self.status = overview.status
-        self.standing = Standing(self.this_run, store, supervisor, pool, self.connections, self.reloading, self.alarm)
+        self.standing = DaemonStanding(
+            self.this_run, store, supervisor, pool, self.connections, self.reloading, self.alarm
+        )
         StatusCommands(
             *(store, directory, pool, live, clock, overview.status),
             *(supervisor.life_of, supervisor.failures.trouble_of),

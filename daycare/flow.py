@@ -23,7 +23,7 @@ from daycare.actors.router import Posted, Router
 from daycare.agent.admission import Admission, AdmissionEntry
 from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
-from daycare.agent.journal import Journal
+from daycare.agent.journal import TurnJournal
 from daycare.agent.kinds import is_note, messages_of
 from daycare.agent.prompting import Prompter
 from daycare.agent.sending import Sending
@@ -34,7 +34,7 @@ from daycare.base.errors import BusyError, DaycareError, InvalidError, NotFoundE
 from daycare.base.events import PairingRequested
 from daycare.base.limits import BATCH_MAX_ITEMS
 from daycare.base.messages import Envelope
-from daycare.base.path import Fetch
+from daycare.base.path import FetchPolicy
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, InboxRow, OutboxRow, PairingRequest, Policy, Receipt, Taken, Turn, User
 from daycare.store.retry import with_retry
@@ -69,7 +69,7 @@ class Intake:
         """Make what somebody said a committed message to each of their agents; raises as `accept` and the router do."""
         began = self.clock.now_ms()
         arrival = await self.admission.admit(inbound)
-        posted = await self.router.post_to_user_agents(Fetch.ALL_OF_USER, arrival.envelope, began)
+        posted = await self.router.post_to_user_agents(FetchPolicy.ALL_OF_USER, arrival.envelope, began)
         for envelope, it in posted:
             if isinstance(it, Receipt):
                 self._accepted(envelope, it)
@@ -131,7 +131,7 @@ class Intake:
 class Turns:
     """The turns of agents. How one ends otherwise is in `agent/endings.py`, control messages in `agent/control.py`."""
 
-    journal: Journal
+    journal: TurnJournal
     loop_guard: LoopGuard
     dispatch: TurnDispatch
     prompter: Prompter

@@ -19,7 +19,7 @@ from daycare.actors.router import Router
 from daycare.actors.supervisor import Supervisor
 from daycare.actors.timers import TimerService
 from daycare.agent.admission import Admission
-from daycare.agent.attachments import Files
+from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budgets import Budgets
 from daycare.agent.commands import Commands
@@ -29,7 +29,7 @@ from daycare.agent.control import Control
 from daycare.agent.deliveries import Deliveries
 from daycare.agent.dispatch import TurnDispatch
 from daycare.agent.endings import Endings
-from daycare.agent.journal import Journal
+from daycare.agent.journal import TurnJournal
 from daycare.agent.neighbours import Neighbours
 from daycare.agent.notify import Notifier
 from daycare.agent.personality import Personalities
@@ -37,7 +37,7 @@ from daycare.agent.prompting import Prompter
 from daycare.agent.provenance import Provenance
 from daycare.agent.rate_limit import SenderRateLimit
 from daycare.agent.reactions import Reacting
-from daycare.agent.record import Record
+from daycare.agent.record import EventRecord
 from daycare.agent.sections import Prompts
 from daycare.agent.sending import Sending
 from daycare.agent.setting_commands import SettingCommands
@@ -48,7 +48,7 @@ from daycare.config import Config
 from daycare.connectors.courier import Courier
 from daycare.connectors.host import Host
 from daycare.connectors.typing_status import TypingStatus
-from daycare.features.approvals.gate import Gate
+from daycare.features.approvals.gate import ApprovalGate
 from daycare.features.approvals.service import ApprovalsService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature, loader
@@ -132,7 +132,7 @@ class Kernel:
             self.budgets,
             self.model_news.called,
         )
-        self.files = Files(store, self.connectors)
+        self.files = AttachedFiles(store, self.connectors)
         self.reacting = Reacting(store, self.connectors)
         self.catalogue = Catalogue(self.live, self.reacting.offered)
         self.catalogue.add(tool for plugin in self.extensions.plugins for tool in plugin.tools)
@@ -190,7 +190,7 @@ class Kernel:
             self.reacting.check,
             self.provenance.of_call,
         )
-        gate = Gate(store, self.provenance, self.approvals)
+        gate = ApprovalGate(store, self.provenance, self.approvals)
         self.runner = Runner(self.catalogue, reach, clock, store.files.put, self.permissions.tool, gate.ask)
         self.behaviours = Behaviours(store, clock, reach, dict(self.extensions.behaviours))
 
@@ -203,7 +203,7 @@ class Kernel:
         thinker = Thinker(store, self.pool, self.runner, self.contexts, bus, clock)
         self.memory.begin(thinker, self.prompts.drop)
         self.turns = Turns(
-            Journal(store, bus, clock, self.connectors),
+            TurnJournal(store, bus, clock, self.connectors),
             self.loop_guard,
             TurnDispatch(self.memory, self.behaviours),
             Prompter(self.permissions, self.memory.recaller, self.prompts, hooks),
@@ -216,7 +216,7 @@ class Kernel:
         work = LanePorts(self.turns, self.endings, self.control)
         self.supervisor = Supervisor(store, self.directory, work, bus, clock, self.keeper, self.live)
         self.timers = TimerService(store, clock)
-        self.record = Record(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
+        self.record = EventRecord(store, bus, self.notifier, self.owner, self.pool.is_for_memory_only)
         ContextCommands(self.contexts, self.prompts, self.catalogue.specs).add_to(self.commands)
         SettingCommands(store, self.directory, self.pool).add_to(self.commands)
         for word, command in self.extensions.commands.items():

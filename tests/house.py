@@ -21,13 +21,13 @@ ARGUMENTS, LINES = 8, 70  # a constructor with that many, a function with more, 
 
 _ASKED: Final = (
     "actors/supervisor:Supervisor._take_turn actors/lifecycle:Activation.claim actors/mailbox:read"
-    " store/sqlite/turns:Turns.begin agent/dispatch:TurnDispatch.take agent/sections:Prompts.of agent/prompt:assemble"
-    " agent/steps:Thinker.think agent/context:Window.infer inference/pool:Pool.infer inference/call:call"
-    " agent/endings:Endings.finished agent/deliveries:Deliveries.of store/sqlite/outbox:insert"
+    " store/sqlite/turns:TurnStore.begin agent/dispatch:TurnDispatch.take agent/sections:Prompts.of"
+    " agent/prompt:assemble agent/steps:Thinker.think agent/context:Window.infer inference/pool:Pool.infer"
+    " inference/call:call agent/endings:Endings.finished agent/deliveries:Deliveries.of store/sqlite/outbox:insert"
     " connectors/courier:Courier._bring plugins/checked:CheckedConnector.send"
 )
 _TAKEN_IN: Final = (
-    "plugins/context:Context.accept plugins/handed_in:inbound agent/admission:Admission.admit"
+    "plugins/context:HostContext.accept plugins/handed_in:inbound agent/admission:Admission.admit"
     " actors/directory:Directory.find actors/router:Router.post store/sqlite/inbox:Inbox.post"
     " store/sqlite/writer:Writer.write store/sqlite/mailbox:insert ops/commit_hooks:CommitHooks.committed "
 )
@@ -36,13 +36,13 @@ _SERVED: Final = "api/server:serve api/app:build api/documents:query "
 _SET: Final = "config:load settings:DaemonSection ops/reloading:Reloading.read actors/supervisor:Supervisor.__init__ "
 _STORED: Final = (
     " store/sqlite/memory_log:MemoryLog.unlogged store/sqlite/memory_extraction:MemoryExtraction.learn"
-    " store/sqlite/memory_rows:insert store/sqlite/memory_search:MemorySearch.get agent/sections:Prompts.of"
+    " store/sqlite/memory_rows:insert store/sqlite/memory_search:MemoryReads.get agent/sections:Prompts.of"
     " agent/prompt:assemble "
 )
 
 JOURNEYS: Final = {
     "a message from a connector to its reply": _TAKEN_IN
-    + "flow:Intake.accept actors/postbox:Postbox.post agent/journal:Journal.begin agent/prompting:Prompter.of"
+    + "flow:Intake.accept actors/postbox:Postbox.post agent/journal:TurnJournal.begin agent/prompting:Prompter.of"
     " flow:Delivery.deliver agent/sending:Sending.send " + _ASKED,
     "cron, from a job that is added to the end of its run": _TOLD
     + "feature:Feature features/cron/__init__:Cron features/cron/cli:add features/cron/faces:CronRoutes.add"
@@ -53,7 +53,7 @@ JOURNEYS: Final = {
     "a memory, from hand-off to recall": "features/memory/conversation_log:ConversationLog.catch_up"
     " features/memory/facts/extraction_schedule:ExtractionSchedule.look"
     " features/memory/facts/extraction_worker:ExtractionWorker.work"
-    " features/memory/facts/distil:request features/memory/facts/extract:Reader.steps"
+    " features/memory/facts/distil:request features/memory/facts/extract:ClauseReader.steps"
     " features/memory/facts/merging:merge_facts features/memory/recall:Recaller.of"
     " features/memory/search/service:Search.find"
     " features/memory/search/search_scope:SearchScope.find features/memory/search/question:read"
@@ -108,6 +108,9 @@ ADDED_EARLIER: Final = {
 
 # What the ways of both trees have in common stands above by its name of today; these are the names of then.
 NAMES_EARLIER: Final = {
+    "store/sqlite/turns:TurnStore.begin": "store/sqlite/turns:Turns.begin",
+    "plugins/context:HostContext.accept": "plugins/context:Context.accept",
+    "store/sqlite/memory_search:MemoryReads.get": "store/sqlite/memory_search:MemorySearch.get",
     "agent/dispatch:TurnDispatch.take": "agent/takers:Takers.take",
     "agent/admission:Admission.admit": "agent/arrivals:Arrivals.admit",
     "ops/commit_hooks:CommitHooks.committed": "ops/announcing:Announcer.committed",

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -89,3 +89,30 @@ def test_a_phrase_that_crept_in_is_seen(text: str) -> None:
 @pytest.mark.parametrize("text", ["there is none", "there is no folder", "it is told to end", "the sender, told twice"])
 def test_plain_words_pass(text: str) -> None:
     assert misses(iter([("here", text)])) == []
+
+
+def product() -> Iterator[Path]:
+    """Yield each module of the product."""
+    return (file for place in ("daycare", "plugins") for file in sorted((ROOT / place).rglob("*.py")))
+
+
+def classes(files: Iterable[Path]) -> dict[str, list[str]]:
+    """Return by name where public classes of modules stand; one within another class or function is its own affair."""
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(f"{file}:{node.lineno}")
+    return found
+
+
+def test_a_public_class_name_stands_for_one_thing() -> None:
+    twice = {name: places for name, places in classes(product()).items() if len(places) > 1}
+    assert not twice, "give the more special one a name that says what it is of, such as TelegramSettings"
+
+
+def test_a_name_that_stands_for_two_things_is_seen(tmp_path: Path) -> None:
+    for name in ("one.py", "other.py"):
+        (tmp_path / name).write_text("class Entry:\n    class Part: ...\n\n\nclass _Line: ...\n")
+    files = sorted(tmp_path.iterdir())
+    assert {name: len(places) for name, places in classes(files).items()} == {"Entry": 2}

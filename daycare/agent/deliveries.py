@@ -13,7 +13,7 @@ from daycare.base.causes import JobRun, TaskWork
 from daycare.base.cron import NOBODY, is_silence
 from daycare.base.limits import CRON_TOLD_MAX_CHARS
 from daycare.base.messages import Envelope, EnvelopeKind, Origin, Origins
-from daycare.store.records import Agent, Delivery, InboxRow, Reply, Turn
+from daycare.store.records import Agent, ForwardedReply, InboxRow, Reply, Turn
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Deliveries:
 
     async def of(
         self, agent: Agent, turn: Turn, thought: Thought, origins: Origins
-    ) -> tuple[tuple[Delivery, ...], tuple[Envelope, ...]]:
+    ) -> tuple[tuple[ForwardedReply, ...], tuple[Envelope, ...]]:
         """Return what goes out in another agent's conversation, and the notes that tell those agents.
 
         `origins` says where the words of others came from that the turn had read.
@@ -41,7 +41,7 @@ class Deliveries:
         ]
         silent = any(map(is_background, rows))
         texts = [text for text in (thought.reply, *thought.warnings) if text and not (silent and is_silence(text))]
-        found: list[Delivery] = []
+        found: list[ForwardedReply] = []
         notes: list[Envelope] = []
         for row in rows if texts or thought.effects.files else ():
             way = await self._way(agent, row)
@@ -50,7 +50,7 @@ class Deliveries:
             to, connector, target = way
             replies = [Reply(connector=connector, target=target, text=text) for text in texts or [""]]
             replies[-1] = replace(replies[-1], files=thought.effects.files, choices=thought.effects.choices)
-            found += [Delivery(agent=to, reply=reply) for reply in replies]
+            found += [ForwardedReply(agent=to, reply=reply) for reply in replies]
             if to.id != agent.id and is_background(row):  # what a permanent agent says stays its own
                 notes.append(replace(_note(to, agent, turn, row, "\n\n".join(texts)), origins=origins))
         return tuple(found), tuple(notes)

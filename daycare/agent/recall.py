@@ -8,7 +8,7 @@ import msgspec
 from daycare.agent.sections import Excerpts
 from daycare.base.messages import Envelope, Origin
 from daycare.store.records import Agent, InboxRow, Receipt, Step, Turn, User
-from daycare.store.records_memories import Memory
+from daycare.store.records_memories import StoredMemory
 
 
 class Recollection(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Recollection(msgspec.Struct, frozen=True):
 
     blocks: tuple[tuple[str, str], ...] = ()
     excerpts: Excerpts = ()
-    memories: tuple[Memory, ...] = ()
+    memories: tuple[StoredMemory, ...] = ()
     scores: tuple[float, ...] = ()
 
     @property

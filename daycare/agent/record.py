@@ -58,7 +58,7 @@ _NAME_MAX_CHARS: Final = 40
 
 
 @dataclass
-class Record:
+class EventRecord:
     """Keeps it, from the first event of the bus on; one that cannot be kept is left out when it is run again."""
 
     _store: Store

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from daycare.agent import tokens
 from daycare.agent.blocks import mark_of, one_line
 from daycare.agent.personality import Personalities
-from daycare.agent.prompt import NOTHING, ROOM, Entry, Passage, Persona, Sections, assemble, is_helper
+from daycare.agent.prompt import NOTHING, ROOM, Passage, Persona, PromptEntry, Sections, assemble, is_helper
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.errors import ConflictError, InvalidError, UnavailableError
@@ -38,7 +38,7 @@ from daycare.rules.document_paths import DAILY, IDENTITY, MEMORY, SOUL, STYLE, U
 from daycare.settings import Live
 from daycare.store.records import Agent, AgentConfig, Commit, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.sqlite.documents import Documents
+from daycare.store.sqlite.documents import DocumentStore
 from daycare.store.sqlite.store import Store
 
 Excerpts = tuple[tuple[str, str], ...]  # (document, its passages that fit) of those that do not stand whole
@@ -52,7 +52,7 @@ class DocumentSource(Protocol):
     async def passage(self, agent: Agent, name: str) -> Passage | None:
         """Return a document as this agent sees it, None if there is none, `NOTHING` if it was deleted."""
 
-    async def skills(self, agent: Agent) -> Sequence[Entry]:
+    async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
         """Return the names of this agent's skills with their first lines, in order of name."""
         ...
 
@@ -135,7 +135,7 @@ def known_of(user: User) -> str:
     return f"The user's name is {one_line(user.name, NAME_MAX_CHARS)}.\nThe user's time zone is {user.zone}."
 
 
-async def introduce(documents: Documents, persona: Persona, user: User) -> None:
+async def introduce(documents: DocumentStore, persona: Persona, user: User) -> None:
     """Write IDENTITY.md, and the operator's USER.md, from the settings; what is there, or ever was, stays as it is."""
     by = Attribution(
         origin=Origin.PERSON,
@@ -163,10 +163,12 @@ def _talks_with(agent: Agent, user: User) -> User:
     return replace(user, id=scope, name=scope.rpartition("/")[2], kind="person", keys=())
 
 
-def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[Entry, ...]:
+def _others(agent: Agent, agents: Sequence[Agent]) -> tuple[PromptEntry, ...]:
     known = sorted(each for each in ((each.path, each.config.description) for each in agents) if each[0] != agent.path)
-    entries = [Entry(path, about) for path, about in known[:PROMPT_OTHERS_MAX]]
-    return tuple(entries if len(known) <= PROMPT_OTHERS_MAX else [*entries, Entry("[more]", "list_agents shows all")])
+    entries = [PromptEntry(path, about) for path, about in known[:PROMPT_OTHERS_MAX]]
+    return tuple(
+        entries if len(known) <= PROMPT_OTHERS_MAX else [*entries, PromptEntry("[more]", "list_agents shows all")]
+    )
 
 
 class Prompts:

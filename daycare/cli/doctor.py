@@ -21,7 +21,7 @@ from daycare.store.home import Home
 
 if TYPE_CHECKING:
     from daycare.ops.doctor.context import DoctorContext
-    from daycare.ops.doctor.finding import Finding
+    from daycare.ops.doctor.finding import DoctorFinding
 
 _WIDTH_MIN: Final = 40
 
@@ -55,9 +55,9 @@ def doctor(
         if given and not needed:
             raise InvalidError("OPTION_ALONE", f"looking: {option}", hint="daycare doctor --help")
     if not os.path.isdir(cli.home):  # noqa: PTH112 -- False also for one that may not be looked at
-        from daycare.ops.doctor.finding import Finding
+        from daycare.ops.doctor.finding import DoctorFinding
 
-        nothing = Finding("fail", "home", f"{cli.home} does not exist", "daycare init", look="home")
+        nothing = DoctorFinding("fail", "home", f"{cli.home} does not exist", "daycare init", look="home")
         _tell(cli, [nothing], {})
         raise typer.Exit(1)
     if bundle is not None:
@@ -79,7 +79,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[DoctorContext, list[Finding]]":
+def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[DoctorContext, list[DoctorFinding]]":
     from daycare.ops.doctor.checks import examine
     from daycare.ops.doctor.context import DoctorContext
 
@@ -99,8 +99,8 @@ def _examined(home: Home, wanted: Sequence[str], *, offline: bool) -> "tuple[Doc
 
 
 def _mended(
-    context: "DoctorContext", findings: "list[Finding]", *, dry_run: bool
-) -> "tuple[DoctorContext, list[Finding], list[dict[str, Any]]]":
+    context: "DoctorContext", findings: "list[DoctorFinding]", *, dry_run: bool
+) -> "tuple[DoctorContext, list[DoctorFinding], list[dict[str, Any]]]":
     """Mend, and look again at what was mended."""
     from daycare.ops.doctor.checks import CHECKS, mend
 
@@ -115,7 +115,7 @@ def _mended(
     return context, findings, [asdict(each) for each in done]
 
 
-def _tell(cli: Cli, findings: "list[Finding]", more: Json) -> None:
+def _tell(cli: Cli, findings: "list[DoctorFinding]", more: Json) -> None:
     count = {level: sum(each.level == level for each in findings) for level in ("ok", "warn", "fail")}
     document = {
         "home": str(cli.home),
@@ -127,7 +127,7 @@ def _tell(cli: Cli, findings: "list[Finding]", more: Json) -> None:
     cli.out(document, lambda _: report(findings, more, count))
 
 
-def report(findings: "list[Finding]", more: Json, count: dict[str, int]) -> str:
+def report(findings: "list[DoctorFinding]", more: Json, count: dict[str, int]) -> str:
     """Return findings as lines for people, after what was mended."""
     lines = []
     for each in more.get("fixes", ()):

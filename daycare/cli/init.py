@@ -18,7 +18,7 @@ from daycare.cli.render import pairs, plain
 
 if TYPE_CHECKING:
     from daycare.base.setup import Verified
-    from daycare.ops.planning import Plan
+    from daycare.ops.planning import SetupPlan
     from daycare.ops.requests import SetupRequest
     from daycare.plugin import Plugin
 
@@ -220,7 +220,7 @@ class _Setup:
         self._verified = asked.verified
         return asked.request, asked.model_key, asked.secrets, asked.tried
 
-    def _try(self, made: "Plan", done: set[str]) -> None:
+    def _try(self, made: "SetupPlan", done: set[str]) -> None:
         """Try what was not tried yet. Raises what went wrong: nothing is written then."""
         from daycare.ops import planning, trials
 
@@ -232,7 +232,7 @@ class _Setup:
             if step.check is not None and plugin.name not in done:
                 self._verified[step.connector] = trials.try_connector(made, step)
 
-    def _pair(self, made: "Plan") -> None:
+    def _pair(self, made: "SetupPlan") -> None:
         """Let the owner's account in, where a messenger was connected whose strangers are shown codes."""
         from daycare.features.pairing.cli import approved
 

@@ -11,7 +11,7 @@ from daycare.cli.asking import say
 
 if TYPE_CHECKING:
     from daycare.base.setup import SetupStep, Verified
-    from daycare.ops.planning import Plan, Present
+    from daycare.ops.planning import Present, SetupPlan
     from daycare.ops.requests import SetupRequest
     from daycare.plugin import Plugin
 
@@ -57,7 +57,7 @@ class Interview:
         if self.request.service is None:
             self._service()
 
-    def plan(self, **more: Any) -> "Plan":
+    def plan(self, **more: Any) -> "SetupPlan":
         """Return what the answers come to."""
         from daycare.ops import planning
 
@@ -200,7 +200,7 @@ class Interview:
         except DaycareError:
             return []  # the call that follows tells why
 
-    def _model_plan(self, request: "SetupRequest") -> "Plan":
+    def _model_plan(self, request: "SetupRequest") -> "SetupPlan":
         """Return a plan of the model alone: the rest is perhaps not complete yet."""
         from daycare.ops import planning
         from daycare.ops.requests import SetupRequest

@@ -5,7 +5,7 @@ from daycare.base.errors import DaycareError
 from daycare.base.events import ModelCalled, ProviderAway
 from daycare.base.messages import Usage
 from daycare.inference.metering import Bill, Payer
-from daycare.inference.names import Choice
+from daycare.inference.names import ModelChoice
 from daycare.observe.about import about_row
 from daycare.observe.bus import Bus
 
@@ -17,7 +17,7 @@ class ModelEvents:
         self._bus = bus
         self._clock = clock
 
-    def called(self, payer: Payer, choice: Choice, took_ms: int, bill: Bill | None, code: str) -> None:
+    def called(self, payer: Payer, choice: ModelChoice, took_ms: int, bill: Bill | None, code: str) -> None:
         """Hear of a call of a model that has ended."""
         usage = bill.usage if bill is not None else Usage()
         self._bus.publish(

@@ -15,9 +15,9 @@ from daycare.observe import log
 from daycare.ops.crash_breaker import CrashBreaker
 from daycare.ops.crash_log import CrashLog, CrashVerdict
 from daycare.ops.heap import trimming
-from daycare.ops.notify import Notify
+from daycare.ops.notify import ServiceNotify
 from daycare.ops.shutdown import ShutdownGuard
-from daycare.ops.standing import Standing
+from daycare.ops.standing import DaemonStanding
 from daycare.ops.stop import ending
 from daycare.ops.watchdog import Starting, Watchdog
 from daycare.settings import Live
@@ -50,7 +50,7 @@ class DaemonLifecycle:
         self._early = early
         self._served = False
         self._refused = ""  # why the store could not be opened at the last try
-        self._notify = Notify.found(environment)
+        self._notify = ServiceNotify.found(environment)
         wanted = breaker and environment.get(BREAKER) != "off"
         self._starts = CrashLog(home.starts_file, clock) if wanted else None
         self._verdict = CrashVerdict()
@@ -102,7 +102,7 @@ class DaemonLifecycle:
 
     async def attend(
         self,
-        standing: Standing,
+        standing: DaemonStanding,
         live: Live,
         hold: Hold,
         ended: trio.Event,
@@ -143,7 +143,7 @@ class DaemonLifecycle:
         self._notify.alive()  # of a restart, during which the watchdog goes on
         return not self._early
 
-    def ready(self, standing: Standing) -> None:
+    def ready(self, standing: DaemonStanding) -> None:
         """The API answers."""
         self._served = True
         self._starting.end()
@@ -151,7 +151,7 @@ class DaemonLifecycle:
         log.logger().info("daemon.ready", home=str(self._home.path))
 
     @contextmanager
-    def _obeying_signals(self, standing: Standing, live: Live) -> Iterator[None]:
+    def _obeying_signals(self, standing: DaemonStanding, live: Live) -> Iterator[None]:
         """Handlers of our own, and not trio's: they come into force also while the loop is kept from going round."""
         token = trio.lowlevel.current_trio_token()
         asked = False

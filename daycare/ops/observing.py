@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # what is off costs no memory: imported where it is on
     from starlette.routing import Route
 
     from daycare.observe.otlp import Exporter
-    from daycare.observe.spans import Joined, Spans
+    from daycare.observe.spans import JoinedTrace, Spans
 
 _AGAIN_S: Final = 30.0  # after which a port that somebody else has is tried again
 
@@ -68,7 +68,7 @@ class Observation(Feature):
             )
         return exposition(families)
 
-    def join(self, it: "Joined") -> None:
+    def join(self, it: "JoinedTrace") -> None:
         """Let a message that is about to be accepted belong to a trace from outside."""
         if self._spans is not None:
             self._spans.join(it)

@@ -57,7 +57,7 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     stored: frozenset[str]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class SetupPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be. `config` is what `text` says. `secrets` are new ones by name; `came` tells where they are from.
 
     `person` are the fields of the owner that change, `connect` the plugins that are set up, each with its step;
@@ -115,7 +115,7 @@ def plan(
     model_key: str | None = None,
     file: Path | None = None,
     environment: Mapping[str, str] = os.environ,
-) -> Plan:
+) -> SetupPlan:
     """Return what is to be written for this request.
 
     `secrets` and `model_key` were typed, and come before those of the environment; `file` is where the request stands,
@@ -154,7 +154,7 @@ def plan(
     config, problems = parsed(text.encode(), Home(present.home).config)
     if problems:
         raise InvalidError("SETUP_INVALID", "\n".join(map(str, problems)), hint="daycare init --help")
-    made = Plan(
+    made = SetupPlan(
         present=present,
         text=text,
         config=config,
@@ -372,7 +372,7 @@ def _flat(key: Key, value: Any) -> Iterator[tuple[Key, Any]]:
         yield key, None if value == "" else value
 
 
-def _complete(made: Plan, plugin: Plugin, step: SetupStep, file: Path | None) -> None:
+def _complete(made: SetupPlan, plugin: Plugin, step: SetupStep, file: Path | None) -> None:
     """Refuse a plugin whose settings are wrong or that lacks what it needs."""
     if plugin.config is not None:
         _ = plugin_settings(made.present.home, made.config, plugin.name, plugin.config, file)

@@ -47,7 +47,7 @@ from daycare.plugin import (
     Waiting,
 )
 from daycare.tools import lengthy
-from daycare.tools.context import Context
+from daycare.tools.context import ToolCallContext
 
 _WAIT_MAX_S: Final = 3_600.0  # that a connector may ask for at a time; it is asked again then
 _AT_A_TIME: Final = 8  # pieces of a stream before others run: with all that is done for one, some 10 ms
@@ -328,7 +328,7 @@ class CheckedTool:
         result: object = await self.inner.run(context, arguments)
         if isinstance(result, Waiting):
             deadline_s = foreign.seconds(result.deadline_s, WAIT_MAX_S)
-            if not isinstance(context, Context) or result.key not in context.waits:
+            if not isinstance(context, ToolCallContext) or result.key not in context.waits:
                 raise ValueError("it waits for an answer to what it has not asked")
             return Waiting(key=result.key, deadline_s=deadline_s)
         if isinstance(result, Sourced):

@@ -21,7 +21,7 @@ from daycare.plugins import handed_in
 from daycare.store.records import Receipt
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """What the daemon does for connections."""
 
     async def receive(self, connector: str, batch: Sequence[Inbound | Unreadable], cursor: str) -> Sequence[Outcome]:
@@ -61,10 +61,10 @@ class Surroundings:
     token: Callable[[str], bytes | None]
     unseal: Callable[[bytes], str]
     accept: Callable[[Inbound], Awaitable[Receipt]]
-    host: Host | None = None  # none where plugins are only looked at
+    host: ConnectionHost | None = None  # none where plugins are only looked at
 
 
-class Context:
+class HostContext:
     """A `PluginContext`."""
 
     def __init__(self, name: str, config: Any, around: Surroundings) -> None:
@@ -168,7 +168,7 @@ class Context:
         return self._host.commands()
 
     @property
-    def _host(self) -> Host:
+    def _host(self) -> ConnectionHost:
         if self._around.host is None:
             raise ConflictError("CHECK_ONLY", f"connecting the plugin {self.name}: this is a check")
         return self._around.host
@@ -199,7 +199,7 @@ class Context:
         self.tasks.start_soon(task, *arguments)
 
 
-async def in_its_own(context: Context, call: Callable[[], Awaitable[str]], deadline_s: float, doing: str) -> str:
+async def in_its_own(context: HostContext, call: Callable[[], Awaitable[str]], deadline_s: float, doing: str) -> str:
     """Return what a call of a running plugin returns; raise at the deadline, also when it ignores being cancelled.
 
     It runs among the plugin's own tasks, so what cannot be ended hangs there and nowhere else.

@@ -229,7 +229,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     reaction: bool = False
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+class ForwardedReply(msgspec.Struct, frozen=True, kw_only=True):
     """Words of one agent that go out in the conversation of another of the same user, which is told of them."""
 
     agent: Agent
@@ -249,7 +249,7 @@ class TurnEnd(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[Message, ...]
     result: str
     replies: tuple[Reply, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
+    deliveries: tuple[ForwardedReply, ...] = ()
     effects: Effects = Effects()
 
 

@@ -85,7 +85,7 @@ class NewMemory(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 0
 
 
-class Memory(NewMemory, frozen=True, kw_only=True):
+class StoredMemory(NewMemory, frozen=True, kw_only=True):
     """A stored memory. Within a scope the number rises with each new one. `hash` is the SHA-256 of its text."""
 
     no: int
@@ -93,7 +93,7 @@ class Memory(NewMemory, frozen=True, kw_only=True):
     created_at: int
 
 
-class Shape(msgspec.Struct, frozen=True):
+class MemoryShape(msgspec.Struct, frozen=True):
     """Of a memory what ranking needs of all of them: who said it when, in which conversation."""
 
     no: int

@@ -11,7 +11,7 @@ NAME = "pigeon"
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownInChat:
     """Something that was shown in a chat: `call` is `act`, `draft`, `status`, `edit` or `withdraw`."""
 
     at: float
@@ -44,7 +44,7 @@ class FakeConnector(BaseConnector):
         self.slow: dict[str, float] = {}
         self.anywhere = anywhere or Capabilities()
         self.able: dict[str, Capabilities] = {}
-        self.shown: list[Shown] = []
+        self.shown: list[ShownInChat] = []
         self.standing: dict[str, str] = {}
         self._script: deque[float | BaseException | str] = deque()
         self._upsets: dict[str, deque[float | BaseException | str]] = {}
@@ -74,27 +74,27 @@ class FakeConnector(BaseConnector):
 
     async def act(self, target: str, action: str) -> None:
         """Flutter."""
-        await self._show(Shown(trio.current_time(), "act", target, action))
+        await self._show(ShownInChat(trio.current_time(), "act", target, action))
 
     async def draft(self, target: str, number: int, text: str) -> None:
         """Hold up a sheet."""
-        await self._show(Shown(trio.current_time(), "draft", target, text, number=number))
+        await self._show(ShownInChat(trio.current_time(), "draft", target, text, number=number))
 
     async def status(self, target: str, text: str) -> str:
         """Drop a line."""
         receipt = f"line-{sum(shown.call == 'status' for shown in self.shown) + 1}"
-        await self._show(Shown(trio.current_time(), "status", target, text, receipt))
+        await self._show(ShownInChat(trio.current_time(), "status", target, text, receipt))
         return receipt
 
     async def edit(self, target: str, receipt: str, text: str) -> None:
         """Write over a line."""
-        await self._show(Shown(trio.current_time(), "edit", target, text, receipt))
+        await self._show(ShownInChat(trio.current_time(), "edit", target, text, receipt))
 
     async def withdraw(self, target: str, receipt: str) -> None:
         """Fetch a line back."""
-        await self._show(Shown(trio.current_time(), "withdraw", target, "", receipt))
+        await self._show(ShownInChat(trio.current_time(), "withdraw", target, "", receipt))
 
-    async def _show(self, shown: Shown) -> None:
+    async def _show(self, shown: ShownInChat) -> None:
         self.shown.append(shown)
         lost = await _play(self._upsets.get(shown.call, deque()))
         if shown.call == "status" or shown.receipt in self.standing:

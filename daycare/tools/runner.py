@@ -20,7 +20,7 @@ from daycare.plugin import Tool, ToolSpec, Waiting
 from daycare.store.records import Agent, Effects, Turn, User
 from daycare.store.retry import with_retry
 from daycare.tools.catalogue import Catalogue
-from daycare.tools.context import Call, Context, Reach
+from daycare.tools.context import Call, Reach, ToolCallContext
 
 CRASHED = "TOOL_CRASHED"
 
@@ -103,8 +103,10 @@ class Runner:
             return Done(f"there is no tool called {call.name}; there are: {there}", "error", origins=())
         now_ms = self._clock.now_ms()
 
-        def fresh() -> Context:
-            return Context(self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress)
+        def fresh() -> ToolCallContext:
+            return ToolCallContext(
+                self._reach, Call(agent, user, turn, step, call.id), now_ms, chains, allowed, progress
+            )
 
         context = fresh()
         result: str | Waiting | Sourced | None = None

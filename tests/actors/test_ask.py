@@ -11,7 +11,7 @@ from daycare.base.connector import DIRECT
 from daycare.base.errors import BusyError, ConflictError, NotFoundError, UnavailableError
 from daycare.base.limits import ATTEMPTS_MAX, INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, Origin
-from daycare.base.path import Fetch, Kind
+from daycare.base.path import FetchPolicy, Kind
 from daycare.plugin import Completion, Inbound, InferRequest
 from daycare.store.records import Receipt, User
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
@@ -185,14 +185,14 @@ async def test_a_turn_survives_the_death_of_its_agent(tmp_path: Path, autojump_c
 async def test_posting_to_the_most_recent_foreground_agent(tmp_path: Path, autojump_clock: object) -> None:
     async with open_daemon(tmp_path) as house:
         envelope = _question("/ann/direct")
-        assert await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope) == []
+        assert await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope) == []
         await _two(house)
         await house.talk("hello")
         await house.talk("hello", path=A)
-        [(_, receipt)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        [(_, receipt)] = await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope)
         assert isinstance(receipt, Receipt)
         assert receipt.agent_id == (await house.daemon.directory.at("/ann/direct")).id
-        [(_, again)] = await house.daemon.router.post_to_user_agents(Fetch.MOST_RECENT_FOREGROUND, envelope)
+        [(_, again)] = await house.daemon.router.post_to_user_agents(FetchPolicy.MOST_RECENT_FOREGROUND, envelope)
         assert isinstance(again, Receipt) and again.duplicate and again.seq == receipt.seq
         assert house.events("message.accepted")[-1]["duplicate"] is True
 

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import UnavailableError
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted
@@ -40,10 +40,10 @@ async def test_a_command_does_not_wait_for_the_running_turn(
 async def test_a_burst_of_commands_is_obeyed_in_order_and_each_once(tmp_path: Path, autojump_clock: object) -> None:
     model, ran = Scripted(), []
 
-    async def count(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def count(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         ran.append(rest)
         await trio.sleep(1)
-        return Answer(f"did {rest}")
+        return CommandAnswer(f"did {rest}")
 
     async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("count", Command("count", count))
@@ -57,10 +57,10 @@ async def test_a_burst_of_commands_is_obeyed_in_order_and_each_once(tmp_path: Pa
 async def test_a_command_that_outlives_its_turn_runs_once(tmp_path: Path, autojump_clock: object) -> None:
     model, ran = Scripted(), []
 
-    async def slow(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def slow(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         ran.append(rest)
         await trio.sleep(200)
-        return Answer("done")
+        return CommandAnswer("done")
 
     async with open_daemon(tmp_path, model) as house:
         house.daemon.commands.add("slow", Command("be slow", slow))
@@ -78,7 +78,7 @@ async def test_a_command_that_outlives_its_turn_runs_once(tmp_path: Path, autoju
 async def test_stop_passes_a_command_that_hangs(tmp_path: Path, autojump_clock: object, command: str) -> None:
     model = Scripted()
 
-    async def hang(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def hang(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         await trio.sleep_forever()
         raise AssertionError
 
@@ -121,7 +121,7 @@ async def test_a_disk_that_refuses_costs_no_answer(tmp_path: Path, autojump_cloc
 async def test_a_command_is_answered_after_a_crash_in_the_middle_of_it(tmp_path: Path, autojump_clock: object) -> None:
     model = Scripted()
 
-    async def hang(agent: object, lane: object, row: object, rest: str) -> Answer:
+    async def hang(agent: object, lane: object, row: object, rest: str) -> CommandAnswer:
         await trio.sleep_forever()
         raise AssertionError
 

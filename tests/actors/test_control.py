@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.limits import INBOX_MAX_MESSAGES
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
@@ -221,10 +221,10 @@ async def test_a_path_at_the_start_is_no_command(tmp_path: Path, autojump_clock:
 
 
 async def test_a_command_that_fails_says_so_and_holds_up_nothing(tmp_path: Path, autojump_clock: object) -> None:
-    async def broken(*_: object) -> Answer:
+    async def broken(*_: object) -> CommandAnswer:
         raise ZeroDivisionError("a defect")
 
-    async def away(*_: object) -> Answer:
+    async def away(*_: object) -> CommandAnswer:
         raise UnavailableError("AWAY", "listing models: the server is away")
 
     async with open_daemon(tmp_path) as house:
@@ -296,9 +296,9 @@ async def test_stop_at_the_moment_a_turn_ends_does_not_swallow_the_next(tmp_path
 async def test_a_command_that_waits_behind_a_stopped_turn_runs_once(tmp_path: Path, autojump_clock: object) -> None:
     runs = []
 
-    async def count(*_: object) -> Answer:
+    async def count(*_: object) -> CommandAnswer:
         runs.append(trio.current_time())
-        return Answer("counted")
+        return CommandAnswer("counted")
 
     model = Scripted()
     model.enqueue(500.0)

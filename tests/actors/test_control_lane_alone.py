@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from daycare.actors.lifecycle import Activation
-from daycare.agent.commands import Answer, Command
+from daycare.agent.commands import Command, CommandAnswer
 from daycare.base.errors import ConflictError
 from daycare.base.limits import INBOX_MAX_MESSAGES, MAILBOX_MAX_ROWS
 from daycare.base.messages import Envelope, EnvelopeKind, Lane, Origin
@@ -98,9 +98,9 @@ async def test_commands_to_a_parked_agent_are_obeyed_once_and_in_order_after_a_r
 def _counting(house: TestDaemon) -> list[str]:
     obeyed: list[str] = []
 
-    async def count(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> Answer:
+    async def count(agent: Agent, lane: Activation, row: InboxRow, rest: str) -> CommandAnswer:
         obeyed.append(rest)
-        return Answer(f"counted {rest}")
+        return CommandAnswer(f"counted {rest}")
 
     house.daemon.commands.add("count", Command("count", count))
     return obeyed

@@ -15,7 +15,7 @@ import pytest
 import trio
 
 from daycare.api.app import build
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.errors import ForbiddenError
 from daycare.base.messages import Envelope, Origin, ToolResult
 from daycare.base.path import Kind
@@ -166,7 +166,7 @@ async def test_no_helper_is_made_below_another_users_agent(tmp_path: Path, autoj
         for target in addresses("ben"):
             task = Envelope(
                 to="", user="ben", origin=Origin.AGENT, sender="/ann/agent/x", key="k", text="x", trace="t",
-                cause=Question("w", "id", 1),
+                cause=AgentQuestion("w", "id", 1),
             )  # fmt: skip
             with pytest.raises(ForbiddenError, match="one user to another"):
                 await home.house.daemon.helpers.help(await home.at(target), AgentConfig(), f"born:{target}", task)

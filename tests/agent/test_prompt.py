@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from daycare.agent import tokens
 from daycare.agent.blocks import block, cut, data, mark_of, owned
-from daycare.agent.prompt import BASE, Entry, Passage, Persona, Sections, assemble
+from daycare.agent.prompt import BASE, Passage, Persona, PromptEntry, Sections, assemble
 from daycare.agent.sections import introduce, load_sections
 from daycare.base.fence import NAMES
 from daycare.base.messages import Origin
@@ -47,8 +47,8 @@ def everything(**more: object) -> Sections:
         soul=Passage("You love tea.", "agent"),
         style=Passage("No emoji.", "global"),
         user=Passage("The user's name is Ann.", "user"),
-        others=(Entry("/ann/agent/scribe", "writes letters"), Entry("/ann/telegram")),
-        skills=(Entry("mail.md", "How to write a mail"),),
+        others=(PromptEntry("/ann/agent/scribe", "writes letters"), PromptEntry("/ann/telegram")),
+        skills=(PromptEntry("mail.md", "How to write a mail"),),
         memory=Passage("# Memory\n\n## User Facts\n- has a cat", "agent"),
         daily=(("2026-12-31", Passage("- 23:00 went to bed")), ("2027-01-01", Passage("- 09:00 had tea"))),
         recalled=(("entity", "Entity: Tofu (thing) - a cat"), ("log", "[2026-12-01 10:00] Ann: Tofu is asleep")),
@@ -141,7 +141,7 @@ async def test_a_helper_reads_no_documents() -> None:
         async def passage(self, agent: Agent, name: str) -> Passage | None:
             raise AssertionError(name)
 
-        async def skills(self, agent: Agent) -> Sequence[Entry]:
+        async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
             raise AssertionError
 
         async def version(self) -> int:
@@ -173,7 +173,7 @@ SHAPE = re.findall(TAG, system(everything(), agent(system_prompt="x")).removepre
 def test_no_text_closes_its_block_or_opens_another(one: str, two: str, three: str, four: str) -> None:
     hostile = everything(
         identity=Passage(f"i{one}"), soul=Passage(f"s{two}"), user=Passage(f"u{three}"), memory=Passage(f"m{four}"),
-        others=(Entry("/ann/agent/x", one),), skills=(Entry(f"s{two}.md", three),),
+        others=(PromptEntry("/ann/agent/x", one),), skills=(PromptEntry(f"s{two}.md", three),),
         daily=(("2026-12-31", Passage(f"d{four}")), ("2027-01-01", Passage(f"d{one}"))),
         recalled=(("entity", f"r{two}"), ("log", f"r{one}")),
     )  # fmt: skip
@@ -216,7 +216,7 @@ def test_what_is_too_long_is_cut_at_a_line_and_says_so() -> None:
 
 
 def test_the_list_of_skills_has_at_most_4_000_tokens() -> None:
-    many = tuple(Entry(f"skill-{number:04}.md", "what it does " * 10) for number in range(2_000))
+    many = tuple(PromptEntry(f"skill-{number:04}.md", "what it does " * 10) for number in range(2_000))
     listed = system(everything(skills=many)).partition(f"<skills {MARK}>\n")[2].partition("\n</skills")[0]
     assert 3_900 < tokens.of_text(listed) <= 4_000
     assert listed.endswith("[cut: memory_list shows all]")

@@ -19,7 +19,7 @@ from daycare.actors.permission_checks import PermissionChecks
 from daycare.actors.ports import LanePorts
 from daycare.actors.router import Posted, Router
 from daycare.actors.supervisor import Supervisor
-from daycare.agent.attachments import Files
+from daycare.agent.attachments import AttachedFiles
 from daycare.agent.behaviours import Behaviours
 from daycare.agent.budgets import Budgets
 from daycare.agent.deliveries import Deliveries
@@ -32,7 +32,7 @@ from daycare.base.events import AgentDied, TurnFinished
 from daycare.base.health import Finding
 from daycare.base.ids import new_trace_id
 from daycare.base.messages import Envelope, EnvelopeKind, File, Lane, Message, Text
-from daycare.base.path import Fetch
+from daycare.base.path import FetchPolicy
 from daycare.base.path import Path as Address
 from daycare.feature import Core
 from daycare.features import open_store
@@ -44,18 +44,18 @@ from daycare.features.backups.engine import Backups
 from daycare.features.budgets import Budgeting
 from daycare.features.cron import Cron
 from daycare.features.exports import Exporting
-from daycare.features.exports.engine import Exports
+from daycare.features.exports.engine import ExportEngine
 from daycare.features.health import Watching
-from daycare.features.health.service import Health
+from daycare.features.health.service import HealthService
 from daycare.features.memory.documents.service import Documents
 from daycare.features.memory.service import MemoryFeature
 from daycare.features.models import Models
-from daycare.features.pairing import Pairing
+from daycare.features.pairing import PairingFeature
 from daycare.features.people import PeopleFeature
 from daycare.features.signals import Signals
 from daycare.features.tasks import Tasks
 from daycare.inference.pool import Pool
-from daycare.inference.sources import Source
+from daycare.inference.sources import ProviderSource
 from daycare.observe.bus import Bus, Gap
 from daycare.observe.keeper import Keeper
 from daycare.ops.metrics import DaemonMetrics
@@ -293,7 +293,7 @@ async def open_api(
             )
 
         async def accept_all(inbound: Inbound) -> list[Posted]:
-            return await router.post_to_user_agents(Fetch.ALL_OF_USER, (await envelope_of(inbound))[0])
+            return await router.post_to_user_agents(FetchPolicy.ALL_OF_USER, (await envelope_of(inbound))[0])
 
         async def status() -> Mapping[str, Any]:
             return {"version": "test", "user": "ann", "memory": {"embedder": "none"}}
@@ -325,8 +325,8 @@ async def open_api(
         run.stop.ask = lambda restart, reason: stops.append((restart, reason))  # type: ignore[method-assign]
         service = ApprovalsService(store, bus, clock, "ann", nobody, tell)
         outcomes = ApprovalMessages(store, service, bus, clock, {}, target)
-        health = Health(store, directory, router, well, quiet_operator)
-        pool = pool or Pool({"offline": Source("offline", OfflineProvider())}, {"default": "offline/rules"})
+        health = HealthService(store, directory, router, well, quiet_operator)
+        pool = pool or Pool({"offline": ProviderSource("offline", OfflineProvider())}, {"default": "offline/rules"})
         permissions = PermissionChecks(directory, live, bus, clock)
         memory = MemoryFeature(
             store=store,
@@ -368,17 +368,17 @@ async def open_api(
                 signals,
                 Approving(store, directory, service, outcomes, live, clock, "ann"),
                 Budgeting(store, directory, budgets, clock, "ann"),
-                Pairing(store, directory, clock, "ann"),
+                PairingFeature(store, directory, clock, "ann"),
                 Models(pool, "ann"),
                 PeopleFeature(store, vault, permissions, "ann"),
                 BackingUp(Backups(Home(folder), live, store, clock)),
-                Exporting(Exports(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
+                Exporting(ExportEngine(store, directory, lambda config: None, clock, folder, "direct:ann", live)),
                 Watching(store, router, accept, health, "ann"),
                 Observation(live, bus, metrics, store.commits, "api"),
                 Steering(store, bus, run, status, reload),
             ],
             heartbeats=signals.heartbeats,
-            files=Files(store, {}),
+            files=AttachedFiles(store, {}),
         )
         shutdown, ended = trio.Event(), trio.Event()
 

@@ -8,7 +8,7 @@ from daycare.base.limits import DOCUMENT_MAX_BYTES
 from daycare.base.messages import Origin
 from daycare.features.approvals.service import ApprovalAsk
 from daycare.store.records import Agent, User
-from daycare.store.records_approvals import DocumentAction, Finding
+from daycare.store.records_approvals import ApprovalFinding, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from tests.api.conftest import ANN, Api, Json
 
@@ -195,5 +195,5 @@ async def test_a_grant_approves_at_once_and_is_listed(api: Api) -> None:
     await api.refused(403, "APPROVAL_OTHERS", "POST", "/v1/approvals/auto", {"path": ANN, "hours": 1, "user": "ben"})
 
 
-async def _suspicious(text: str) -> list[Finding]:
-    return [Finding(severity="danger", meaning="a test", excerpt=text.strip())]
+async def _suspicious(text: str) -> list[ApprovalFinding]:
+    return [ApprovalFinding(severity="danger", meaning="a test", excerpt=text.strip())]

@@ -8,10 +8,10 @@ import msgspec
 import trio
 
 from daycare.base.messages import Origin
-from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Person
+from daycare.features.approvals.service import ApprovalAsk, ApprovalsService, Approver
 from daycare.plugin import Inbound, Outcome, Plugin, StructTool, ToolContext
 from daycare.store.records import Agent
-from daycare.store.records_approvals import Approval, DocumentAction, Finding
+from daycare.store.records_approvals import Approval, ApprovalFinding, DocumentAction
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon
@@ -19,7 +19,7 @@ from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 
 MEMORY = "MEMORY.md"
-ANN = Person("ann", "pigeon:ann")
+ANN = Approver("ann", "pigeon:ann")
 
 
 @dataclass
@@ -154,9 +154,9 @@ async def propose(scene: Scene, text: str = "- has a dog\n", step: int = 0, **mo
     return it.no
 
 
-async def suspicious(text: str) -> list[Finding]:
+async def suspicious(text: str) -> list[ApprovalFinding]:
     """A scanner that finds addresses."""
-    return [Finding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
+    return [ApprovalFinding(severity="danger", meaning="a mail address", excerpt=text.strip())] if "@" in text else []
 
 
 def service_of(house: TestDaemon) -> ApprovalsService:

@@ -13,7 +13,7 @@ from daycare.base.messages import Origin
 from daycare.features.approvals.views import compact
 from daycare.plugin import Inbound
 from daycare.store.records import User
-from daycare.store.records_approvals import ApprovalState, Finding
+from daycare.store.records_approvals import ApprovalFinding, ApprovalState
 from daycare.store.records_documents import Layer, Place
 from daycare.testing.daemon import open_daemon
 from daycare.testing.fake_connector import texts
@@ -431,7 +431,7 @@ async def test_past_the_bounds_nothing_is_scanned_and_nothing_kept(autojump_cloc
         await propose(scene, f"- {step}\n", step)
     scanned: list[str] = []
 
-    async def scan(text: str) -> list[Finding]:
+    async def scan(text: str) -> list[ApprovalFinding]:
         scanned.append(text)
         return []
 

@@ -8,7 +8,7 @@ import trio
 from daycare.base.clock import SystemClock
 from daycare.features.backups import restoring
 from daycare.features.backups.backup_store import publish
-from daycare.features.backups.making import Progress
+from daycare.features.backups.making import BackupProgress
 from daycare.store.home import Home
 from daycare.store.sqlite.database import check
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -30,7 +30,7 @@ async def test_every_message_that_was_acknowledged_before_is_answered_once_by_th
                 while len(acknowledged) < (number + 1) * _MESSAGES // 5:
                     await trio.sleep(0.001)
                 before.append(set(acknowledged))
-                report = await house.daemon.backups.backups.make(with_key=True, progress=Progress())
+                report = await house.daemon.backups.backups.make(with_key=True, progress=BackupProgress())
                 data = [piece async for piece in house.daemon.backups.backups.fetch(report.id)]
                 publish(data, tmp_path / f"b{number}", "")
                 made.append(tmp_path / f"b{number}")

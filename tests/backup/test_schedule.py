@@ -14,7 +14,7 @@ from daycare.config import BackupSection, Config, load
 from daycare.features import open_store
 from daycare.features.backups.backup_store import rotate, scheduled_in
 from daycare.features.backups.engine import Backups
-from daycare.features.backups.making import Progress
+from daycare.features.backups.making import BackupProgress
 from daycare.features.backups.schedule import set_backup
 from daycare.settings import Live
 from daycare.store.home import Home
@@ -143,7 +143,7 @@ async def test_with_a_passphrase_they_are_sealed_and_have_the_key(backups: Backu
 
 
 async def test_one_that_is_asked_for_is_fetched_once(backups: Backups, tmp_path: Path) -> None:
-    report = await backups.make(with_key=False, progress=Progress())
+    report = await backups.make(with_key=False, progress=BackupProgress())
     data = b"".join([piece async for piece in backups.fetch(report.id)])
     assert len(data) == report.bytes
     (tmp_path / "b").write_bytes(data)
@@ -154,9 +154,9 @@ async def test_one_that_is_asked_for_is_fetched_once(backups: Backups, tmp_path:
 
 async def test_whoever_goes_away_ends_it(backups: Backups) -> None:
     with trio.move_on_after(0) as scope:
-        await backups.make(with_key=False, progress=Progress())
+        await backups.make(with_key=False, progress=BackupProgress())
     assert scope.cancelled_caught
-    await backups.make(with_key=False, progress=Progress())
+    await backups.make(with_key=False, progress=BackupProgress())
 
 
 def test_the_last_one_that_was_checked_is_never_removed(tmp_path: Path) -> None:

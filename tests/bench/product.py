@@ -151,7 +151,7 @@ class _Actors:
             self.quiet.set()
 
     async def take_turn(self, agent: Agent, lane: Activation) -> None:
-        """Take one turn; see `TurnTaker`."""
+        """Take one turn; see `TurnPort`."""
         number = population.number(agent.id)
         if lane.turn is None:
             lane.begun = lane.claim()

@@ -8,7 +8,7 @@ import trio
 from daycare.config import Config, ModelSection, ModelsSection, ProviderSection
 from daycare.settings import BudgetsSection
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
-from daycare.testing.model_server import Scripted
+from daycare.testing.model_server import ScriptedAnswer
 from daycare.testing.openai_server import FakeOpenAI
 
 AGENTS = 64
@@ -48,7 +48,7 @@ async def talk_all(house: TestDaemon) -> list[str]:
 
 async def test_64_calls_at_the_limit_never_spend_more_than_it(tmp_path: Path) -> None:
     def reply(words: int) -> Any:
-        return lambda body: Scripted(text=" ".join(["word"] * words), delay_s=0.1)
+        return lambda body: ScriptedAnswer(text=" ".join(["word"] * words), delay_s=0.1)
 
     for words in (TOKENS, 5):  # as much as was reserved, and less
         async with (

@@ -23,7 +23,7 @@ from daycare.connectors.typing_status import TypingStatus
 from daycare.observe.about import About
 from daycare.observe.bus import Bus
 from daycare.plugin import Capabilities
-from daycare.testing.fake_connector import FakeConnector, Shown
+from daycare.testing.fake_connector import FakeConnector, ShownInChat
 
 PRIVATE = Capabilities(typing_s=5.0, drafts=True, preview_every_s=1.0)
 GROUP = Capabilities(typing_s=5.0, edits=True, withdrawals=True, preview_every_s=3.0)
@@ -110,7 +110,7 @@ class Stage:
     def texts(self, call: str) -> list[str]:
         return [shown.text for shown in self.of(call)]
 
-    def of(self, call: str) -> list[Shown]:
+    def of(self, call: str) -> list[ShownInChat]:
         return [shown for shown in self.pigeon.shown if shown.call == call]
 
 

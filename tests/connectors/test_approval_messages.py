@@ -8,7 +8,7 @@ import trio
 
 from daycare.base.errors import AwayError, BusyError, InvalidError, UnavailableError
 from daycare.base.limits import APPROVAL_S, EXPIRE_EVERY_S, OUTCOMES_LOOK_S, OUTCOMES_SOON_S
-from daycare.features.approvals.service import Person
+from daycare.features.approvals.service import Approver
 from daycare.plugin import Capabilities
 from daycare.store.records_approvals import Approval
 from daycare.testing.clock import VirtualClock
@@ -17,7 +17,7 @@ from daycare.testing.fake_connector import FakeConnector
 from daycare.testing.scripted import Scripted
 from tests.approvals.story import ANN, ann, asking, memory_of, overwrite, service_of, settle
 
-TERMINAL = Person("ann", "direct:ann")
+TERMINAL = Approver("ann", "direct:ann")
 
 
 @pytest.fixture

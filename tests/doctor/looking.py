@@ -8,7 +8,7 @@ import apsw
 
 from daycare.ops.doctor.checks import CHECKS, Mended, examine, mend
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.store.home import Home
 from daycare.store.vault import open_vault
 
@@ -17,7 +17,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def look(home: Home, *names: str, offline: bool = False) -> list[Finding]:
+def look(home: Home, *names: str, offline: bool = False) -> list[DoctorFinding]:
     """Return what looks find, all of them if none is named."""
     return list(examine(DoctorContext.of(home, now_ms(), offline=offline), names or tuple(CHECKS)))
 
@@ -29,7 +29,7 @@ def bad(home: Home, *names: str, offline: bool = False) -> list[tuple[str, str, 
     ]
 
 
-def one(home: Home, name: str) -> Finding:
+def one(home: Home, name: str) -> DoctorFinding:
     """Return the worst finding of a look."""
     rank = ("ok", "warn", "fail")
     return max(look(home, name), key=lambda each: rank.index(each.level))

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from daycare.base.errors import ConflictError, UnavailableError
-from daycare.ops.doctor.bundle import Member, refuse_target, write_bundle
+from daycare.ops.doctor.bundle import BundleMember, refuse_target, write_bundle
 from daycare.ops.doctor.checks import examine
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.pseudonyms import Pseudonyms
@@ -69,7 +69,7 @@ def lived(home: Home) -> Home:
     return home
 
 
-def pack(home: Home, target: Path, *, keep_names: bool = False) -> tuple[list[Member], dict[str, str]]:
+def pack(home: Home, target: Path, *, keep_names: bool = False) -> tuple[list[BundleMember], dict[str, str]]:
     context = DoctorContext.of(home, now_ms(), offline=True)
     members = write_bundle(target, context, list(examine(context)), keep_names=keep_names)
     with tarfile.open(fileobj=io.BytesIO(target.read_bytes())) as archive:

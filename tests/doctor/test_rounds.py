@@ -9,7 +9,7 @@ import pytest
 from daycare.base.errors import InvalidError
 from daycare.ops.doctor.checks import CHECKS, chosen, examine, mend
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import Finding, Look, Mend
+from daycare.ops.doctor.finding import DoctorFinding, Look, Mend
 from daycare.store.home import Home, HomeLock
 from tests.doctor.looking import now_ms
 
@@ -23,13 +23,13 @@ def test_a_look_that_hangs_is_told_and_holds_up_no_other(context: DoctorContext)
     release = threading.Event()
     ended: list[bool] = []
 
-    def hangs(_: DoctorContext) -> Iterator[Finding]:
+    def hangs(_: DoctorContext) -> Iterator[DoctorFinding]:
         release.wait(60)
         ended.append(True)
-        yield Finding("ok", "late", "")
+        yield DoctorFinding("ok", "late", "")
 
-    def works(_: DoctorContext) -> Iterator[Finding]:
-        yield Finding("ok", "works", "yes")
+    def works(_: DoctorContext) -> Iterator[DoctorFinding]:
+        yield DoctorFinding("ok", "works", "yes")
 
     looks: dict[str, tuple[Look, float]] = {"hangs": (hangs, 0.3), "works": (works, 30.0)}
     waiting: list[list[str]] = []
@@ -42,8 +42,8 @@ def test_a_look_that_hangs_is_told_and_holds_up_no_other(context: DoctorContext)
 
 
 def test_a_look_that_breaks_is_told_with_what_it_found_before(context: DoctorContext) -> None:
-    def breaks(_: DoctorContext) -> Iterator[Finding]:
-        yield Finding("warn", "one", "first")
+    def breaks(_: DoctorContext) -> Iterator[DoctorFinding]:
+        yield DoctorFinding("warn", "one", "first")
         raise ValueError("a defect")
 
     found = list(examine(context, ("breaks",), looks={"breaks": (breaks, 30.0)}))
@@ -83,10 +83,10 @@ def test_one_thing_is_mended_once_and_a_failure_holds_up_no_other(context: Docto
         raise PermissionError("not yours")
 
     findings = [
-        Finding("fail", "a", "", look="a", mend=Mend("break", breaks)),
-        Finding("warn", "b", "", look="b", mend=Mend("mend", lambda: done.append("b"))),
-        Finding("warn", "c", "", look="c", mend=Mend("mend", lambda: done.append("c"))),
-        Finding("ok", "d", "", look="d", mend=Mend("never", lambda: done.append("d"))),
+        DoctorFinding("fail", "a", "", look="a", mend=Mend("break", breaks)),
+        DoctorFinding("warn", "b", "", look="b", mend=Mend("mend", lambda: done.append("b"))),
+        DoctorFinding("warn", "c", "", look="c", mend=Mend("mend", lambda: done.append("c"))),
+        DoctorFinding("ok", "d", "", look="d", mend=Mend("never", lambda: done.append("d"))),
     ]
     assert [each.done for each in mend(context, findings, now_ms(), dry_run=True)] == [False, False]
     assert done == []
@@ -96,7 +96,7 @@ def test_one_thing_is_mended_once_and_a_failure_holds_up_no_other(context: Docto
 
 
 def test_what_needs_the_home_alone_waits_for_nobody(context: DoctorContext) -> None:
-    findings = [Finding("warn", "a", "", look="a", mend=Mend("mend", lambda: None, alone=True))]
+    findings = [DoctorFinding("warn", "a", "", look="a", mend=Mend("mend", lambda: None, alone=True))]
     with HomeLock(context.home) as lock:
         lock.acquire("run", now_ms())
         [left] = mend(context, findings, now_ms(), dry_run=False)

@@ -17,16 +17,16 @@ from daycare.base.path import Path as Address
 from daycare.config import Config
 from daycare.features.cron.records import NewCronJob
 from daycare.features.cron.rows import CronRows
-from daycare.features.exports.archive import Archive
-from daycare.features.exports.engine import Exports, Progress, Report
+from daycare.features.exports.archive import ExportArchive
+from daycare.features.exports.engine import ExportEngine, ExportProgress, ExportReport
 from daycare.features.exports.names import Renaming
 from daycare.plugin import Inbound
 from daycare.store.records import AgentConfig, Summary, TurnEnd, User
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place
-from daycare.store.records_exports import Anything, JobRecord, Record
+from daycare.store.records_exports import Anything, ExportRecord, JobRecord
 from daycare.testing.daemon import TestDaemon, open_daemon
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ExportRecord)
 WORK = "/ann/agent/work"
 ANN = Attribution(origin=Origin.PERSON, author="direct:ann", approver="direct:ann", reason="set up")
 SAID = ("My sister Clara lives in Bern.", "I love green tea.", "My favourite colour is teal.")
@@ -135,21 +135,21 @@ async def documents(house: TestDaemon, owner: str) -> None:
     await put(Layer.USER, "ann", "USER.md", "Ann gardens.", ANN)
 
 
-def exports_of(house: TestDaemon) -> Exports:
+def exports_of(house: TestDaemon) -> ExportEngine:
     """Return what exports and imports in a house."""
     return house.daemon.exports
 
 
-async def exported(house: TestDaemon, path: str = WORK, *, shared: bool = False) -> tuple[Report, bytes]:
+async def exported(house: TestDaemon, path: str = WORK, *, shared: bool = False) -> tuple[ExportReport, bytes]:
     """Export an agent; return what came of it, and the file."""
     exports = exports_of(house)
-    report = await exports.export(path, shared=shared, progress=Progress())
+    report = await exports.export(path, shared=shared, progress=ExportProgress())
     return report, b"".join([piece async for piece in exports.fetch(report.id)])
 
 
 async def imported(
     house: TestDaemon, data: bytes, path: str, *, approve: bool = False, dry_run: bool = False
-) -> Report:
+) -> ExportReport:
     """Import a file as an agent."""
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -159,12 +159,12 @@ async def imported(
     exports = exports_of(house)
     upload, size = await exports.receive(pieces())
     assert size == len(data)
-    return await exports.bring(upload, path, approve=approve, dry_run=dry_run, progress=Progress())
+    return await exports.bring(upload, path, approve=approve, dry_run=dry_run, progress=ExportProgress())
 
 
 def records(data: bytes) -> list[Anything]:
     """Return the records of an export."""
-    return list(Archive(BytesIO(data)).records())
+    return list(ExportArchive(BytesIO(data)).records())
 
 
 def as_it_should_be(data: bytes, new: str, *, trusted: bool = False) -> list[Anything]:
@@ -176,7 +176,7 @@ def as_it_should_be(data: bytes, new: str, *, trusted: bool = False) -> list[Any
 
 def files(data: bytes) -> list[tuple[str, bytes]]:
     """Return name and bytes of the files of an export."""
-    return [(record.name, content) for _, record, content in Archive(BytesIO(data)).files()]
+    return [(record.name, content) for _, record, content in ExportArchive(BytesIO(data)).files()]
 
 
 def of_kind(data: bytes, kind: type[R]) -> list[R]:

@@ -19,8 +19,7 @@ import trio
 import trio.testing
 from msgspec.structs import replace
 
-from daycare.base.consent import CHANGES, LOG, ApprovalsSection, Consent, chosen
-from daycare.base.consent import Rule as ApprovalRule
+from daycare.base.consent import CHANGES, LOG, ApprovalRule, ApprovalsSection, Consent, chosen
 from daycare.base.cron import CronSpec
 from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import Envelope, Origin
@@ -29,7 +28,7 @@ from daycare.base.permission import ACTIONS, TOOL, Decision, OwnRule, Permission
 from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.backups import restoring
 from daycare.features.cron.rows import CronRows
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.rules.consent import needed
 from daycare.store.home import Home
 from daycare.store.records import Agent, AgentConfig, NewTimer, User
@@ -257,7 +256,7 @@ async def by_clone(folder: Path, roots: Mapping[str, str]) -> Found:
     async with house_at(folder / "here") as house:
         await lived(house)
         for root, to in roots.items():
-            await exports_of(house).clone(root, to, progress=Progress())
+            await exports_of(house).clone(root, to, progress=ExportProgress())
         return await found_at(house, roots)
 
 
@@ -395,7 +394,7 @@ async def test_a_copy_is_narrowed_by_rules_of_its_own_and_follows_those_that_hol
 ) -> None:
     async with house_at(tmp_path / "here") as house:
         await house.agent(WORK)
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         twin = await house.daemon.directory.at("/ann/agent/twin")
         told = [str(rule) for rule in twin.config.permissions.rules]
         assert told == [
@@ -432,7 +431,7 @@ async def test_an_agent_does_not_become_one_of_a_kind_that_may_more(
         if await house.daemon.directory.find(source) is None:
             await house.agent(source)
         with pytest.raises(ConflictError, match="may do more") as refused:
-            await exports_of(house).clone(source, to, progress=Progress())
+            await exports_of(house).clone(source, to, progress=ExportProgress())
         assert refused.value.code == "COPY_KIND" and refused.value.hint
         with pytest.raises(ConflictError, match="may do more"):
             await imported(house, (await exported(house, source))[1], to)
@@ -442,10 +441,10 @@ async def test_an_agent_does_not_become_one_of_a_kind_that_may_more(
 async def test_a_conversation_becomes_a_lasting_agent_and_back(tmp_path: Path, autojump_clock: object) -> None:
     async with house_at(tmp_path / "here") as house:
         await house.talk("hello")
-        await exports_of(house).clone("/ann/direct", "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone("/ann/direct", "/ann/agent/twin", progress=ExportProgress())
         bobs = await house.daemon.directory.at("/bob/direct")
         await house.store.agents.set_state(bobs.id, "dead", "ended")
-        await exports_of(house).clone("/ann/agent/twin", "/bob/direct", progress=Progress())
+        await exports_of(house).clone("/ann/agent/twin", "/bob/direct", progress=ExportProgress())
 
 
 GUARD = Rule(action="read_history", decision=Decision.DENY, object=f"{WORK}/**")
@@ -466,7 +465,7 @@ async def test_what_others_may_not_read_is_copied_only_to_where_they_may_not_eit
 ) -> None:
     async def copy(house: TestDaemon) -> None:
         if way == "clone":
-            await exports_of(house).clone(WORK, to, progress=Progress())
+            await exports_of(house).clone(WORK, to, progress=ExportProgress())
         else:
             await imported(house, (await exported(house))[1], to)
 
@@ -501,7 +500,7 @@ async def test_a_copy_asks_as_often_as_the_first_and_as_others_here(
     section = ApprovalsSection(memory_write=default, memory_append=default, memory_delete=default)
     async with house_at(tmp_path / "here", (), section) as house:
         await house.agent(WORK, AgentConfig(approvals=policy))
-        await exports_of(house).clone(WORK, "/bob/agent/x", progress=Progress())
+        await exports_of(house).clone(WORK, "/bob/agent/x", progress=ExportProgress())
         assert (await house.daemon.directory.at("/bob/agent/x")).config.approvals is copied
 
 
@@ -513,7 +512,7 @@ async def test_a_budget_that_is_there_is_only_narrowed(tmp_path: Path, autojump_
         await house.store.budgets.put(there)
         house.daemon.budgets.forget()
         await house.daemon.budgets.rows()
-        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=Progress())
+        await exports_of(house).clone(WORK, "/ann/agent/twin", progress=ExportProgress())
         row = (await house.daemon.budgets.rows())["/ann/agent/twin"]
         assert row.limits == {"day.calls": 10, "day.usd": 7, "month.usd": 2_000_000}
 

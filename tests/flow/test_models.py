@@ -8,7 +8,7 @@ import trio.testing
 
 from daycare.base.errors import UnavailableError
 from daycare.config import Config, ModelSection, ModelsSection, PluginsSection, ProviderSection
-from daycare.inference.pool import Choice
+from daycare.inference.pool import ModelChoice
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.testing.daemon import OWNER, TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, say
@@ -110,7 +110,7 @@ async def test_a_key_alone_adds_a_well_known_provider_in_the_next_turn(
         assert pool.configured == []
         await house.store.secrets.put("openai", OWNER, sealed("first-key"))
         assert "openai" in pool.configured
-        assert await pool.plan() == (Choice("openai", "gpt-5"),)
+        assert await pool.plan() == (ModelChoice("openai", "gpt-5"),)
         assert await house.talk("one") == "gpt-5"
         await house.store.secrets.put("openai", OWNER, sealed("second-key"))
         assert await house.talk("two") == "gpt-5"

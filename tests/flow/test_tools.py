@@ -22,7 +22,7 @@ from daycare.store.records import AgentConfig, NewTimer, User
 from daycare.testing.clock import VirtualClock
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import Scripted, call, echo, say
-from daycare.testing.tools import Note
+from daycare.testing.tools import NoteWord
 from tests.actors.helpers import config, history, said_to, tools
 
 
@@ -70,10 +70,10 @@ async def test_a_tool_that_takes_too_long_is_cut_off(tmp_path: Path, autojump_cl
 
 
 async def test_a_long_result_is_cut_and_kept_for_reading_on(tmp_path: Path, autojump_clock: object) -> None:
-    async def talk(context: ToolContext, arguments: Note) -> str:
+    async def talk(context: ToolContext, arguments: NoteWord) -> str:
         return "x" * TOOL_RESULT_MAX_CHARS + "the end"
 
-    long = Plugin(name="long", tools=(StructTool("talk", Note, talk, idempotent=True),))
+    long = Plugin(name="long", tools=(StructTool("talk", NoteWord, talk, idempotent=True),))
     model = Scripted()
     async with open_daemon(tmp_path, model, plugins=[long]) as house:
         result = await _result(house, model, "talk", {"word": "a"})
@@ -117,11 +117,11 @@ async def test_a_role_has_the_tools_of_its_list_only(tmp_path: Path, autojump_cl
 
 
 async def test_a_tool_says_how_far_it_is(tmp_path: Path, autojump_clock: object) -> None:
-    async def dig(context: ToolContext, arguments: Note) -> str:
+    async def dig(context: ToolContext, arguments: NoteWord) -> str:
         context.progress("half way")
         return "dug"
 
-    digging = Plugin(name="digging", tools=(StructTool("dig", Note, dig, idempotent=True),))
+    digging = Plugin(name="digging", tools=(StructTool("dig", NoteWord, dig, idempotent=True),))
     model = Scripted()
     async with open_daemon(tmp_path, model, plugins=[digging]) as house:
         await _result(house, model, "dig", {"word": "a"})

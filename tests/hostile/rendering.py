@@ -6,7 +6,7 @@ from random import Random
 
 import trio
 
-from daycare.api.client import Event
+from daycare.api.client import StreamEvent
 from daycare.base.errors import DaycareError
 from daycare.base.limits import SPLIT_INLINE_MAX_CHARS
 from daycare.cli.chat_screen import Screen
@@ -56,7 +56,7 @@ class Rendering(Prepared):
 
 def _telegram(reply: Outgoing) -> Iterator[None]:
     for part in telegram.split(reply, None):
-        telegram.Message(part, telegram.place(reply.target), reply=False)
+        telegram.SendCall(part, telegram.place(reply.target), reply=False)
         yield
     yield
 
@@ -90,5 +90,5 @@ def _terminal(reply: Outgoing) -> Iterator[None]:
     table(["a", "b#"], [[reply.text[:3_000], 1]])
 
 
-def _event(name: str, **fields: object) -> Event:
-    return Event(name, {"event": name, "at_ms": 0, "path": "/ann/direct", "turn": 1, **fields})
+def _event(name: str, **fields: object) -> StreamEvent:
+    return StreamEvent(name, {"event": name, "at_ms": 0, "path": "/ann/direct", "turn": 1, **fields})

@@ -19,7 +19,7 @@ from daycare_plugins.telegram import intake
 from daycare_plugins.telegram import serving as _serving
 from daycare_plugins.telegram.bot import BotTask
 from daycare_plugins.telegram.plugin import plugin as real
-from daycare_plugins.telegram.reading import Read
+from daycare_plugins.telegram.reading import ReadUpdate
 from daycare_plugins.telegram.testing.server import FakeTelegram
 from tests.hostile import texts, values
 from tests.hostile.accounts import Accounts, accounts, logged
@@ -165,12 +165,12 @@ async def _prepare(house: TestDaemon, trial: Trial, server: FakeTelegram) -> Non
 
 
 @asynccontextmanager
-async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
+async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, ReadUpdate]]]:
     """Keep accounts, and what each update was read as."""
-    reads: dict[int | None, Read] = {}
+    reads: dict[int | None, ReadUpdate] = {}
     read = intake.read_batch
 
-    def reading(*arguments: Any) -> list[Read]:
+    def reading(*arguments: Any) -> list[ReadUpdate]:
         found = read(*arguments)
         reads.update({one.update_id: one for one in found})
         return found
@@ -179,7 +179,7 @@ async def _keeping() -> AsyncGenerator[tuple[Accounts, dict[int | None, Read]]]:
         yield kept, reads
 
 
-def _said(house: TestDaemon, kept: Accounts, read: Read | None, ignored: Counter[int]) -> str:
+def _said(house: TestDaemon, kept: Accounts, read: ReadUpdate | None, ignored: Counter[int]) -> str:
     """Return what the daemon said of an update, empty for nothing."""
     if read is None:
         return ""

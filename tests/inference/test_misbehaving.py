@@ -17,7 +17,7 @@ from daycare.plugin import TextDelta
 from daycare.testing.anthropic_server import FakeAnthropic
 from daycare.testing.daemon import open_daemon
 from daycare.testing.misbehaving import PROBES, Probe
-from daycare.testing.model_server import Call, FakeModelServer
+from daycare.testing.model_server import FakeModelServer, ScriptedCall
 from daycare.testing.openai_server import FakeOpenAI
 from tests.actors.helpers import history
 from tests.cost import cost, holds
@@ -53,7 +53,7 @@ async def test_the_last_step_declares_its_tools_and_asks_for_words(
     serve, kind = server_of
     async with serve.serve(nursery) as server:
         for _ in range(MODEL_STEPS_MAX - 1):
-            server.enqueue(tool_calls=[Call("now", {})])
+            server.enqueue(tool_calls=[ScriptedCall("now", {})])
         server.enqueue("Tea is ready.")
         async with open_daemon(tmp_path, config=_config(server, kind)) as house:
             with trio.fail_after(30):

@@ -46,7 +46,7 @@ STEP = SetupStep(
 PIGEONS = Plugin(name="pigeons", config=Settings, wizard=STEP)
 
 
-def plan(home: Path, request: SetupRequest, **more: Any) -> planning.Plan:
+def plan(home: Path, request: SetupRequest, **more: Any) -> planning.SetupPlan:
     return planning.plan(planning.look(home), request, [PIGEONS], environment={"WORD": "coo"}, **more)
 
 

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 
 from daycare.features import open_store
 from daycare.features.memory.search import service as searching
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.search_scope import SearchScope
 from daycare.features.memory.search.service import ALIKE, Search, _Said
 from daycare.settings import Live
@@ -27,8 +27,8 @@ async def store() -> AsyncIterator[Store]:
         yield opened
 
 
-def ask(text: str, **more: Any) -> Query:
-    return Query(scope=SCOPE, text=text, now_ms=EPOCH_MS + 1, **more)
+def ask(text: str, **more: Any) -> MemoryQuery:
+    return MemoryQuery(scope=SCOPE, text=text, now_ms=EPOCH_MS + 1, **more)
 
 
 async def found(store: Store, text: str, **more: Any) -> list[str]:
@@ -58,13 +58,13 @@ async def test_what_is_left_out_is_what_comparing_each_with_all_leaves_out(seed:
         for _ in range(4):
             said.append(" ".join(draw.sample(base, len(base))[draw.randrange(4) :] + draw.choices(words, k=2)))
     numbers = await logged(store, *said)
-    hits = [Hit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
+    hits = [MemoryHit(memory, 1.0) for memory in await store.memories.get([SCOPE], numbers)]
     said_before = _Said()
     assert [hit for hit in hits if said_before.is_news(hit.memory.text)] == compared_with_all(hits)
 
 
-def compared_with_all(hits: Sequence[Hit]) -> list[Hit]:
-    kept: list[tuple[Hit, set[str]]] = []
+def compared_with_all(hits: Sequence[MemoryHit]) -> list[MemoryHit]:
+    kept: list[tuple[MemoryHit, set[str]]] = []
     for hit in hits:
         words = set(hit.memory.text.split())
         for _, others in kept:
@@ -141,7 +141,7 @@ async def test_a_scope_that_is_dropped_while_it_is_searched_gets_its_answers(
     texts: dict[str, set[str]] = {SCOPE: set(), "u2": set()}
 
     async def find(scope: str) -> None:
-        [hit] = await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+        [hit] = await search.find(MemoryQuery(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
         texts[scope].add(hit.memory.text)
 
     async with trio.open_nursery() as nursery:
@@ -211,7 +211,7 @@ async def test_scopes_that_take_too_much_memory_make_room_for_the_one_that_is_as
 
     async def asked(*scopes: str) -> list[str]:
         for scope in scopes:
-            assert await search.find(Query(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+            assert await search.find(MemoryQuery(scope=scope, text="Where is the piano?", now_ms=EPOCH_MS + 1))
         return [*search._search_scopes]
 
     assert await asked("u1", "u2", "u1") == ["u2", "u1"]
@@ -234,7 +234,7 @@ async def test_scopes_that_grow_while_they_are_asked_make_room_too(
         for user in users:
             texts = (f"word{round_} of line{line}" for line in range(20))
             await logged(store, f"the piano of {round_}", *texts, to=f"/{user}/telegram", scope=user)
-            assert await search.find(Query(scope=user, text="Where is the piano?", now_ms=EPOCH_MS + 1))
+            assert await search.find(MemoryQuery(scope=user, text="Where is the piano?", now_ms=EPOCH_MS + 1))
             assert search._taken == sum(kept.nbytes for kept in search._search_scopes.values()) <= 100_000
         kept.append(len(search._search_scopes))
     assert kept[0] == len(users), "small ones have room"

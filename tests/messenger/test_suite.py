@@ -71,7 +71,7 @@ class Telegram:
             "lost": faults.lost(),
             "busy": faults.flood(1),
             "gone": faults.refused(403, "Forbidden: bot was blocked by the user"),
-            "stalled": faults.Fault(stall="after"),
+            "stalled": faults.TelegramFault(stall="after"),
         }[kind]
         self._server.fault("sendMessage", fault, chat=5)
 

@@ -492,7 +492,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "torn-backup",
         "a backup is not read back before it gets its name",
-        "daycare.features.backups.archive:Archive.verify",
+        "daycare.features.backups.archive:BackupArchive.verify",
         (Body("return self.manifest"),),
         test("backup/test_making.py::test_what_does_not_read_back_never_gets_its_name"),
     ),

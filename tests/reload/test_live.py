@@ -9,7 +9,7 @@ import trio
 from daycare.base.errors import AwayError, ConflictError
 from daycare.base.limits import NOTIFY_LOOK_S, SWEEP_S, TURN_DEADLINE_S
 from daycare.base.messages import Origin
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.observe import log
 from daycare.plugin import InferRequest, Plugin, ProviderConfig, StreamEvent
 from daycare.store.records_documents import Attribution
@@ -264,7 +264,7 @@ async def test_fewer_turns_at_once_end_none_that_runs(tmp_path: Path, autojump_c
 
 async def test_memory_goes_by_the_new_settings_with_the_embedder_it_has(tmp_path: Path, autojump_clock: object) -> None:
     async with open_home(tmp_path) as house:
-        daemon, query = house.daemon, Query(scope="ann", text="the dog Rex", now_ms=0)
+        daemon, query = house.daemon, MemoryQuery(scope="ann", text="the dog Rex", now_ms=0)
 
         async def recalled(text: str) -> int:
             """Say something in a new conversation; return how often memories were recalled for it."""

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from daycare.base.causes import Question
+from daycare.base.causes import AgentQuestion
 from daycare.base.clues import SEARCHER
 from daycare.base.limits import HELPERS_MAX, SEARCHES_MAX
 from daycare.base.messages import Envelope, Origin
@@ -167,7 +167,7 @@ async def test_fifty_searches_at_once_have_fifty_indexes_in_a_row(tmp_path: Path
                 key=f"q{number}",
                 text="?",
                 trace="t",
-                cause=Question(f"w{number}", agent.id, 1),
+                cause=AgentQuestion(f"w{number}", agent.id, 1),
             )
             child = await house.daemon.directory.help(agent, searching("?"), f"w{number}", question, Kind.SEARCH)
             born.append(child.path)

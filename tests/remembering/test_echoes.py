@@ -9,7 +9,7 @@ from daycare.config import Config, ModelsSection, ProviderSection
 from daycare.features.memory.conversation_log import repeats
 from daycare.features.memory.search.lookup import Filters
 from daycare.settings import with_offline
-from daycare.store.records_memories import ECHO, Memory, Tier
+from daycare.store.records_memories import ECHO, StoredMemory, Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 from daycare.testing.scripted import say
 
@@ -22,7 +22,7 @@ CONFIG = Config(
 )
 
 
-async def talked(house: TestDaemon, *pairs: tuple[str, str]) -> list[Memory]:
+async def talked(house: TestDaemon, *pairs: tuple[str, str]) -> list[StoredMemory]:
     """Say each first text, have each second one answered, in a conversation of its own; return the log."""
     for text, answer in pairs:
         house.model.enqueue(say(answer))

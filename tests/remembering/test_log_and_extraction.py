@@ -10,7 +10,7 @@ from daycare.base.limits import EXTRACTION_PAGE, HANDOFF_LOOK_S
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.path import Kind
 from daycare.config import Config
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.clock import VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -25,7 +25,7 @@ SOON = Config(memory=MemorySection(ingestion=IngestionSection(idle_minutes=1)))
 QUIET_S = 500.0  # until workers have looked at what was said, with these settings
 
 
-async def memories(house: TestDaemon, tier: Tier) -> list[Memory]:
+async def memories(house: TestDaemon, tier: Tier) -> list[StoredMemory]:
     found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 

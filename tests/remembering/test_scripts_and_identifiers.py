@@ -12,7 +12,7 @@ from daycare.features.memory.facts.merging import merge_result
 from daycare.features.memory.search.lookup import Filters
 from daycare.store.records import Agent
 from daycare.store.records_documents import Attribution
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.daemon import TestDaemon, open_daemon
 
 BY = Attribution(origin=Origin.PERSON, author="direct:ann")
@@ -49,7 +49,7 @@ async def learned(house: TestDaemon, *texts: str) -> Agent:
     return me
 
 
-async def said(house: TestDaemon, me: Agent) -> list[Memory]:
+async def said(house: TestDaemon, me: Agent) -> list[StoredMemory]:
     return await house.store.memories.entries(me.id, after=0, through=2**62, max_chars=10**6)
 
 

@@ -11,7 +11,7 @@ import trio
 
 from daycare.base.messages import Origin
 from daycare.config import Config
-from daycare.features.memory.search.queries import Query
+from daycare.features.memory.search.queries import MemoryQuery
 from daycare.store.records import User
 from daycare.store.records_documents import Attribution
 from daycare.store.records_memories import Tier
@@ -34,7 +34,7 @@ QUESTIONS = int(os.environ.get("QUESTIONS", "1000"))
 
 
 async def scope_of_each(house: TestDaemon, scope: str, text: str) -> set[str]:
-    query = Query(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
+    query = MemoryQuery(scope=scope, text=text, now_ms=house.daemon.clock.now_ms(), tiers=tuple(Tier), limit=50)
     return {hit.memory.scope for hit in await house.daemon.memory.search.find(query)}
 
 

@@ -15,7 +15,7 @@ from daycare.base.errors import InvalidError, UnavailableError
 from daycare.config import Config
 from daycare.plugin import Completion, InferRequest
 from daycare.settings import ModelSection, ModelsSection, ProviderSection, with_offline
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.testing.clock import EPOCH_MS, VirtualClock
 from daycare.testing.crash import Doom, live
 from daycare.testing.daemon import TestDaemon, open_daemon
@@ -53,7 +53,7 @@ def config(**model: Any) -> Config:
     return Config(models=ModelsSection(default="scripted/model"), providers=with_offline({"scripted": section}))
 
 
-async def kept(house: TestDaemon, tier: Tier = Tier.FACT) -> list[Memory]:
+async def kept(house: TestDaemon, tier: Tier = Tier.FACT) -> list[StoredMemory]:
     found = await house.store.memories.find("ann", tier, living=False, limit=1_000)
     return sorted(found, key=lambda memory: memory.no)
 
@@ -70,7 +70,7 @@ async def say_items(house: TestDaemon, count: int, words: str = "and it is as ni
         await house.talk(f"I have item {number} {words * 6}")
 
 
-def items(facts: Sequence[Memory]) -> list[int]:
+def items(facts: Sequence[StoredMemory]) -> list[int]:
     return [int(found[1]) for each in facts if (found := _ITEM.search(each.text))]
 
 

@@ -12,11 +12,11 @@ from daycare.store.records_memories import (
     EndedTurn,
     EntityPart,
     FactPart,
-    Memory,
+    MemoryShape,
     MergeResult,
     NewMemory,
     NewVector,
-    Shape,
+    StoredMemory,
     Tier,
 )
 from daycare.store.sqlite.store import Store
@@ -102,7 +102,7 @@ async def learned(store: Store, *add: NewMemory, **more: Any) -> list[int]:
     return numbers
 
 
-async def only(store: Store, no: int, scope: str = SCOPE) -> Memory:
+async def only(store: Store, no: int, scope: str = SCOPE) -> StoredMemory:
     [found] = await store.memories.get([scope], [no])
     return found
 
@@ -115,7 +115,7 @@ def texts(store: Store, query: str, scope: str = SCOPE, **more: Any) -> list[int
     return [no for no, _ in found]
 
 
-def numbers(shapes: Sequence[Shape]) -> list[int]:
+def numbers(shapes: Sequence[MemoryShape]) -> list[int]:
     return [shape.no for shape in shapes]
 
 

@@ -7,7 +7,7 @@ from daycare.base.messages import EnvelopeKind, File, Message, Origin, Text, Too
 from daycare.store.records import Agent, Effects, Summary, Turn
 from daycare.store.records_approvals import ApprovalState
 from daycare.store.records_documents import Attribution, Layer, NewVersion, Place, digest
-from daycare.store.records_memories import Forgotten, Memory, MergeResult, Superseded, Tier
+from daycare.store.records_memories import Forgotten, MergeResult, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     MODEL,
@@ -33,7 +33,7 @@ BY = Attribution(origin=Origin.AGENT, author="/ann/telegram", reason="because of
 
 
 async def all_texts(store: Store, scope: str = SCOPE) -> list[str]:
-    found: list[Memory] = []
+    found: list[StoredMemory] = []
     for tier in Tier:
         found += await store.memories.find(scope, tier, living=False)
     return sorted(it.text for it in found)

@@ -11,7 +11,7 @@ from daycare.base.errors import ConflictError, InvalidError
 from daycare.base.messages import EnvelopeKind, Message, Text
 from daycare.features import open_store
 from daycare.store.records import Agent, Summary, Turn
-from daycare.store.records_memories import EndedTurn, Memory, MergeResult, Seen, Superseded, Tier
+from daycare.store.records_memories import EndedTurn, MergeResult, Seen, StoredMemory, Superseded, Tier
 from daycare.store.sqlite.store import Store
 from tests.store.remembering import (
     SCOPE,
@@ -182,7 +182,7 @@ async def test_however_turns_end_each_is_logged_once_and_in_order(steps: list[tu
 # -- curation ----------------------------------------------------------------------------------------------------------
 
 
-async def entries(store: Store, after: int, through: int, max_chars: int = 10_000) -> list[Memory]:
+async def entries(store: Store, after: int, through: int, max_chars: int = 10_000) -> list[StoredMemory]:
     return await store.memories.entries("id-u1-telegram", after=after, through=through, max_chars=max_chars)
 
 

@@ -15,7 +15,7 @@ from daycare.base.errors import BusyError, UnavailableError
 from daycare.base.memory_settings import IngestionSection, MemorySection
 from daycare.base.messages import Message, ToolResult
 from daycare.config import Config, ModelsSection, ProviderSection
-from daycare.features.exports.engine import Progress
+from daycare.features.exports.engine import ExportProgress
 from daycare.features.tasks.records import TaskSpec
 from daycare.plugin import Completion, InferRequest, Outgoing, StreamEvent, TextDelta
 from daycare.process import when_possible
@@ -240,7 +240,7 @@ class Story(msgspec.Struct, kw_only=True):
         await self._repeat(daemon.status)
         await self._repeat(lambda: daemon.memory.controls.process())
         exports = daemon.exports
-        await self._repeat(lambda: exports.export(CLERK, shared=False, progress=Progress()))
+        await self._repeat(lambda: exports.export(CLERK, shared=False, progress=ExportProgress()))
 
     async def _leave(self, house: TestDaemon) -> None:
         """Go while something waits: the next house finds it."""

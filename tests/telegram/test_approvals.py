@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daycare.features.approvals.service import Person
+from daycare.features.approvals.service import Approver
 from daycare.store.records import User
 from daycare.testing.daemon import TestDaemon
 from daycare.testing.scripted import Scripted
@@ -14,7 +14,7 @@ from daycare_plugins.telegram import connector, governor
 from daycare_plugins.telegram.governor import STEP_S, Governor, Rate
 from daycare_plugins.telegram.testing.faults import bad_gateway
 from daycare_plugins.telegram.testing.server import FakeTelegram
-from daycare_plugins.telegram.testing.world import Message
+from daycare_plugins.telegram.testing.world import FakeMessage
 from tests.approvals.story import asking, memory_of, overwrite, remembered, service_of
 from tests.telegram.bots import until
 from tests.telegram.test_house import daemon
@@ -29,13 +29,13 @@ def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def data(message: Message, label: str) -> str:
+def data(message: FakeMessage, label: str) -> str:
     """Return what a button holds."""
     [found] = [b["callback_data"] for row in message.keyboard for b in row if b["text"] == label]
     return str(found)
 
 
-async def sent(server: FakeTelegram, number: int, chat: int = 5) -> Message:
+async def sent(server: FakeTelegram, number: int, chat: int = 5) -> FakeMessage:
     """Return the bot's n-th message of a chat, once it is there."""
     await until(lambda: len(server.sent(chat)) >= number)
     return server.sent(chat)[number - 1]
@@ -137,7 +137,7 @@ async def test_a_decision_from_elsewhere_takes_the_buttons_and_an_old_one_says_w
         shown = await sent(server, 1)
         stale = copy.copy(shown)  # as a phone still shows it that was out of reach meanwhile
         it = await service_of(house).get(1)
-        await service_of(house).decide(1, "reject", Person("ann", "direct:ann"), it.seen, why="*not* mine")
+        await service_of(house).decide(1, "reject", Approver("ann", "direct:ann"), it.seen, why="*not* mine")
         await until(lambda: not shown.keyboard)
         assert "Decided: rejected by Ann (direct:ann), 20" in shown.text and shown.text.endswith(": *not* mine.")
         count = len(server.sent(5))
@@ -156,7 +156,7 @@ async def test_over_a_kill_the_buttons_of_what_was_decided_go_at_the_next_start(
             shown = await sent(server, 1)
             server.fault("editMessageText", bad_gateway(), chat=5)
             it = await service_of(house).get(1)
-            await service_of(house).decide(1, "approve", Person("ann", "direct:ann"), it.seen)
+            await service_of(house).decide(1, "approve", Approver("ann", "direct:ann"), it.seen)
             await until(lambda: server.called("editMessageText"))
             assert shown.keyboard
         async with daemon(locks, server, Scripted()):

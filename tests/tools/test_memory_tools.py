@@ -5,7 +5,7 @@ import pytest
 from daycare.base.errors import ConflictError
 from daycare.features.memory.tools import TOOLS
 from daycare.plugin import Plugin, StructTool, ToolContext
-from daycare.plugins.admission import OURS, Taken
+from daycare.plugins.admission import OURS, TakenNames
 from tests.approvals.story import ANN, only, service_of
 from tests.memory.hostile import FOLDERS, PATHS
 from tests.tools.scene import BY, Edit, Scene, append, run
@@ -193,4 +193,4 @@ def test_no_plugin_may_take_the_name_of_a_tool_of_memory() -> None:
     assert {tool.spec.name for tool in TOOLS} == set(OURS)
     for tool in TOOLS:
         with pytest.raises(ConflictError, match=f"the tool {tool.spec.name} is that of the plugin tools"):
-            Taken().take(Plugin(name="other", tools=(tool,)))
+            TakenNames().take(Plugin(name="other", tools=(tool,)))

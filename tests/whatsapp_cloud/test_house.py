@@ -10,7 +10,7 @@ import trio
 
 from daycare.base.fence import fence
 from daycare.base.messages import Image
-from daycare.features.approvals.service import Person
+from daycare.features.approvals.service import Approver
 from daycare.plugin import Completion, InferRequest
 from daycare.store.records import Reply
 from daycare.testing.daemon import TestDaemon
@@ -305,7 +305,7 @@ async def test_an_edit_of_a_request_is_a_reply_to_it(stage: Stage) -> None:
         again = await stage.sent(2)
         assert "likes coffee" in again.text
         it = await service_of(house).get(1)
-        await service_of(house).decide(1, "approve", Person("ann", KEY), it.seen)
+        await service_of(house).decide(1, "approve", Approver("ann", KEY), it.seen)
         assert await remembered(house, agent) == "- likes coffee\n"
 
 

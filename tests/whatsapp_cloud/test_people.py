@@ -14,7 +14,7 @@ from daycare.messenger.http import of_http
 from daycare_plugins.whatsapp_cloud import people, receipts
 from daycare_plugins.whatsapp_cloud.failures import META, of_answer, surely_not_sent
 from daycare_plugins.whatsapp_cloud.http_in import signature
-from daycare_plugins.whatsapp_cloud.people import People, is_id
+from daycare_plugins.whatsapp_cloud.people import CloudPeople, is_id
 from daycare_plugins.whatsapp_cloud.rate_limit import PAIR_BURST, CloudRateLimit
 from daycare_plugins.whatsapp_cloud.receipts import Receipts, Status
 
@@ -41,8 +41,8 @@ class Host:
         assert len(self.values) <= 1_000
 
 
-async def people_of(host: Any) -> People:
-    found = People(host, "whatsapp-cloud")
+async def people_of(host: Any) -> CloudPeople:
+    found = CloudPeople(host, "whatsapp-cloud")
     await found.load()
     return found
 

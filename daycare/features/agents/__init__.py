@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from daycare.base.clock import Clock
     from daycare.features.agents.commands import PermanentAgentCommands as PermanentAgentCommands
     from daycare.features.agents.controls import PermanentAgents as PermanentAgents
-    from daycare.features.agents.rights import Granting
+    from daycare.features.agents.rights import AgentGranting
     from daycare.features.agents.tools import PermanentAgentTools as PermanentAgentTools
     from daycare.observe.bus import Bus
     from daycare.plugin import StructTool
@@ -31,7 +31,7 @@ class PermanentAgentsFeature(Feature):
         store: "Store",
         directory: "Directory",
         router: "Router",
-        granting: "Granting",
+        granting: "AgentGranting",
         supervisor: "Supervisor",
         bus: "Bus",
         clock: "Clock",

@@ -21,7 +21,7 @@ from daycare.base.limits import LASTING_AGENTS_MAX
 from daycare.base.messages import Origin, dismissal
 from daycare.base.path import Kind, Path
 from daycare.base.permission import KILL, SPAWN
-from daycare.features.agents.rights import Granting, WantedSettings, bound
+from daycare.features.agents.rights import AgentGranting, WantedSettings, bound
 from daycare.observe.bus import Bus
 from daycare.plugin import ToolContext
 from daycare.settings import Live
@@ -37,7 +37,7 @@ class PermanentAgents:
         store: Store,
         directory: Directory,
         router: Router,
-        granting: Granting,
+        granting: AgentGranting,
         awake: Container[str],
         bus: Bus,
         clock: Clock,

@@ -14,7 +14,7 @@ from daycare.base.errors import ForbiddenError
 from daycare.base.path import Kind, Path
 from daycare.inference.pool import Pool
 from daycare.store.records import Agent, AgentConfig
-from daycare.store.sqlite.people import People
+from daycare.store.sqlite.people import PeopleStore
 
 _MAKERS: Final = (Kind.CONNECTOR, Kind.AGENT, Kind.SUBUSER)  # what lasts itself, and people talk with
 
@@ -29,10 +29,10 @@ class WantedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Granting:
+class AgentGranting:
     """Decides it. `check` raises for settings there are not."""
 
-    people: People
+    people: PeopleStore
     permissions: PermissionChecks
     budgets: Budgets
     pool: Pool

@@ -50,9 +50,9 @@ class Approving(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/approvals`."""
-        from daycare.features.approvals.routes import Approvals
+        from daycare.features.approvals.routes import ApprovalRoutes
 
-        return Approvals(self._service, self._store, self._directory, self._clock, self._owner).routes()
+        return ApprovalRoutes(self._service, self._store, self._directory, self._clock, self._owner).routes()
 
     def background(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """Return what keeps the messages that show requests as they are."""

@@ -20,7 +20,7 @@ from daycare.store.sqlite.store import Store
 KIND: Final = "call"
 
 
-class Gate:
+class ApprovalGate:
     """Asks."""
 
     def __init__(self, store: Store, provenance: Provenance, service: ApprovalsService) -> None:

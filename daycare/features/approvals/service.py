@@ -2,7 +2,7 @@
 
 A request is committed together with the message that shows it, and decided by one person through an authenticated
 connector, once, on exactly the content that they saw. What a model says, or a text that somebody forwards, decides
-nothing: a decision needs a `Person`, which only the place that authenticated somebody makes.
+nothing: a decision needs a `Approver`, which only the place that authenticated somebody makes.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from daycare.base.limits import (
 from daycare.base.messages import Origin
 from daycare.features.approvals.approvers import Approvers
 from daycare.features.approvals.display import Display, Reach
-from daycare.features.approvals.views import View, name_of, worst_first
+from daycare.features.approvals.views import ApprovalView, name_of, worst_first
 from daycare.observe.bus import Bus
 from daycare.store.records import Agent, Reply
 from daycare.store.records_approvals import (
@@ -34,9 +34,9 @@ from daycare.store.records_approvals import (
     SEEN_MIN_CHARS,
     Action,
     Approval,
+    ApprovalFinding,
     ApprovalState,
     CallAction,
-    Finding,
     Grant,
     NewApproval,
     Revision,
@@ -45,12 +45,12 @@ from daycare.store.records_approvals import (
 from daycare.store.records_documents import Attribution, Place, check_attribution, digest
 from daycare.store.sqlite.store import Store
 
-Scan = Callable[[str], Awaitable[Sequence[Finding]]]
+Scan = Callable[[str], Awaitable[Sequence[ApprovalFinding]]]
 Notify = Callable[..., Awaitable[None]]
 Verdict = Literal["approve", "edit", "reject"]
 
 
-class Person(msgspec.Struct, frozen=True):
+class Approver(msgspec.Struct, frozen=True):
     """Somebody whom a connector has authenticated: their user id, and the connector key they came by."""
 
     user: str
@@ -74,7 +74,7 @@ class ApprovalAsk(msgspec.Struct, frozen=True, kw_only=True):
     mark: str = ""
 
 
-async def _nothing(text: str) -> Sequence[Finding]:
+async def _nothing(text: str) -> Sequence[ApprovalFinding]:
     """Find nothing, as long as there is no scanner."""
     return ()
 
@@ -179,19 +179,21 @@ class ApprovalsService:
             raise NotFoundError("APPROVAL_UNKNOWN", f"looking up request {no}: there is none", hint="daycare approvals")
         return it
 
-    async def show(self, no: int) -> View:
+    async def show(self, no: int) -> ApprovalView:
         """Return a request with what it would change now, or what it has changed. Raises `NotFoundError`."""
         it = await self.get(no)
         if it.state is ApprovalState.PENDING:
             old = await self._there(it.action)
             new = it.action.after(old)
-            return View(approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new))
+            return ApprovalView(
+                approval=it, old=old, new=new, warnings=await self._display.warnings(it.action, old, new)
+            )
         place = it.action.place
         if it.version is None or place is None:
-            return View(approval=it, old=None, new=it.action.after(None))
+            return ApprovalView(approval=it, old=None, new=it.action.after(None))
         before = await self._store.documents.before(place, it.version)
         after = await self._store.documents.at(place, it.version)
-        return View(approval=it, old=before.text if before else None, new=after.text if after else None)
+        return ApprovalView(approval=it, old=before.text if before else None, new=after.text if after else None)
 
     async def reply(self, no: int, connector: str, user: str) -> Reply:
         """Return the message that shows a pending request in a user's conversation over a connector."""
@@ -211,7 +213,7 @@ class ApprovalsService:
         """
         return it.revision == 1 and not it.flagged and await self._was_shown(it, user)
 
-    async def batch(self, kind: str, by: Person, user: str) -> list[Approval]:
+    async def batch(self, kind: str, by: Approver, user: str) -> list[Approval]:
         """Return what a person may approve together in a user's conversation: unflagged, and shown there as it is."""
         return [
             it
@@ -223,14 +225,14 @@ class ApprovalsService:
         """Return in a few words what was decided, by whom and when."""
         return await self._display.outcome(it, already=already)
 
-    async def check(self, it: Approval, by: Person) -> None:
+    async def check(self, it: Approval, by: Approver) -> None:
         """Raise `ForbiddenError` APPROVAL_OTHERS unless a person may decide a request."""
         await self._approvers.check(it.decider, by.user, f"deciding request {it.no}")
 
     # -- deciding ------------------------------------------------------------------------------------------------------
 
     async def decide(
-        self, no: int, verdict: Verdict, by: Person, seen: str, *, text: str = "", why: str = ""
+        self, no: int, verdict: Verdict, by: Approver, seen: str, *, text: str = "", why: str = ""
     ) -> Approval:
         """Approve, edit or reject a request as `seen`, the content hash or its beginning.
 
@@ -254,7 +256,7 @@ class ApprovalsService:
         return decided
 
     async def approve_batch(
-        self, kind: str, by: Person, user: str, seen: str
+        self, kind: str, by: Approver, user: str, seen: str
     ) -> list[tuple[Approval, DaycareError | None]]:
         """Approve the whole `batch`; `seen` is `batch_hash` of just these."""
         batch = await self.batch(kind, by, user)
@@ -265,7 +267,7 @@ class ApprovalsService:
         return await self.approve_each([(it.no, it.content_hash) for it in batch], by)
 
     async def approve_each(
-        self, items: Sequence[tuple[int, str]], by: Person
+        self, items: Sequence[tuple[int, str]], by: Approver
     ) -> list[tuple[Approval, DaycareError | None]]:
         """Approve several as seen, (number, hash), each by itself: what cannot be done comes with why.
 
@@ -293,7 +295,7 @@ class ApprovalsService:
                 done.append((it, error))
         return done
 
-    async def _one_of_several(self, it: Approval, by: Person, seen: str, written: str | None) -> Approval:
+    async def _one_of_several(self, it: Approval, by: Approver, seen: str, written: str | None) -> Approval:
         try:
             return await self.decide(it.no, "approve", by, seen)
         except ConflictError as error:
@@ -304,7 +306,7 @@ class ApprovalsService:
                 raise
         return await self.decide(it.no, "approve", by, now.content_hash)
 
-    async def undo(self, no: int, by: Person) -> Approval:
+    async def undo(self, no: int, by: Approver) -> Approval:
         """Take back what an approved request did to its document, by a new version of that."""
         await self._mine(no, by)
         undone, is_new = await self._store.approvals.undo(no, by=by.key)
@@ -312,7 +314,7 @@ class ApprovalsService:
             self._publish(undone, "undone", by.key)
         return undone
 
-    async def auto(self, agent: Agent, kind: str, hours: float, by: Person) -> Grant:
+    async def auto(self, agent: Agent, kind: str, hours: float, by: Approver) -> Grant:
         """Let what an agent asks for of one kind be approved at once for a while, at most a day; 0 ends it."""
         if kind not in GRANTABLE:
             raise InvalidError("GRANT_REFUSED", f"granting {kind} to {agent.path}: each of these is asked for")
@@ -334,7 +336,7 @@ class ApprovalsService:
             self._publish(it, it.state)
         return len(ended)
 
-    async def _edit(self, it: Approval, by: Person, seen: str, text: str) -> Approval:
+    async def _edit(self, it: Approval, by: Approver, seen: str, text: str) -> Approval:
         if it.action.verb == "delete" or isinstance(it.action, CallAction):
             what = "a deletion" if it.action.verb == "delete" else "the use of a tool"
             raise InvalidError("APPROVAL_NO_TEXT", f"editing request {it.no}: {what} has no text", hint="reject it")
@@ -384,7 +386,7 @@ class ApprovalsService:
         document = await self._store.documents.get(action.place) if action.place is not None else None
         return document.text if document else None
 
-    async def _scanned(self, action: Action) -> tuple[Finding, ...]:
+    async def _scanned(self, action: Action) -> tuple[ApprovalFinding, ...]:
         if action.verb == "delete":
             return ()
         return tuple(worst_first(await self.scan(action.text))[:APPROVAL_FINDINGS_MAX])
@@ -392,7 +394,7 @@ class ApprovalsService:
     async def _was_shown(self, it: Approval, user: str) -> bool:
         return await self._store.approvals.was_shown(it.no, it.content_hash, user)
 
-    async def _mine(self, no: int, by: Person) -> Approval:
+    async def _mine(self, no: int, by: Approver) -> Approval:
         it = await self.get(no)
         await self.check(it, by)
         return it

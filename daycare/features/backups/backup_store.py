@@ -13,7 +13,7 @@ from typing import Final
 
 from daycare.base.errors import ConflictError, UnavailableError
 from daycare.base.times import local_time
-from daycare.features.backups.archive import Manifest, opened
+from daycare.features.backups.archive import BackupManifest, opened
 from daycare.features.exports.sealed import check_passphrase, seal
 from daycare.store.sqlite.copies import sync_folder
 
@@ -30,7 +30,7 @@ def name_of(now_ms: int, *, scheduled: bool) -> str:
 
 def publish(
     pieces: Iterable[bytes], target: Path, passphrase: str, check: Callable[[], None] = lambda: None
-) -> Manifest:
+) -> BackupManifest:
     """Let a backup be at `target`, whole and read again, or not at all; with a passphrase it is sealed.
 
     `check` is called now and then, and may raise.

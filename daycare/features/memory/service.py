@@ -39,7 +39,7 @@ from daycare.features.memory.facts.extraction_worker import ExtractionWorker
 from daycare.features.memory.forgetting import Forgetting
 from daycare.features.memory.recall import Recaller
 from daycare.features.memory.search.lookup import Lookup
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.searcher import Searcher, is_search
 from daycare.features.memory.search.service import Search
 from daycare.features.memory.tools import TOOLS
@@ -218,7 +218,7 @@ class MemoryFeature(Feature):
             return await self._searcher.take(agent, user, turn, rows, steps)
         return None
 
-    async def find(self, query: Query) -> list[Hit]:
+    async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question best, by its vector, too, if that comes in time."""
         if not self.live.now.memory.ingestion.daily_logs:
             query = replace(query, tiers=tuple(tier for tier in query.tiers if tier is not Tier.LOG))

@@ -31,7 +31,7 @@ from daycare.base.sections import added
 from daycare.base.times import local_time
 from daycare.features.approvals.service import ApprovalAsk, ApprovalsService
 from daycare.features.memory.conversation_log import is_echo
-from daycare.features.memory.documents.records import Draft, LayerState
+from daycare.features.memory.documents.records import DocumentDraft, LayerState
 from daycare.features.memory.documents.service import Documents, head_of
 from daycare.features.memory.reading import TurnReading
 from daycare.features.memory.search.lookup import Lookup
@@ -169,7 +169,7 @@ class TurnMemory(TurnReading):
     async def _carry_out(
         self,
         tool: str,
-        draft: Draft,
+        draft: DocumentDraft,
         action: DocumentAction,
         reason: str,
         rows: Sequence[InboxRow],
@@ -203,7 +203,7 @@ class TurnMemory(TurnReading):
             await self._home.store.documents.write(draft.by(by, key=self._key))
         return self._done(draft.path, draft.total.warning)
 
-    async def _approver(self, tool: str, draft: Draft, action: DocumentAction, need: Need) -> str | None:
+    async def _approver(self, tool: str, draft: DocumentDraft, action: DocumentAction, need: Need) -> str | None:
         """Return whose yes covers a change that is to be made at once, empty if it needs none; None: it is asked."""
         if need.consent is Consent.ALWAYS:
             return None
@@ -228,7 +228,7 @@ class TurnMemory(TurnReading):
                 return it.decided_by
         return None
 
-    async def _ask(self, kind: str, draft: Draft, action: DocumentAction, reason: str, sources: Sources) -> str:
+    async def _ask(self, kind: str, draft: DocumentDraft, action: DocumentAction, reason: str, sources: Sources) -> str:
         it = await self._home.approvals.request(
             self._agent,
             ApprovalAsk(
@@ -291,7 +291,9 @@ class TurnMemory(TurnReading):
             )
 
 
-def _refuse_stale(verb: Verb, path: str, draft: Draft, steps: Sequence[Step], layers: Sequence[LayerState]) -> None:
+def _refuse_stale(
+    verb: Verb, path: str, draft: DocumentDraft, steps: Sequence[Step], layers: Sequence[LayerState]
+) -> None:
     """A text that was written upon an older version would take back what somebody changed since."""
     newest = layers[0].newest
     if verb != "write" or newest is None:
@@ -318,7 +320,7 @@ def _results(step: Step) -> list[str]:
     return recalled([step.message]) if step.message is not None else []
 
 
-def _action(verb: Verb, draft: Draft, text: str, section: str = "") -> DocumentAction:
+def _action(verb: Verb, draft: DocumentDraft, text: str, section: str = "") -> DocumentAction:
     head = head_of(draft.place) if verb == "append" and draft.old is None else ""
     return DocumentAction(verb=verb, place=draft.place, text=text, head=head, section=section)
 

@@ -27,8 +27,8 @@ class PeopleFeature(Feature):
 
     def routes(self, closing: "trio.Event") -> "Sequence[Route]":
         """Return `/v1/users`, `/v1/keys` and `/v1/can`."""
-        from daycare.features.people.routes import Keys, People
-        from daycare.features.people.routes_permissions import Permissions
+        from daycare.features.people.routes import Keys, PeopleRoutes
+        from daycare.features.people.routes_permissions import PermissionRoutes
 
-        people, keys = People(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
-        return [*people.routes(), *keys.routes(), *Permissions(self._permissions).routes()]
+        people, keys = PeopleRoutes(self._store.people), Keys(self._store.secrets, self._vault, self._owner)
+        return [*people.routes(), *keys.routes(), *PermissionRoutes(self._permissions).routes()]

@@ -5,10 +5,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from daycare.actors.permission_checks import PermissionChecks
-from daycare.api.documents import Document, answer, query
+from daycare.api.documents import RequestDocument, answer, query
 
 
-class CanQuery(Document, frozen=True, kw_only=True):
+class CanQuery(RequestDocument, frozen=True, kw_only=True):
     """Who does what to whom; without an object to itself."""
 
     subject: str
@@ -16,7 +16,7 @@ class CanQuery(Document, frozen=True, kw_only=True):
     object: str = ""
 
 
-class Permissions:
+class PermissionRoutes:
     """`/v1/can`."""
 
     def __init__(self, permissions: PermissionChecks) -> None:

@@ -26,7 +26,7 @@ from daycare.base.errors import ConflictError, DaycareError, UnavailableError
 from daycare.base.secrecy import hide_key
 from daycare.observe.redact import without_secrets
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.ops.doctor.pseudonyms import Plainly, Pseudonyms
 from daycare.ops.doctor.service import units_of
 from daycare.ops.doctor.versions import libraries
@@ -63,7 +63,7 @@ Read it before you send it. {names}
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BundleMember:
     """A file of the bundle, and what it is for."""
 
     name: str
@@ -80,8 +80,8 @@ def refuse_target(target: Path) -> None:
 
 
 def write_bundle(
-    target: Path, context: DoctorContext, findings: Sequence[Finding], *, keep_names: bool = False
-) -> list[Member]:
+    target: Path, context: DoctorContext, findings: Sequence[DoctorFinding], *, keep_names: bool = False
+) -> list[BundleMember]:
     """Write the bundle, mode 0600, and return what is in it. `keep_names` leaves names and paths as they are."""
     _hide_all(context)
     names = Plainly() if keep_names else Pseudonyms.of(context)
@@ -98,7 +98,7 @@ def write_bundle(
             entry = tarfile.TarInfo(f"daycare-report/{name}")
             entry.size, entry.mode, entry.mtime = len(data), _MODE, now
             archive.addfile(entry, io.BytesIO(data))
-            members.append(Member(name, len(data), about))
+            members.append(BundleMember(name, len(data), about))
     try:
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
         with os.fdopen(fd, "wb") as file:
@@ -121,7 +121,9 @@ def _hide_all(context: DoctorContext) -> None:
             hide_key(line.strip())
 
 
-def _parts(context: DoctorContext, findings: Sequence[Finding], names: Pseudonyms) -> Iterator[tuple[str, str, str]]:
+def _parts(
+    context: DoctorContext, findings: Sequence[DoctorFinding], names: Pseudonyms
+) -> Iterator[tuple[str, str, str]]:
     """Yield (file, what it is, its text)."""
 
     def shown(document: Any) -> str:

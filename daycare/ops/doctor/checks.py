@@ -16,7 +16,7 @@ from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.daemon import daemon, letters
 from daycare.ops.doctor.database import backup, database
 from daycare.ops.doctor.files import files, home, leftovers
-from daycare.ops.doctor.finding import Finding, Look, Mend
+from daycare.ops.doctor.finding import DoctorFinding, Look, Mend
 from daycare.ops.doctor.jobs import jobs
 from daycare.ops.doctor.keys import keys, models
 from daycare.ops.doctor.machine import disk, limits
@@ -80,24 +80,24 @@ def examine(
     told: Callable[[list[str]], None] = lambda _: None,
     *,
     looks: dict[str, tuple[Look, float]] = CHECKS,
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     """Yield what looks find, in their order. A look that is late or breaks is a finding, and holds up no other.
 
     `told` is called now and then with the names of those that are not done.
     """
     began = time.monotonic()
-    done: queue.SimpleQueue[tuple[str, list[Finding]]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[str, list[DoctorFinding]]] = queue.SimpleQueue()
     for name in names:
         # A thread that hangs in a call of the system is left alone: it must not keep the program from ending.
         threading.Thread(target=_look, args=(context, name, looks[name][0], done), daemon=True).start()
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[DoctorFinding]] = {}
     waiting = list(names)
     for name in names:
         while name not in found:
             left_s = began + looks[name][1] - time.monotonic()
             if left_s <= 0:
                 told_late = f"looking at {name} was not done after {looks[name][1]:g} s"
-                found[name] = [Finding("fail", name, told_late, f"daycare doctor --only {name}", look=name)]
+                found[name] = [DoctorFinding("fail", name, told_late, f"daycare doctor --only {name}", look=name)]
                 break
             try:
                 at, findings = done.get(timeout=min(left_s, TELL_S))
@@ -109,22 +109,24 @@ def examine(
         yield from found[name]
 
 
-def _look(context: DoctorContext, name: str, look: Look, done: "queue.SimpleQueue[tuple[str, list[Finding]]]") -> None:
-    findings: list[Finding] = []
+def _look(
+    context: DoctorContext, name: str, look: Look, done: "queue.SimpleQueue[tuple[str, list[DoctorFinding]]]"
+) -> None:
+    findings: list[DoctorFinding] = []
     try:
         with error_boundary("LOOK_FAILED", f"looking at {name}"):
             for each in look(context):  # what it found before it broke counts
                 findings.append(_shown(each, name))
     except DaycareError as error:
-        findings.append(_shown(Finding("fail", name, error.message, error.hint), name))
+        findings.append(_shown(DoctorFinding("fail", name, error.message, error.hint), name))
     done.put((name, findings))
 
 
-def _shown(found: Finding, look: str) -> Finding:
+def _shown(found: DoctorFinding, look: str) -> DoctorFinding:
     return replace(found, look=look, message=without_secrets(found.message), hint=without_secrets(found.hint))
 
 
-def mend(context: DoctorContext, findings: Sequence[Finding], now_ms: int, *, dry_run: bool) -> Iterator[Mended]:
+def mend(context: DoctorContext, findings: Sequence[DoctorFinding], now_ms: int, *, dry_run: bool) -> Iterator[Mended]:
     """Do what is safe to do about findings, one after the other, and tell of each; with `dry_run` only tell.
 
     What needs the home for itself is left where somebody else has it.

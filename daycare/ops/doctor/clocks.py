@@ -14,7 +14,7 @@ from daycare.base.errors import InvalidError
 from daycare.base.times import when
 from daycare.base.zones import INSTALL, zone_of
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import Finding
+from daycare.ops.doctor.finding import DoctorFinding
 from daycare.ops.setup import local_zone
 
 BEHIND_S: Final = 5.0  # rows are written in the daemon's process, by the same clock
@@ -24,7 +24,7 @@ _TIME_ERROR: Final = 5  # what adjtimex returns while nobody keeps the clock rig
 _TIMEX_BYTES: Final = 512  # of which the kernel fills 208
 
 
-def clock(context: DoctorContext) -> Iterator[Finding]:
+def clock(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Not before what was written already, no jump since the daemon has started, and whether NTP keeps it right.
 
     A clock that is right is no trouble, whoever keeps it so: in a container, or beside a host that sets it, the kernel
@@ -36,25 +36,25 @@ def clock(context: DoctorContext) -> Iterator[Finding]:
     if inside is not None and behind_s > BEHIND_S:
         trouble = True
         told = f"it is {when(context.now_ms)}, {duration(behind_s)} before the newest row of {inside.newest_in}"
-        yield Finding("fail", "clock", f"{told}: it was set back", _SYNCED)
+        yield DoctorFinding("fail", "clock", f"{told}: it was set back", _SYNCED)
     jump_s = _jump_s(context)
     if abs(jump_s) > JUMP_WARN_S:
         trouble = True
         way = "ahead" if jump_s > 0 else "back"
         told = f"it was set {way} by {duration(abs(jump_s))} since the daemon has started"
-        yield Finding("warn", "clock", told, f"daycare cron list, and {_SYNCED}")
+        yield DoctorFinding("warn", "clock", told, f"daycare cron list, and {_SYNCED}")
     if not trouble:
         kept = f", and the kernel knows of nothing that keeps it right (NTP): {_SYNCED}" if _unsynchronised() else ""
-        yield Finding("ok", "clock", f"{when(context.now_ms)}{kept}")
+        yield DoctorFinding("ok", "clock", f"{when(context.now_ms)}{kept}")
 
 
-def zone(context: DoctorContext) -> Iterator[Finding]:
+def zone(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The database of time zones, and the zones of people."""
     try:
         ZoneInfo("Europe/Berlin")
         known = len(available_timezones())
     except (ZoneInfoNotFoundError, OSError):
-        yield Finding("fail", "zone", "there is no database of time zones", INSTALL)
+        yield DoctorFinding("fail", "zone", "there is no database of time zones", INSTALL)
         return
     here = local_zone()
     inside = context.inside
@@ -62,13 +62,13 @@ def zone(context: DoctorContext) -> Iterator[Finding]:
     unknown = [(user, name) for user, name in people.items() if not _known(name)]
     for user, name in unknown:
         told = f"{user} lives in {name!a}, which is unknown: their jobs do not run"
-        yield Finding("fail", "zone", told, f"{INSTALL}, or give them another zone: daycare users")
+        yield DoctorFinding("fail", "zone", told, f"{INSTALL}, or give them another zone: daycare users")
     own = people.get(inside.owner) if inside is not None else None
     if own is not None and _known(own) and _differs(own, here):
         told = f"yours is {own}, the machine's is {here}: jobs and days go by yours, the log by UTC"
-        yield Finding("ok", "zone", told)
+        yield DoctorFinding("ok", "zone", told)
     elif not unknown:
-        yield Finding("ok", "zone", f"{own or here}; {known} are known")
+        yield DoctorFinding("ok", "zone", f"{own or here}; {known} are known")
 
 
 def _known(name: str) -> bool:

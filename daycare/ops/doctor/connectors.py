@@ -18,7 +18,7 @@ from daycare.config import plugin_settings
 from daycare.observe.redact import without_secrets
 from daycare.ops import bare
 from daycare.ops.doctor.context import DoctorContext
-from daycare.ops.doctor.finding import Finding, Level
+from daycare.ops.doctor.finding import DoctorFinding, Level
 from daycare.ops.probing import StoredSecrets, connectors_in_use, plugins_of, probe_connector
 
 PROBE_S: Final = 15.0
@@ -42,7 +42,7 @@ _SPACES: Final = (  # where the kernel says that nobody but root may make namesp
 )
 
 
-def connectors(context: DoctorContext) -> Iterator[Finding]:
+def connectors(context: DoctorContext) -> Iterator[DoctorFinding]:
     """How each connection is by the daemon's word; without one, whether its credentials are taken."""
     if context.status is not None:
         states = {name: state for name, state in context.status["connectors"].items() if name != DIRECT}
@@ -50,16 +50,16 @@ def connectors(context: DoctorContext) -> Iterator[Finding]:
         for name, state in sorted(states.items()):
             yield _state(context, name, state, health.get(name, ""))
         if not states:
-            yield Finding("ok", "connectors", "none but the terminal")
+            yield DoctorFinding("ok", "connectors", "none but the terminal")
     elif context.readable and context.offline:
-        yield Finding("ok", "connectors", "nobody was asked, as you wished")
+        yield DoctorFinding("ok", "connectors", "nobody was asked, as you wished")
     elif context.readable:
         yield from bare.run(_probed, context)
     if context.readable:
         yield from _needs(context)
 
 
-def _state(context: DoctorContext, name: str, state: Json, health: str) -> Finding:
+def _state(context: DoctorContext, name: str, state: Json, health: str) -> DoctorFinding:
     kind = state.get("state", "up")
     since_ms = int(state.get("since") or 0)
     age_s = (context.now_ms - since_ms) / 1000 if since_ms else 0.0
@@ -73,7 +73,7 @@ def _state(context: DoctorContext, name: str, state: Json, health: str) -> Findi
         parts.append(f"the last message came {duration((context.now_ms - heard[name]) / 1000)} ago")
     if health and f"{name}: {kind}" not in health:
         parts.append(health)
-    return Finding(
+    return DoctorFinding(
         level, name, ", ".join(dict.fromkeys(parts)), state.get("hint") or "daycare status, then daycare logs"
     )
 
@@ -91,8 +91,8 @@ def _plugin_health(context: DoctorContext) -> dict[str, str]:
     return told
 
 
-async def _probed(context: DoctorContext) -> list[Finding]:
-    found: dict[str, Finding] = {}
+async def _probed(context: DoctorContext) -> list[DoctorFinding]:
+    found: dict[str, DoctorFinding] = {}
     names = connectors_in_use(context.config, context.home.path)
 
     async def one(name: str) -> None:
@@ -101,24 +101,24 @@ async def _probed(context: DoctorContext) -> list[Finding]:
         except DaycareError as error:
             level: Level = "warn" if isinstance(error, UnavailableError) else "fail"
             hint = without_secrets(error.hint) or f"daycare keys add {name.replace('-', '.', 1)}"
-            found[name] = Finding(level, name, without_secrets(error.message), hint)
+            found[name] = DoctorFinding(level, name, without_secrets(error.message), hint)
         else:
             who = f" as {verified.identity}" if verified.identity else ""
             told = f"its credentials are taken{who}; whether messages come in shows once a daemon runs"
-            found[name] = Finding("ok", name, told)
+            found[name] = DoctorFinding("ok", name, told)
 
     async with trio.open_nursery() as nursery:
         for name in names:
             nursery.start_soon(one, name)
     if not names:
-        return [Finding("ok", "connectors", "none but the terminal has credentials")]
+        return [DoctorFinding("ok", "connectors", "none but the terminal has credentials")]
     return [found[name] for name in names]
 
 
 # -- what they need ----------------------------------------------------------------------------------------------------
 
 
-def _needs(context: DoctorContext) -> Iterator[Finding]:
+def _needs(context: DoctorContext) -> Iterator[DoctorFinding]:
     """What is missing on this machine for the connectors in use."""
     media = False
     for name, step, used in _steps(context):
@@ -128,7 +128,7 @@ def _needs(context: DoctorContext) -> Iterator[Finding]:
             why = step.missing()
         if why:
             what, _, hint = why.partition(": ")
-            yield Finding("fail", used[0], what, hint or f"doc/operate/connectors/{name.replace('_', '-')}.md")
+            yield DoctorFinding("fail", used[0], what, hint or f"doc/operate/connectors/{name.replace('_', '-')}.md")
         media = media or step.check is None  # paired by a code, so a bridge: pictures and voices pass through it
     if media or _bridges(context):
         for what, there, package in (
@@ -137,7 +137,7 @@ def _needs(context: DoctorContext) -> Iterator[Finding]:
         ):
             if not there:
                 told = f"{what} is not installed: bridges may be unable to send pictures and voices"
-                yield Finding("warn", "bridges", told, f"sudo apt-get install {package}")
+                yield DoctorFinding("warn", "bridges", told, f"sudo apt-get install {package}")
 
 
 def _steps(context: DoctorContext) -> Iterator[tuple[str, Any, list[str]]]:
@@ -161,19 +161,19 @@ def _bridges(context: DoctorContext) -> list[str]:
     return found
 
 
-def sandbox(context: DoctorContext) -> Iterator[Finding]:
+def sandbox(context: DoctorContext) -> Iterator[DoctorFinding]:
     """What is fenced in: bridges, where bubblewrap works. Plugins and tools are the daemon itself."""
     bridges = _bridges(context)
     why, hint = _no_sandbox()
     rest = "plugins and tools run in the daemon, with its rights"
     if not bridges:
         can = why or "bubblewrap works"
-        yield Finding("ok", "sandbox", f"no bridges to fence in ({can}); {rest}")
+        yield DoctorFinding("ok", "sandbox", f"no bridges to fence in ({can}); {rest}")
     elif why:
         told = f"{', '.join(bridges)} not fenced in: {why}"
-        yield Finding("warn", "sandbox", told, hint)
+        yield DoctorFinding("warn", "sandbox", told, hint)
     else:
-        yield Finding("ok", "sandbox", f"{', '.join(bridges)} fenced in by bubblewrap; {rest}")
+        yield DoctorFinding("ok", "sandbox", f"{', '.join(bridges)} fenced in by bubblewrap; {rest}")
 
 
 def _no_sandbox() -> tuple[str, str]:

@@ -23,7 +23,7 @@ class Mend:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One thing that was found. `look` is the part it belongs to; `hint` the command that mends it."""
 
     level: Level
@@ -45,4 +45,4 @@ class Finding:
         }
 
 
-Look = Callable[["DoctorContext"], Iterator[Finding]]
+Look = Callable[["DoctorContext"], Iterator[DoctorFinding]]

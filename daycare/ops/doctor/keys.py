@@ -13,7 +13,7 @@ from daycare.observe.redact import hide, without_secrets
 from daycare.ops import bare
 from daycare.ops.doctor.context import DoctorContext
 from daycare.ops.doctor.files import private
-from daycare.ops.doctor.finding import Finding, Level
+from daycare.ops.doctor.finding import DoctorFinding, Level
 from daycare.ops.doctor.service import units_of
 from daycare.ops.probing import probe_model
 from daycare.store.sqlite.looking import tokens_in
@@ -24,17 +24,19 @@ _RULES: Final = f"{OFFLINE}/"
 _HANDED_IN: Final = "CREDENTIALS_DIRECTORY"  # systemd's: the key is not in the home then
 
 
-def keys(context: DoctorContext) -> Iterator[Finding]:
+def keys(context: DoctorContext) -> Iterator[DoctorFinding]:
     """The key file, and that it opens every stored secret."""
     file = context.home.key_file
     tokens = tokens_in(context.location) if context.inside is not None else {}
     if not file.exists() and not os.environ.get(_HANDED_IN):
         if any("LoadCredential" in text for _, _, text in units_of(context.home.path)):
-            yield Finding("ok", "keys", f"the key is handed in by systemd; {len(tokens)} stored, not tried from here")
+            yield DoctorFinding(
+                "ok", "keys", f"the key is handed in by systemd; {len(tokens)} stored, not tried from here"
+            )
         elif tokens:
             told = f"{file} does not exist: {len(tokens)} stored {plural('secret', len(tokens))} cannot be read"
             hint = "put it back from your backup; else store each again: daycare keys add NAME"
-            yield Finding("fail", "keys", told, hint)
+            yield DoctorFinding("fail", "keys", told, hint)
         return
     if file.exists():
         yield (judged := private("keys", file, 0o600))
@@ -49,12 +51,12 @@ def keys(context: DoctorContext) -> Iterator[Finding]:
             closed.append(name)
     for name in closed:
         told = f"the stored secret {name} does not open: it was encrypted with another key"
-        yield Finding("fail", "keys", told, f"daycare keys add {name}")
+        yield DoctorFinding("fail", "keys", told, f"daycare keys add {name}")
     if tokens and not closed:
-        yield Finding("ok", "keys", f"{', '.join(sorted(tokens))}: stored, and can be read")
+        yield DoctorFinding("ok", "keys", f"{', '.join(sorted(tokens))}: stored, and can be read")
 
 
-def models(context: DoctorContext) -> Iterator[Finding]:
+def models(context: DoctorContext) -> Iterator[DoctorFinding]:
     """Each model in use, by one cheap call: through the daemon, or without one by ourselves."""
     chosen = context.config.models
     used = [name for name in dict.fromkeys((*chosen.by_role().values(), *chosen.fallbacks)) if name]
@@ -62,26 +64,26 @@ def models(context: DoctorContext) -> Iterator[Finding]:
         running = context.status.get("models") or {}
         used = list(dict.fromkeys((*running.values(), *chosen.fallbacks)))
         if not context.status.get("providers"):
-            yield Finding("warn", "providers", "none is configured", "daycare models")
+            yield DoctorFinding("warn", "providers", "none is configured", "daycare models")
     real = [name for name in used if not name.startswith(_RULES)]
     if not real:
-        yield Finding(
+        yield DoctorFinding(
             "ok", "models", f"{', '.join(used)}: rules that answer without a model; daycare models lists more"
         )
     elif context.offline:
-        yield Finding("ok", "models", f"{', '.join(real)}: not called, as you asked")
+        yield DoctorFinding("ok", "models", f"{', '.join(real)}: not called, as you asked")
     else:
         for result in _tested(context, real):
             yield _verdict(result)
 
 
-def _verdict(result: dict[str, Any]) -> Finding:
+def _verdict(result: dict[str, Any]) -> DoctorFinding:
     model = result["model"]
     if result["code"]:
         hint = result["hint"] or f"daycare models test {model}"
         level: Level = "warn" if result["code"].startswith("BUDGET_") else "fail"  # it would answer
-        return Finding(level, "models", f"{model}: {result['message']}", hint)
-    return Finding("ok", "models", f"{model} answers, in {result['latency_ms']} ms")
+        return DoctorFinding(level, "models", f"{model}: {result['message']}", hint)
+    return DoctorFinding("ok", "models", f"{model} answers, in {result['latency_ms']} ms")
 
 
 def _tested(context: DoctorContext, names: list[str]) -> list[dict[str, Any]]:

@@ -33,11 +33,11 @@ from daycare.ops.importers.import_model import (
     ImportedSubscription,
     ImportModel,
 )
-from daycare.ops.importers.report import Item, Outcome
+from daycare.ops.importers.report import ImportItem, Outcome
 from daycare.ops.importers.words import free, slug
 from daycare.rules.findings import findings_of
 from daycare.store.records import Agent, AgentConfig, NewAgent, User
-from daycare.store.records_approvals import Finding
+from daycare.store.records_approvals import ApprovalFinding
 from daycare.store.sqlite.store import Store
 from daycare.store.vault import Vault, check_key_name
 
@@ -66,14 +66,14 @@ class ImportApply:
     pause_jobs: bool = False
     with_keys: bool = False
     vault: Vault | None = None
-    items: list[Item] = field(default_factory=list)
+    items: list[ImportItem] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     _users: dict[str, User] = field(default_factory=dict)
     _agents: dict[str, Agent] = field(default_factory=dict)
     _jobs: dict[str, str] = field(default_factory=dict)  # paths by ref
 
-    async def take(self, imported: ImportModel) -> list[Item]:
+    async def take(self, imported: ImportModel) -> list[ImportItem]:
         """Take everything; return what came of each thing."""
         self._users[OWNER] = self.owner
         for person in sorted(imported.people, key=lambda each: bool(each.parent)):
@@ -94,7 +94,7 @@ class ImportApply:
         for secret in imported.secrets:
             await self._each("key", secret, lambda it=secret: self._secret(it))  # type: ignore[misc]
         for left in imported.left:
-            self.items.append(Item(what="other", source=left.source, target="", outcome="left",
+            self.items.append(ImportItem(what="other", source=left.source, target="", outcome="left",
                                    notes=(f"{left.what}: {left.why}",)))  # fmt: skip
         return self.items
 
@@ -141,15 +141,15 @@ class ImportApply:
 
     def done(
         self, what: str, it: ImportedItem, outcome: Outcome, target: str, *notes: str, findings: tuple[str, ...] = ()
-    ) -> Item:
+    ) -> ImportItem:
         """Return what came of a thing; one that was changed on the way is not just taken."""
         told = (*it.changes, *notes)
         if outcome == "taken" and told:
             outcome = "changed"
         told = notes if outcome in ("there", "left") else told
-        return Item(what=what, source=it.source, outcome=outcome, target=target, notes=told, findings=findings)
+        return ImportItem(what=what, source=it.source, outcome=outcome, target=target, notes=told, findings=findings)
 
-    async def _each(self, what: str, it: ImportedItem, work: Callable[[], Awaitable[Item]]) -> None:
+    async def _each(self, what: str, it: ImportedItem, work: Callable[[], Awaitable[ImportItem]]) -> None:
         try:
             self.items.append(await work())
         except DaycareError as error:
@@ -157,7 +157,7 @@ class ImportApply:
 
     # -- people --------------------------------------------------------------------------------------------------------
 
-    async def _person(self, it: ImportedPerson) -> Item:
+    async def _person(self, it: ImportedPerson) -> ImportItem:
         known = [user for key in it.keys if (user := await self.store.people.by_key(key)) is not None]
         if it.ref == OWNER:
             return await self._owner_accounts(it)
@@ -204,7 +204,7 @@ class ImportApply:
             return True
         return bool(await self.store.agents.find(user=name, include_dead=True, limit=1))
 
-    async def _owner_accounts(self, it: ImportedPerson) -> Item:
+    async def _owner_accounts(self, it: ImportedPerson) -> ImportItem:
         fresh = []
         for key in it.keys:
             if await self.store.people.by_key(key) is None:
@@ -224,7 +224,7 @@ class ImportApply:
 
     # -- agents --------------------------------------------------------------------------------------------------------
 
-    async def _agent(self, it: ImportedAgent) -> Item:
+    async def _agent(self, it: ImportedAgent) -> ImportItem:
         if it.kind is Kind.SYSTEM:
             tag = str(Path.system(it.name))
             if await self.store.agents.at(tag) is not None:
@@ -306,7 +306,7 @@ class ImportApply:
 
     # -- jobs, signals, keys -------------------------------------------------------------------------------------------
 
-    async def _job(self, it: ImportedJob) -> Item:
+    async def _job(self, it: ImportedJob) -> ImportItem:
         user = self.user(it.person)
         key = self.key("job", it.ref)
         known = await self.store.of(CronRows).by_key(key)
@@ -355,7 +355,7 @@ class ImportApply:
             return "", [f"there is no connector {connector} here: its answers go to the most recent conversation"]
         return str(conversation(user, connector)), []
 
-    async def _subscribe(self, it: ImportedSubscription) -> Item:
+    async def _subscribe(self, it: ImportedSubscription) -> ImportItem:
         agent = await self.agent(it.agent)
         if agent is None or agent.state == "dead":
             return self.done("subscription", it, "left", "", "its agent is not there")
@@ -372,7 +372,7 @@ class ImportApply:
         await self.store.of(SignalRows).subscribe(agent, check_pattern(pattern), silent=it.silent, origin=Origin.FILE)
         return self.done("subscription", it, "taken", f"{agent.path} {pattern}")
 
-    async def _secret(self, it: ImportedSecret) -> Item:
+    async def _secret(self, it: ImportedSecret) -> ImportItem:
         name = check_key_name(it.name)
         if self.store.secrets.get(name) is not None and not self.replace:
             return self.done("key", it, "there", name, "there is one of this name")
@@ -385,5 +385,5 @@ class ImportApply:
         return self.done("key", it, "taken", name)
 
 
-def _short(found: Finding) -> str:
+def _short(found: ApprovalFinding) -> str:
     return " ".join(found.excerpt.split())[:120]

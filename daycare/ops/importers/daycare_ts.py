@@ -15,9 +15,9 @@ from daycare.ops.importers.import_model import (
     ImportModel,
 )
 from daycare.ops.importers.openclaw_keys import of_variable
-from daycare.ops.importers.reading import Reading
+from daycare.ops.importers.reading import ImportReading
 from daycare.ops.importers.schedules import expression, spec_of, zone_or_none
-from daycare.ops.importers.source import Source, front
+from daycare.ops.importers.source import ImportSource, front
 from daycare.ops.importers.tables import JsonTables, Row, Tables, opened
 from daycare.ops.importers.words import PROVIDERS, at, key_of, moment, slug, text_of
 
@@ -28,13 +28,13 @@ _KEPT: Final = ("AGENTS.md", "TOOLS.md")
 _FENCED: Final = "is a program there, and here words for an agent: it is paused, look at it first"
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of the TypeScript daycare."""
     there = any(map(source.has, (DATABASE, "settings.json", "auth.json", "users.jsonl", "users.json")))
     return there or any(map(source.has_folder, (DATABASE, EXPORT, "agents", "users")))
 
 
-def read(source: Source, reading: Reading) -> ImportModel:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a data folder of the TypeScript daycare."""
     imported = ImportModel("daycare-ts")
     settings = source.json("settings.json")
@@ -71,7 +71,7 @@ def read(source: Source, reading: Reading) -> ImportModel:
     return imported
 
 
-def _read(source: Source, tables: Tables | None, imported: ImportModel, reading: Reading) -> None:
+def _read(source: ImportSource, tables: Tables | None, imported: ImportModel, reading: ImportReading) -> None:
     people = _People(imported, tables, reading.me)
     agents = daycare_ts_agents.read(source, tables, imported, people.ref)
     people.guess_owner(agents.accounts)
@@ -159,7 +159,7 @@ class _People:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-def _documents(source: Source, tables: Tables | None, imported: ImportModel, people: _People) -> None:
+def _documents(source: ImportSource, tables: Tables | None, imported: ImportModel, people: _People) -> None:
     names: set[tuple[str, str]] = set()
 
     def put(person: str, name: str, text: str, where: str, changes: tuple[str, ...] = ()) -> None:
@@ -272,7 +272,7 @@ class _Jobs:
             why = "what spends by itself is switched on by who pays: daycare agents set PATH --heartbeat"
             self._imported.leave(f"the heartbeat {text_of(row.get('title'))[:60]}", "tasks_heartbeat", why)
 
-    def files(self, source: Source) -> None:
+    def files(self, source: ImportSource) -> None:
         """Read the files; what the table has is not read again."""
         for folder in source.names("cron", folders=True):
             path = f"cron/{folder}/TASK.md"

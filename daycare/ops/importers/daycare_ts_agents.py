@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from daycare.base.path import Kind
 from daycare.ops.importers.import_model import OWNER, ImportedAgent, ImportedPerson, ImportedText, ImportModel
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Row, Tables, tree
 from daycare.ops.importers.words import free, key_of, moment, slug, text_of
 
@@ -37,7 +37,7 @@ _PROMPT: Final = "its system prompt is its SOUL.md, which stands in no prompt be
 
 
 @dataclass
-class Agents:
+class TsAgents:
     """What was found: refs of agents that are taken, and the accounts over which people talked, oldest first."""
 
     imported: ImportModel
@@ -46,7 +46,7 @@ class Agents:
     _talks_of: dict[str, tuple[str, str]] = field(default_factory=dict)  # by ref: whose daily log, and a speaker
     _files: dict[str, Row] = field(default_factory=dict)
 
-    def talks(self, source: Source, tables: Tables | None) -> None:
+    def talks(self, source: ImportSource, tables: Tables | None) -> None:
         """Put into the import model what was said."""
         sessions = {
             text_of(row.get("id")): text_of(row.get("agent_id"))
@@ -70,9 +70,11 @@ class Agents:
         self.imported.say(ref, at_ms, named, text_of(data.get("text")))
 
 
-def read(source: Source, tables: Tables | None, imported: ImportModel, person_of: Callable[[str], str]) -> Agents:
+def read(
+    source: ImportSource, tables: Tables | None, imported: ImportModel, person_of: Callable[[str], str]
+) -> TsAgents:
     """Put the agents into the import model, parents before their children."""
-    found = Agents(imported)
+    found = TsAgents(imported)
     rows = {text_of(row.get("id")): row for row in _rows(tables)}
     if not rows:
         found._files = rows = {text_of(row["id"]): row for row in _of_files(source)}
@@ -128,7 +130,7 @@ def read(source: Source, tables: Tables | None, imported: ImportModel, person_of
 
 
 def _where_talks_go(
-    found: Agents, ref: str, kind: Kind, parent: str, it: dict[str, Any], person: str, *, brief: bool
+    found: TsAgents, ref: str, kind: Kind, parent: str, it: dict[str, Any], person: str, *, brief: bool
 ) -> None:
     """Note in whose daily log the words of an agent go: those of one that has ended go to whom it worked for."""
     if kind in (Kind.SYSTEM, Kind.MEMORY):
@@ -160,7 +162,7 @@ def _rows(tables: Tables | None) -> Iterator[Row]:
             yield row
 
 
-def _of_files(source: Source) -> Iterator[Row]:
+def _of_files(source: ImportSource) -> Iterator[Row]:
     """Yield agents of before there was a database."""
     for agent_id in source.names("agents", folders=True):
         descriptor = source.json(f"agents/{agent_id}/descriptor.json")

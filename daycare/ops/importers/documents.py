@@ -13,7 +13,7 @@ from daycare.base.messages import Origin
 from daycare.base.scope import scope_of
 from daycare.base.zones import zone_of
 from daycare.ops.importers.import_model import ImportedItem, ImportedLine, ImportedText, ImportModel
-from daycare.ops.importers.report import Item
+from daycare.ops.importers.report import ImportItem
 from daycare.ops.importers.schedules import local_day
 from daycare.ops.importers.words import slug
 from daycare.rules.document_paths import IDENTITY, MEMORY, USER, parse
@@ -31,7 +31,7 @@ _SETUP: Final = "system"  # who wrote what the first start made of the settings
 
 async def take_texts(taking: "ImportApply", texts: Sequence[ImportedText]) -> None:
     """Take documents, those of different places at the same time."""
-    results: list[list[Item]] = [[] for _ in texts]
+    results: list[list[ImportItem]] = [[] for _ in texts]
     places: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for number, it in enumerate(texts):
         if it.agent:
@@ -64,7 +64,7 @@ async def take_talks(taking: "ImportApply", imported: ImportModel) -> None:
 # -- documents ---------------------------------------------------------------------------------------------------------
 
 
-async def _text(taking: "ImportApply", it: ImportedText) -> list[Item]:
+async def _text(taking: "ImportApply", it: ImportedText) -> list[ImportItem]:
     user = taking.user(it.person)
     agent = await taking.agent(it.agent) if it.agent else None
     if it.agent and agent is None:
@@ -78,7 +78,7 @@ async def _text(taking: "ImportApply", it: ImportedText) -> list[Item]:
 
 async def _document(
     taking: "ImportApply", it: ImportedText, name: str, text: str, user: User, agent: Agent | None
-) -> Item:
+) -> ImportItem:
     place = _place(name, user, agent)
     told = _told(place, agent)
     key = taking.key("text", str(place), text)
@@ -148,7 +148,7 @@ async def _add_day(
     agent: Agent | None,
     key: str,
     findings: tuple[str, ...],
-) -> Item:
+) -> ImportItem:
     there = await taking.store.documents.get(place)
     notes = ["added to what the day has already"] if there is not None and there.text else []
     await _append(taking, it, place, text, user, key)
@@ -237,7 +237,7 @@ def _hold(taking: "ImportApply", place: Place, agent: Agent | None, there: Docum
 
 async def _talk(
     taking: "ImportApply", it: ImportedItem, agent: Agent, lines: list[ImportedLine], budget: list[int]
-) -> Item:
+) -> ImportItem:
     user = await taking.store.people.get(agent.user) or taking.owner
     zone = zone_of(user.zone)
     names = {"": user.name, "assistant": agent.config.name or "assistant"}

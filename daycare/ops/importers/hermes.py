@@ -16,9 +16,9 @@ from daycare.ops.importers.import_model import (
     ImportModel,
 )
 from daycare.ops.importers.openclaw_keys import of_variable
-from daycare.ops.importers.reading import Reading
-from daycare.ops.importers.schedules import Schedule, every, expression, interval, once, spec_of, zone_or_none
-from daycare.ops.importers.source import Source, loads
+from daycare.ops.importers.reading import ImportReading
+from daycare.ops.importers.schedules import ImportedSchedule, every, expression, interval, once, spec_of, zone_or_none
+from daycare.ops.importers.source import ImportSource, loads
 from daycare.ops.importers.tables import opened
 from daycare.ops.importers.words import at, day, key_of, moment, slug, text_of, texts
 
@@ -31,14 +31,14 @@ _GROUPS: Final = ("group", "channel", "thread", "forum", "supergroup")
 _VARIABLES: Final = {"TELEGRAM_BOT_TOKEN": "telegram", "SLACK_BOT_TOKEN": "slack", "SLACK_APP_TOKEN": "slack.app"}
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of Hermes."""
     return any(map(source.has, ("config.yaml", "state.db", "cron/jobs.json", "SOUL.md"))) or source.has_folder(
         "memories"
     )
 
 
-def read(source: Source, reading: Reading) -> ImportModel:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a home of Hermes."""
     imported = ImportModel("hermes")
     accounts = Accounts(imported)
@@ -66,7 +66,7 @@ def read(source: Source, reading: Reading) -> ImportModel:
     return imported
 
 
-def _home(source: Source, ref: str, imported: ImportModel, whose: dict[str, str], reading: Reading) -> None:
+def _home(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str], reading: ImportReading) -> None:
     config = source.yaml("config.yaml")
     config = config if isinstance(config, dict) else {}
     zone = zone_or_none(text_of(config.get("timezone")))
@@ -87,7 +87,7 @@ def _home(source: Source, ref: str, imported: ImportModel, whose: dict[str, str]
         imported.leave(f"{len(skills)} folders of skills", source.shown("skills"), why)
 
 
-def _allowed(source: Source, accounts: Accounts) -> None:
+def _allowed(source: ImportSource, accounts: Accounts) -> None:
     """Collect who may write: of `.env`, and who was paired, which also knows their names."""
     for folder in ("platforms/pairing", "pairing"):
         for file in source.names(folder, "-approved.json"):
@@ -104,7 +104,7 @@ def _allowed(source: Source, accounts: Accounts) -> None:
                 accounts.add(variable.removesuffix(_ALLOWED).lower(), account, source.shown(f".env {variable}"))
 
 
-def _settings(source: Source, imported: ImportModel, config: dict[str, Any]) -> None:
+def _settings(source: ImportSource, imported: ImportModel, config: dict[str, Any]) -> None:
     model = config.get("model")
     name = text_of(model) or text_of(at(model, "default")) or text_of(at(model, "name"))
     provider = text_of(at(model, "provider"))
@@ -121,7 +121,7 @@ def _settings(source: Source, imported: ImportModel, config: dict[str, Any]) -> 
         )
 
 
-def _variable(source: Source, imported: ImportModel, variable: str, value: str) -> None:
+def _variable(source: ImportSource, imported: ImportModel, variable: str, value: str) -> None:
     where = source.shown(f".env {variable}")
     if variable in _VARIABLES:
         imported.secret(_VARIABLES[variable], value, where)
@@ -129,7 +129,7 @@ def _variable(source: Source, imported: ImportModel, variable: str, value: str) 
         of_variable(imported, variable, value, where)
 
 
-def _texts(source: Source, ref: str, imported: ImportModel) -> None:
+def _texts(source: ImportSource, ref: str, imported: ImportModel) -> None:
     agent = "" if ref == MAIN else ref
     for file, name in (("SOUL.md", "SOUL.md"), ("memories/SOUL.md", "SOUL.md")):
         if text := (source.text(file) or "").strip():
@@ -171,7 +171,7 @@ def _texts(source: Source, ref: str, imported: ImportModel) -> None:
             imported.keep(ImportedText(person=OWNER, agent=whose, name=name, text=text, source=where))
 
 
-def _archive(source: Source) -> list[Any]:
+def _archive(source: ImportSource) -> list[Any]:
     return list(source.lines("memories/ARCHIVE.jsonl")) if source.has("memories/ARCHIVE.jsonl") else []
 
 
@@ -188,7 +188,7 @@ def _item(text: str) -> str:
 # -- jobs --------------------------------------------------------------------------------------------------------------
 
 
-def _jobs(source: Source, ref: str, imported: ImportModel, whose: dict[str, str], zone: str) -> None:
+def _jobs(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str], zone: str) -> None:
     listed = source.json("cron/jobs.json")
     listed = at(listed, "jobs") if isinstance(listed, dict) else listed
     for number, job in enumerate(listed if isinstance(listed, list) else ()):
@@ -236,7 +236,7 @@ def _job(
     )
 
 
-def _schedule(tree: Any, anchor: int | None, zone: str) -> Schedule:
+def _schedule(tree: Any, anchor: int | None, zone: str) -> ImportedSchedule:
     if isinstance(tree, str):
         return expression(tree, zone)
     kind = at(tree, "kind")
@@ -267,7 +267,7 @@ def _deliver(job: dict[str, Any], whose: dict[str, str]) -> tuple[str, list[str]
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-def _talks(source: Source, ref: str, imported: ImportModel, whose: dict[str, str]) -> None:
+def _talks(source: ImportSource, ref: str, imported: ImportModel, whose: dict[str, str]) -> None:
     with opened(source, "state.db") as tables:
         if tables is None:
             return

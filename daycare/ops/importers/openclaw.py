@@ -9,9 +9,9 @@ from daycare.base.path import Kind
 from daycare.ops.importers import openclaw_jobs, openclaw_keys
 from daycare.ops.importers.accounts import Accounts
 from daycare.ops.importers.import_model import MAIN, OWNER, ImportedAgent, ImportedSetting, ImportedText, ImportModel
-from daycare.ops.importers.reading import Reading
+from daycare.ops.importers.reading import ImportReading
 from daycare.ops.importers.schedules import zone_or_none
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Tables, opened, tree
 from daycare.ops.importers.words import at, day, moment, slug, text_of, texts
 
@@ -41,12 +41,12 @@ _SILENT: Final = ("HEARTBEAT_OK", "NO_REPLY", "NO_FLUSH")
 _NOT_THEIRS: Final = (":group:", ":channel:", ":room:", "cron:", "hook:", ":subagent:", ":acp:", ":heartbeat")
 
 
-def is_one(source: Source) -> bool:
+def is_one(source: ImportSource) -> bool:
     """Return whether a folder is one of OpenClaw's."""
     return any(map(source.has, (*CONFIGS, "SOUL.md", "AGENTS.md", "cron/jobs.json"))) or source.has_folder("workspace")
 
 
-def read(source: Source, reading: Reading) -> ImportModel:
+def read(source: ImportSource, reading: ImportReading) -> ImportModel:
     """Return what is in a folder of OpenClaw."""
     imported = ImportModel("openclaw")
     name = next(filter(source.has, CONFIGS), "")
@@ -86,7 +86,7 @@ class _Agents:
         return MAIN if agent_id in ("", self.main) else f"agent:{agent_id}"
 
 
-def _allowed(source: Source, config: dict[str, Any], name: str, accounts: Accounts) -> None:
+def _allowed(source: ImportSource, config: dict[str, Any], name: str, accounts: Accounts) -> None:
     """Collect who may write: of the settings, and who was paired."""
     for account in texts(at(config, "commands", "ownerAllowFrom")):
         channel, colon, rest = account.partition(":")
@@ -141,12 +141,12 @@ def _settings(imported: ImportModel, config: dict[str, Any], name: str, agents: 
 
 
 def _workspaces(
-    source: Source, imported: ImportModel, config: dict[str, Any], agents: _Agents, other: Path | None
+    source: ImportSource, imported: ImportModel, config: dict[str, Any], agents: _Agents, other: Path | None
 ) -> None:
     wanted = agents.main_table.get("workspace") or at(config, "agents", "defaults", "workspace")
     wanted = text_of(wanted or at(config, "agent", "workspace"))
     if other is not None:
-        outside = Source(other, told=f"{other.name}/")
+        outside = ImportSource(other, told=f"{other.name}/")
         outside.problems = source.problems
         _workspace(outside, imported, MAIN, "")
     elif found := _within(source, wanted) or next(filter(source.has_folder, ("workspace", "clawd")), ""):
@@ -173,7 +173,7 @@ def _workspaces(
             _workspace(inner, imported, ref, ref)
 
 
-def _workspace(source: Source, imported: ImportModel, daily: str, agent: str) -> None:
+def _workspace(source: ImportSource, imported: ImportModel, daily: str, agent: str) -> None:
     """Take a workspace. `agent` is empty for the owner's own: what is theirs is shared by all their conversations."""
     there = set(source.names("", ".md"))
     for file, (name, changes) in _FILES.items():
@@ -203,18 +203,18 @@ def _workspace(source: Source, imported: ImportModel, daily: str, agent: str) ->
         imported.keep(ImportedText(person=OWNER, agent=whose, name=name, text=text, source=source.shown(path)))
 
 
-def _notes(source: Source) -> Iterator[str]:
+def _notes(source: ImportSource) -> Iterator[str]:
     yield from (f"memory/{file}" for file in source.names("memory", ".md"))
     for folder in source.names("memory", folders=True):
         if not folder.startswith("."):
             yield from (f"memory/{folder}/{file}" for file in source.names(f"memory/{folder}", ".md"))
 
 
-def _text(source: Source, path: str) -> str:
+def _text(source: ImportSource, path: str) -> str:
     return (source.text(path) or "").strip()
 
 
-def _within(source: Source, path: str) -> str:
+def _within(source: ImportSource, path: str) -> str:
     """Return where a folder of the settings is within the source, empty if it is not."""
     parts = PurePosixPath(path).parts
     for folder in _FOLDERS:
@@ -233,7 +233,7 @@ def _plain(path: str) -> bool:
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-def _talks(source: Source, imported: ImportModel, agents: _Agents, whose: dict[str, str]) -> None:
+def _talks(source: ImportSource, imported: ImportModel, agents: _Agents, whose: dict[str, str]) -> None:
     for agent_id in source.names("agents", folders=True):
         ref = agents.ref(agent_id)
         if ref != MAIN and all(each.ref != ref for each in imported.agents):

@@ -6,8 +6,8 @@ from typing import Any
 from daycare.base.cron import NOBODY
 from daycare.base.errors import DaycareError
 from daycare.ops.importers.import_model import MAIN, OWNER, ImportedJob, ImportModel
-from daycare.ops.importers.schedules import Schedule, every, expression, interval, once, spec_of
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.schedules import ImportedSchedule, every, expression, interval, once, spec_of
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import Tables, tree
 from daycare.ops.importers.words import at, key_of, moment, slug, text_of
 
@@ -15,7 +15,7 @@ FILE = "cron/jobs.json"
 
 
 def read(
-    source: Source,
+    source: ImportSource,
     state: Tables | None,
     imported: ImportModel,
     ref: Callable[[str], str],
@@ -88,7 +88,7 @@ def _job(
     )
 
 
-def _schedule(tree_: Any, zone: str) -> Schedule:
+def _schedule(tree_: Any, zone: str) -> ImportedSchedule:
     kind = at(tree_, "kind")
     if kind == "at":
         return once(at(tree_, "at") or at(tree_, "atMs"), zone)

@@ -3,12 +3,12 @@
 from typing import Any
 
 from daycare.ops.importers.import_model import ImportModel
-from daycare.ops.importers.source import Source
+from daycare.ops.importers.source import ImportSource
 from daycare.ops.importers.tables import opened, tree
 from daycare.ops.importers.words import PROVIDERS, at, slug, text_of
 
 
-def read(source: Source, imported: ImportModel, config: dict[str, Any], name: str) -> None:
+def read(source: ImportSource, imported: ImportModel, config: dict[str, Any], name: str) -> None:
     """Put the secrets into the import model: of the settings, of `.env`, and of the agents' profiles."""
     channels = at(config, "channels")
     for channel, table in channels.items() if isinstance(channels, dict) else ():

@@ -14,7 +14,7 @@ from daycare.store.records_documents import Attribution, Layer, NewVersion, Plac
 from daycare.store.records_exports import (
     AgentRecord,
     Anything,
-    Arrival,
+    ArrivingAgent,
     Brought,
     DocumentRecord,
     FileRecord,
@@ -423,7 +423,7 @@ class _Arrivals:
                 key = f"{record.of}:{self._turns + record.turn}:{record.rest}"
             self._tx.run("UPDATE files SET key = ? WHERE id = ? AND user = ?", (key, file_id, self._new.user))
 
-    def _at(self, place: int) -> Arrival:
+    def _at(self, place: int) -> ArrivingAgent:
         return self._new.agents[place]
 
     def _trace(self, first: int) -> str:

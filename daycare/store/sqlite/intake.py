@@ -15,7 +15,7 @@ from daycare.store.sqlite.writer import Tx, Writer
 _CURSOR = "cursor"
 
 
-class Intake:
+class IntakeStore:
     """The way in, and the few values that a connector keeps over restarts."""
 
     def __init__(self, writer: Writer, reader: apsw.Connection) -> None:

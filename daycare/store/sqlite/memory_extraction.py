@@ -12,16 +12,16 @@ from daycare.store.records_memories import (
     ECHO,
     Comparable,
     FactPart,
-    Memory,
     MergeResult,
     NewMemory,
     Seen,
+    StoredMemory,
     Superseded,
     Tier,
     Unextracted,
 )
 from daycare.store.sqlite.database import count
-from daycare.store.sqlite.memory_part import Part
+from daycare.store.sqlite.memory_part import MemoryPart
 from daycare.store.sqlite.memory_rows import (
     COLUMNS,
     MEMORIES,
@@ -44,7 +44,7 @@ _COUNTED_MAX: Final = 2_000  # entries that wait; nobody asks whether there are 
 _ENTRIES: Final = "FROM memories WHERE agent_id = ? AND tier = 'log' AND no > ? AND no <= ? AND text IS NOT NULL"
 
 
-class MemoryExtraction(Part):
+class MemoryExtraction(MemoryPart):
     """How far workers have come, and what came of it."""
 
     async def unextracted(self, limit: int, *, after: str = "") -> list[Unextracted]:
@@ -61,9 +61,9 @@ class MemoryExtraction(Part):
         )
         return [_unextracted(self._reader, row) for row in rows]
 
-    async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[Memory]:
+    async def entries(self, agent_id: str, *, after: int, through: int, max_chars: int) -> list[StoredMemory]:
         """Return log entries of one agent in order, without echoes, until they have `max_chars`; one at least."""
-        found: list[Memory] = []
+        found: list[StoredMemory] = []
         chars = 0
         span = (agent_id, after, through, ECHO)
         for row in self._reader.execute(f"SELECT {COLUMNS} {_ENTRIES} AND role <> ? ORDER BY no", span):
@@ -78,7 +78,7 @@ class MemoryExtraction(Part):
         """Return the number of the last log entry that this agent's worker has looked at, 0 if none."""
         return _mark(self._reader, agent_id)
 
-    async def comparable(self, scope: str, merged: Comparable, *, before: int, limit: int) -> list[Memory]:
+    async def comparable(self, scope: str, merged: Comparable, *, before: int, limit: int) -> list[StoredMemory]:
         """Return facts with a lower number than `before` that hold and that new ones may end or repeat.
 
         The newest first. Of attributes that have one value at a time these are all, whatever was learned since.

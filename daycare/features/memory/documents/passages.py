@@ -28,7 +28,7 @@ from daycare.rules.document_paths import MEMORY
 from daycare.settings import Live
 from daycare.store.records import Agent
 from daycare.store.records_documents import Place
-from daycare.store.records_memories import Memory, Tier
+from daycare.store.records_memories import StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class Passages:
         least = section.similar(self._embedding.name if self._embedding is not None else NO_EMBEDDER)
         return fitting(passages, question[:PASSAGE_QUESTION_MAX_CHARS], near, least=least)
 
-    async def _chunks_of(self, scope: str, place: Place) -> list[Memory]:
-        found: list[Memory] = []
+    async def _chunks_of(self, scope: str, place: Place) -> list[StoredMemory]:
+        found: list[StoredMemory] = []
         before: int | None = None
         while page := await self._memories.find(scope, Tier.CHUNK, before=before, limit=API_PAGE_MAX_ROWS):
             found += [memory for memory in page if memory.place == place]

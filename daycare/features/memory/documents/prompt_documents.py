@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from daycare.agent.blocks import one_line
-from daycare.agent.prompt import NOTHING, Entry, Passage
+from daycare.agent.prompt import NOTHING, Passage, PromptEntry
 from daycare.base.bounded import Bounded
 from daycare.base.clock import Clock
 from daycare.base.consent import IDENTITY_DOCUMENTS
@@ -16,7 +16,7 @@ from daycare.observe.bus import Bus
 from daycare.rules.document_paths import MEMORY
 from daycare.store.records import Agent
 from daycare.store.records_documents import DocumentVersion, Place
-from daycare.store.sqlite.documents import Documents as DocumentStore
+from daycare.store.sqlite.documents import DocumentStore
 
 
 class PromptDocuments:
@@ -47,7 +47,7 @@ class PromptDocuments:
             return None
         return Passage(found.text, found.layer)
 
-    async def skills(self, agent: Agent) -> Sequence[Entry]:
+    async def skills(self, agent: Agent) -> Sequence[PromptEntry]:
         """Return the skills that this agent reads, with what the first line of each says."""
         entries = []
         for each in await self._documents.listing(agent, "skills"):
@@ -56,7 +56,7 @@ class PromptDocuments:
             if each.hash not in self._first_lines:
                 passage = await self.passage(agent, each.path)
                 self._first_lines[each.hash] = _first_line(passage.text if passage else "")
-            entries.append(Entry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
+            entries.append(PromptEntry(each.path.removeprefix("skills/"), self._first_lines[each.hash]))
         return entries
 
     def _tell(self, agent: Agent, passed: DocumentVersion) -> None:

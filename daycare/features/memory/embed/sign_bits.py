@@ -26,7 +26,7 @@ Words = NDArray[np.uint64]
 Distances = NDArray[np.uint16]
 
 
-class Query(NamedTuple):
+class BitsQuery(NamedTuple):
     """A query's bits, 64 dimensions a word: signs, and the two bits of the sizes."""
 
     signs: Words
@@ -85,15 +85,15 @@ class SignBits:
         other._rows = len(places)
         return other
 
-    def query(self, vector: Floats) -> Query:
+    def query(self, vector: Floats) -> BitsQuery:
         """Return a query's bits."""
         aside = vector - self._centre
         step = _STEP * float(np.sqrt(np.mean(aside * aside))) or 1.0
         sizes = np.clip(np.rint(np.abs(aside) / step), 0, 3).astype(np.uint8)
-        return Query(*(_packed(bits[None, :])[0] for bits in (aside > 0, (sizes & 1) > 0, sizes > 1)))
+        return BitsQuery(*(_packed(bits[None, :])[0] for bits in (aside > 0, (sizes & 1) > 0, sizes > 1)))
 
 
-def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int) -> Numbers:
+def shortlist(panels: Sequence[Words], eligible: Bools, query: BitsQuery, count: int) -> Numbers:
     """Return the places of the eligible rows that seem to be the nearest, in order of place.
 
     Of many rows a first look counts the query's large dimensions only, and a second one weighs what that left.
@@ -111,7 +111,7 @@ def shortlist(panels: Sequence[Words], eligible: Bools, query: Query, count: int
     return places[nearest(distances(panels, places, query), count)]
 
 
-def _differing(panels: Sequence[Words], rows: int, query: Query, among: Sequence[Words]) -> list[Distances]:
+def _differing(panels: Sequence[Words], rows: int, query: BitsQuery, among: Sequence[Words]) -> list[Distances]:
     """Return of each row in how many dimensions its sign differs from the query's: for each of some sets of these."""
     found = [np.zeros(rows, np.uint16) for _ in among]
     differ, masked = np.empty(PANEL_ROWS, np.uint64), np.empty(PANEL_ROWS, np.uint64)
@@ -127,7 +127,7 @@ def _differing(panels: Sequence[Words], rows: int, query: Query, among: Sequence
     return found
 
 
-def distances(panels: Sequence[Words], places: Numbers, query: Query) -> Distances:
+def distances(panels: Sequence[Words], places: Numbers, query: BitsQuery) -> Distances:
     """Return of some rows, in order of place, the summed sizes of the query where their signs differ."""
     found = np.empty(len(places), np.uint16)
     ends = np.searchsorted(places, PANEL_ROWS * np.arange(len(panels) + 1)).tolist()

@@ -27,19 +27,19 @@ from daycare.base.scope import scope_of
 from daycare.config import OFFLINE
 from daycare.features.memory.facts.learned import ENTITIES_MAX, FACTS_MAX, Learned
 from daycare.features.memory.loading import RULES, loaded
-from daycare.inference.names import Choice
+from daycare.inference.names import ModelChoice
 from daycare.inference.pool import Pool
 from daycare.observe.about import about
 from daycare.observe.bus import Bus
 from daycare.plugin import InferRequest
 from daycare.settings import Live
 from daycare.store.records import Agent, InboxRow, Turn, User
-from daycare.store.records_memories import Comparable, Memory, MergeResult
+from daycare.store.records_memories import Comparable, MergeResult, StoredMemory
 from daycare.store.retry import with_retry
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
-    from daycare.features.memory.facts.distil import Request
+    from daycare.features.memory.facts.distil import ExtractionRequest
 
 _TOO_MUCH: Final = ("CONTEXT_OVERFLOW", "EXTRACTION_CUT")  # what a shorter piece may spare
 
@@ -103,7 +103,7 @@ class ExtractionWorker:
         return f"{agent.path}: {facts} facts, {entities} entities, {superseded} superseded"
 
     async def _keep(
-        self, agent: Agent, learned: Learned, entries: Sequence[Memory], mark: int
+        self, agent: Agent, learned: Learned, entries: Sequence[StoredMemory], mark: int
     ) -> tuple[MergeResult, list[int] | None]:
         """Commit what these entries told, and that they were looked at; None: the mark is not there any more."""
         from daycare.features.memory.facts.merging import merge_result
@@ -114,7 +114,7 @@ class ExtractionWorker:
             return merged, await with_retry(lambda: self.store.memories.learn(merged))
 
     async def _extract(
-        self, worker: Agent, agent: Agent, user: User, entries: Sequence[Memory], calls: "_Calls"
+        self, worker: Agent, agent: Agent, user: User, entries: Sequence[StoredMemory], calls: "_Calls"
     ) -> tuple[Learned, int, str]:
         """Return what the first of these entries tell, how many were read, and why not by a model that should have."""
         lines = list(entries)
@@ -139,9 +139,9 @@ class ExtractionWorker:
 
     async def _asked(
         self,
-        plan: Sequence[Choice],
-        lines: Sequence[Memory],
-        known: Sequence[Memory],
+        plan: Sequence[ModelChoice],
+        lines: Sequence[StoredMemory],
+        known: Sequence[StoredMemory],
         people: Collection[str],
         zone: str,
         calls: "_Calls",
@@ -181,7 +181,7 @@ class ExtractionWorker:
             ), many
 
     async def _ask(
-        self, plan: Sequence[Choice], asked: "Request", zone: str, output_tokens: int, calls: "_Calls"
+        self, plan: Sequence[ModelChoice], asked: "ExtractionRequest", zone: str, output_tokens: int, calls: "_Calls"
     ) -> tuple[str, str]:
         """Return a model's answer and its name. Raises `InvalidError` for one that was cut, which costs as well."""
         message = Message("user", (Text(asked.text),), 0, Origin.SYSTEM, "daycare")
@@ -207,7 +207,7 @@ class ExtractionWorker:
             entities=learned.entities if section.entities else (),
         )
 
-    async def _known(self, scope: str, learned: Learned) -> list[Memory]:
+    async def _known(self, scope: str, learned: Learned) -> list[StoredMemory]:
         """Return what is known of the same: the newest, and what of the older may be over now."""
         from daycare.features.memory.facts.merging import MANY
 
@@ -228,12 +228,12 @@ class ExtractionWorker:
         return facts + (await about(scope, (), names, CURATE_KNOWN_MAX) if names else [])
 
 
-async def _extracted(lines: Sequence[Memory], people: Collection[str], zone: str) -> Learned:
+async def _extracted(lines: Sequence[StoredMemory], people: Collection[str], zone: str) -> Learned:
     """Return what the rules find, and let others have their turn after each sentence: one takes some ms at most."""
     from daycare.features.memory.facts import extract
     from daycare.features.memory.language import dates
 
-    reader = extract.Reader(lines, people, dates.zone_of(zone))
+    reader = extract.ClauseReader(lines, people, dates.zone_of(zone))
     clauses = []
     for step in reader.steps():
         if step is not None:
@@ -256,10 +256,10 @@ def _is_full(learned: Learned) -> bool:
     return len(learned.facts) >= FACTS_MAX or len(learned.entities) >= ENTITIES_MAX
 
 
-def _size(asked: "Request") -> int:
+def _size(asked: "ExtractionRequest") -> int:
     """Return about how many tokens a request has."""
     return sum(tokens.of_text(text) for text in (asked.system, asked.text, str(asked.output.schema)))
 
 
-def _back(sources: Sequence[int], lines: Sequence[Memory]) -> tuple[int, ...]:
+def _back(sources: Sequence[int], lines: Sequence[StoredMemory]) -> tuple[int, ...]:
     return tuple(lines[number - 1].no for number in sources)

@@ -18,7 +18,16 @@ from daycare.features.memory.facts.learned import ALIASES_MAX, Learned, NewEntit
 from daycare.features.memory.language.analysis import indexed
 from daycare.features.memory.language.patterns import pattern, words
 from daycare.store.records import Agent
-from daycare.store.records_memories import EntityPart, FactPart, Memory, MergeResult, NewMemory, Seen, Superseded, Tier
+from daycare.store.records_memories import (
+    EntityPart,
+    FactPart,
+    MergeResult,
+    NewMemory,
+    Seen,
+    StoredMemory,
+    Superseded,
+    Tier,
+)
 
 MANY: Final = frozenset(("likes", "dislikes", "allergic to", "afraid of", "speaks", "has", "is", "remember", "studied"))
 """Attributes of which somebody may have several values; of all others the newest holds."""
@@ -56,8 +65,8 @@ class MergedEntities(NamedTuple):
 def merge_result(
     agent: Agent,
     learned: Learned,
-    entries: Sequence[Memory],
-    known: Sequence[Memory],
+    entries: Sequence[StoredMemory],
+    known: Sequence[StoredMemory],
     *,
     after: int,
     through: int,
@@ -68,7 +77,7 @@ def merge_result(
     facts = merge_facts(learned.facts, known, said_ms)
     entities = merge_entities(learned.entities, known, said_ms)
 
-    def told(sources: Sequence[int]) -> list[Memory]:
+    def told(sources: Sequence[int]) -> list[StoredMemory]:
         return [by_number[no] for no in sources if no in by_number]
 
     add = [
@@ -96,7 +105,7 @@ def merge_result(
     )
 
 
-def merge_facts(new: Sequence[NewFact], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedFacts:
+def merge_facts(new: Sequence[NewFact], known: Sequence[StoredMemory], said_ms: Mapping[int, int]) -> MergedFacts:
     """Compare new facts with the known ones of the same subjects. `said_ms` has when each source was said.
 
     The new ones are taken in the order in which they were said, each against what those before it have left.
@@ -142,7 +151,7 @@ class _Row:
 
 
 class _Merging:
-    def __init__(self, known: Sequence[Memory], when: Mapping[int, int]) -> None:
+    def __init__(self, known: Sequence[StoredMemory], when: Mapping[int, int]) -> None:
         self._known = [_Row(it.fact, it.text, it.at_ms, it.no) for it in known if it.fact is not None]
         self._when = when
         self._added: list[_Row] = []
@@ -212,7 +221,9 @@ def _contradicts(new: NewFact, old: FactPart) -> bool:
     return not same and not _is_many(_attribute(new))
 
 
-def merge_entities(new: Sequence[NewEntity], known: Sequence[Memory], said_ms: Mapping[int, int]) -> MergedEntities:
+def merge_entities(
+    new: Sequence[NewEntity], known: Sequence[StoredMemory], said_ms: Mapping[int, int]
+) -> MergedEntities:
     """Compare new entities with the known ones: by name, alias, title, case, accent and part of a person's name."""
     before = {it.no: it.entity for it in known if it.entity is not None}
     numbers = list(before)  # of the first of the rows; the others are new
@@ -325,7 +336,7 @@ def _memory(
     agent: Agent,
     tier: Tier,
     text: str,
-    sources: Sequence[Memory],
+    sources: Sequence[StoredMemory],
     fact: FactPart | None = None,
     entity: EntityPart | None = None,
 ) -> NewMemory:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from daycare.features.memory.embed.arrays import Floats, NDArray, Numbers, np
 from daycare.features.memory.search.postings import Group
-from daycare.features.memory.search.question import Question
-from daycare.features.memory.search.structure import NOWHERE, TIERS, Limits, Places, Structure
+from daycare.features.memory.search.question import SearchQuestion
+from daycare.features.memory.search.structure import NOWHERE, TIERS, Places, SearchLimits, Structure
 from daycare.features.memory.search.traits import ASKS, NAMES, NUMBERS, SAYS, TIMES
 from daycare.store.records_memories import Tier
 
@@ -39,7 +39,7 @@ _MONTH_DAYS: Final = 30
 _ABOUT: Final = frozenset(("words", "around", "wide", "session", "answers", "cosine", "cosine_around", "time"))
 
 
-class Weights(NamedTuple):
+class RankingWeights(NamedTuple):
     """What each signal adds, and the factors of the tiers. `recency` is for a memory of this minute."""
 
     words: float = 0.7
@@ -61,7 +61,7 @@ class Weights(NamedTuple):
     recency: float = 0.0
     tiers: Mapping[Tier, float] = {}
 
-    def scaled(self, *, text: float, vector: float) -> "Weights":
+    def scaled(self, *, text: float, vector: float) -> "RankingWeights":
         """Return them with what words say counted `text` times, and what vectors say `vector` times."""
         return self._replace(
             words=self.words * text,
@@ -112,15 +112,15 @@ class Scored(NamedTuple):
 def rank(
     structure: Structure,
     groups: Sequence[Group],
-    question: Question,
+    question: SearchQuestion,
     now_ms: int,
     *,
     near: Nearness | None = None,
-    limits: Limits | None = None,
-    weights: Weights | None = None,
+    limits: SearchLimits | None = None,
+    weights: RankingWeights | None = None,
 ) -> Ranked:
     """Return the best memories of a scope, `READ_MAX` at most. Takes 1 to 5 ms, whatever the scope's size."""
-    limits, weights = limits or Limits(), weights or Weights()
+    limits, weights = limits or SearchLimits(), weights or RankingWeights()
     tiers = tuple(tier for tier in limits.tiers if weights.tiers.get(tier, 1.0) > 0)
     scope = _Scope(structure, groups, question, near, limits._replace(tiers=tiers))
     places = scope.places
@@ -153,9 +153,9 @@ def unread(structure: Structure, ranked: Ranked) -> list[int]:
 def finish(
     structure: Structure,
     ranked: Ranked,
-    question: Question,
+    question: SearchQuestion,
     count: int,
-    weights: Weights | None = None,
+    weights: RankingWeights | None = None,
     *,
     least: float | None = None,
 ) -> list[Scored]:
@@ -165,7 +165,7 @@ def finish(
     is for scopes of `USUAL` memories: in smaller ones a word is less rare, and all scores are lower. It is not for what
     stands alone, an entity or a passage: no neighbour lends it words, so it has its own.
     """
-    weights = weights or Weights()
+    weights = weights or RankingWeights()
     traits = structure.traits[ranked.places]
     before = structure.traits[ranked.before] * (ranked.before != NOWHERE)
     parts = {**ranked.parts, "answers": ranked.answers * _has(before, ASKS)}
@@ -188,15 +188,15 @@ def finish(
 def plain(
     structure: Structure,
     groups: Sequence[Group],
-    question: Question,
+    question: SearchQuestion,
     *,
     near: Nearness | None = None,
-    limits: Limits | None = None,
+    limits: SearchLimits | None = None,
     text: float = 0.7,
     vector: float = 0.3,
 ) -> list[Scored]:
     """Return the best memories by a weighted sum of words and vectors alone, each from 0 to 1, as many others do."""
-    scope = _Scope(structure, groups, question, near, limits or Limits())
+    scope = _Scope(structure, groups, question, near, limits or SearchLimits())
     places = scope.places
     parts = {"words": text * _spread(scope.own_words(places))}
     if near is not None:
@@ -214,9 +214,9 @@ class _Scope:
         self,
         structure: Structure,
         groups: Sequence[Group],
-        question: Question,
+        question: SearchQuestion,
         near: Nearness | None,
-        limits: Limits,
+        limits: SearchLimits,
     ) -> None:
         self.structure = structure
         self.question = question
@@ -349,7 +349,7 @@ class _Windows:
         self.near = self.rows[_WIDE - _AROUND : _WIDE + _AROUND + 1]
 
 
-def _words(scope: _Scope, windows: _Windows, weights: Weights) -> dict[str, Floats]:
+def _words(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
     """Return what the question's words say of memories: of each alone, of what stands beside it, of the conversation.
 
     What is alone speaks for all of these.
@@ -386,13 +386,13 @@ def _sessions(scope: _Scope) -> Floats:
     return found
 
 
-def _vectors(scope: _Scope, windows: _Windows, weights: Weights) -> dict[str, Floats]:
+def _vectors(scope: _Scope, windows: _Windows, weights: RankingWeights) -> dict[str, Floats]:
     there = np.count_nonzero(windows.near != NOWHERE, axis=0)
     around = scope.cosines[windows.near].sum(axis=0) / there.astype(np.float32)
     return {"cosine": weights.cosine * scope.cosines[windows.places], "cosine_around": weights.cosine_around * around}
 
 
-def _of_speakers(codes: Places, question: Question) -> Floats:
+def _of_speakers(codes: Places, question: SearchQuestion) -> Floats:
     found = np.zeros(len(codes), np.float32)
     for code, weight in question.speakers.items():
         found[codes == code] = weight

@@ -11,11 +11,11 @@ from daycare.base.memory_settings import TEXT_WEIGHT, VECTOR_WEIGHT, RetrievalSe
 from daycare.features.memory.embed.vectors import VectorBlock
 from daycare.features.memory.search import ranking
 from daycare.features.memory.search.postings import Group, InvertedIndex, gather
-from daycare.features.memory.search.queries import Query
-from daycare.features.memory.search.question import People, Question, read
-from daycare.features.memory.search.ranking import Nearness, Scored, Weights
-from daycare.features.memory.search.structure import Limits, Structure
-from daycare.store.records_memories import Postings, Shape, Tier, VectorPage
+from daycare.features.memory.search.queries import MemoryQuery
+from daycare.features.memory.search.question import NamedPeople, SearchQuestion, read
+from daycare.features.memory.search.ranking import Nearness, RankingWeights, Scored
+from daycare.features.memory.search.structure import SearchLimits, Structure
+from daycare.store.records_memories import MemoryShape, Postings, Tier, VectorPage
 from daycare.store.sqlite.memories import Memories
 
 _AHEAD_ROWS: Final = 64  # texts looked at before others have a turn: a millisecond
@@ -75,7 +75,7 @@ class SearchScope:
         while shapes := self._store.shapes(self._scope, after=self._last):
             self._take(shapes)
 
-    def at_hand(self, query: Query) -> bool:
+    def at_hand(self, query: MemoryQuery) -> bool:
         """Return whether a search reads no vectors, or few."""
         model = self._model()
         if query.vector is None or not model or self.size <= SEARCH_READ_ROWS:
@@ -90,16 +90,16 @@ class SearchScope:
         if len(self._fresh) > FRESH_MAX:
             self._block, self._fresh = None, []
 
-    def find(self, query: Query, section: RetrievalSection, count: int) -> Sequence[Scored]:
+    def find(self, query: MemoryQuery, section: RetrievalSection, count: int) -> Sequence[Scored]:
         """Return the best memories for a question by these settings, the best first. Blocks for some milliseconds."""
         structure = self._structure
-        people = People(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
+        people = NamedPeople(structure.called, structure.speaker_code(query.speaker) if query.speaker else None)
         question = read(query.text, query.now_ms, zone=query.zone, people=people, recent=query.recent)
         groups = self._groups(question)
         near = self._near(query)
         if not groups and not question.spans and near is None:
             return ()
-        limits = Limits(
+        limits = SearchLimits(
             tiers=query.tiers,
             since_ms=query.since_ms,
             until_ms=query.until_ms,
@@ -133,7 +133,7 @@ class SearchScope:
 
     # -- inside ------------------------------------------------------------------------------------------------------
 
-    def _take(self, shapes: Sequence[Shape]) -> None:
+    def _take(self, shapes: Sequence[MemoryShape]) -> None:
         if shapes:
             self._structure.append(shapes)
             self._last = shapes[-1].no
@@ -163,7 +163,7 @@ class SearchScope:
         for no, _, stems in rows:
             self._words.put(no, stems)
 
-    def _groups(self, question: Question) -> list[Group]:
+    def _groups(self, question: SearchQuestion) -> list[Group]:
         """Return where the question's terms are: first their words, then, as far as it goes, what they may mean."""
         words = dict.fromkeys(word for term in question.terms for word in term.words)
         kin = dict.fromkeys(word for term in question.terms for word in term.kin if word not in words)
@@ -186,7 +186,7 @@ class SearchScope:
             return self._words.postings(by_stem, most)
         return self._store.postings(self._scope, words, postings_max=most)
 
-    def _near(self, query: Query) -> Nearness | None:
+    def _near(self, query: MemoryQuery) -> Nearness | None:
         model = self._model()
         if query.vector is None or not model:
             return None
@@ -219,10 +219,10 @@ class SearchScope:
         return self._last >> 32 == number >> 32
 
 
-def _weights(section: RetrievalSection) -> Weights:
+def _weights(section: RetrievalSection) -> RankingWeights:
     """Return what the ranking goes by."""
     shares = section.weights
     factors = {Tier.LOG: shares.logs, Tier.FACT: shares.facts, Tier.ENTITY: shares.entities}
     changed = {tier: factor for tier, factor in factors.items() if factor != 1.0}
-    weights = Weights(recency=shares.recency, tiers=changed)
+    weights = RankingWeights(recency=shares.recency, tiers=changed)
     return weights.scaled(text=shares.text / TEXT_WEIGHT, vector=shares.vector / VECTOR_WEIGHT)

@@ -22,10 +22,10 @@ from daycare.base.limits import SEARCH_INLINE_ROWS, SEARCH_MAX_BYTES, SEARCH_SCO
 from daycare.base.memory_settings import RetrievalSection
 from daycare.features.memory.embed.service import Embedding
 from daycare.features.memory.loading import SEARCH, loaded
-from daycare.features.memory.search.queries import Hit, Query
+from daycare.features.memory.search.queries import MemoryHit, MemoryQuery
 from daycare.features.memory.search.traits import words_in
 from daycare.settings import Live
-from daycare.store.records_memories import ECHO, EVERYBODY, Memory, Tier
+from daycare.store.records_memories import ECHO, EVERYBODY, StoredMemory, Tier
 from daycare.store.sqlite.store import Store
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Search:
         self._search_scopes: OrderedDict[str, _Kept] = OrderedDict()
         self._taken = 0  # bytes of all scopes, as each was when it was last asked
 
-    async def find(self, query: Query) -> list[Hit]:
+    async def find(self, query: MemoryQuery) -> list[MemoryHit]:
         """Return what fits a question, the best first; passages of documents that everybody reads among them."""
         await loaded(SEARCH)
         scopes = [query.scope]
@@ -69,13 +69,13 @@ class Search:
         for kept in self._search_scopes.values():
             kept.searched.embedded(numbers)
 
-    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[Hit]:
+    async def _read(self, scopes: Sequence[str], found: Sequence["Scored"], count: int) -> list[MemoryHit]:
         """Return the first of what was found, without what a better one says in nearly the same words.
 
         Echoes come behind all others: what they repeat is preferred. No more rows are read than that takes.
         """
-        kept: list[Hit] = []
-        echoes: list[tuple[Memory, Scored]] = []
+        kept: list[MemoryHit] = []
+        echoes: list[tuple[StoredMemory, Scored]] = []
         said = _Said()
         for part in (found[: count + _MORE], found[count + _MORE :]):
             memories = {it.no: it for it in await self._store.memories.get(scopes, [it.no for it in part])}
@@ -83,13 +83,13 @@ class Search:
                 if memory.role == ECHO:
                     echoes.append((memory, each))
                 elif said.is_news(memory.text):
-                    kept.append(Hit(memory, each.score, each.parts))
+                    kept.append(MemoryHit(memory, each.score, each.parts))
                     if len(kept) == count:
                         return kept
-        news = [Hit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
+        news = [MemoryHit(memory, each.score, each.parts) for memory, each in echoes if said.is_news(memory.text)]
         return [*kept, *news][:count]
 
-    async def _find(self, query: Query, scope: str) -> Sequence["Scored"]:
+    async def _find(self, query: MemoryQuery, scope: str) -> Sequence["Scored"]:
         kept = self._kept(scope)
         await kept.turn.acquire()
         aside = False
@@ -106,7 +106,7 @@ class Search:
         assert answer.found is not None
         return answer.found.unwrap()
 
-    async def _answer(self, query: Query, scope: str, kept: "_Kept", answer: "_Answer") -> None:
+    async def _answer(self, query: MemoryQuery, scope: str, kept: "_Kept", answer: "_Answer") -> None:
         section = self._live.now.memory.retrieval
         answer.found = await outcome.acapture(to_thread.run_sync, _found, kept.searched, query, section)
         answer.there.set()
@@ -147,17 +147,17 @@ class Search:
         return self._embedding.model if self._embedding is not None else ""
 
 
-def _at_hand(searched: "SearchScope", query: Query) -> bool:
+def _at_hand(searched: "SearchScope", query: MemoryQuery) -> bool:
     """Return whether a search takes some milliseconds only, and holds nobody up."""
     return not searched.catch_up() and searched.size <= SEARCH_INLINE_ROWS and searched.at_hand(query)
 
 
-def _found(searched: "SearchScope", query: Query, section: RetrievalSection) -> Sequence["Scored"]:
+def _found(searched: "SearchScope", query: MemoryQuery, section: RetrievalSection) -> Sequence["Scored"]:
     searched.catch_up_all()
     return searched.find(query, section, _count(query))
 
 
-def _count(query: Query) -> int:
+def _count(query: MemoryQuery) -> int:
     return 2 * query.limit + _SPARE  # some will say the same, or only repeat others
 
 

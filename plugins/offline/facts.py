@@ -30,7 +30,7 @@ _QUESTION: Final = re.compile(r"(?:what|who|where|when|why|how|which|is|are|do|d
 _MINE: Final = {"my": "your", "our": "your", "me": "you", "i": "you", "i'm": "you are", "mine": "yours", "am": "are"}
 
 
-class Facts:
+class OfflineFacts:
     """What was told, in the order it was told; a later fact of the same subject replaces the earlier one."""
 
     def __init__(self) -> None:
